@@ -167,6 +167,10 @@ int guarded(const char* program, const std::function<int()>& body) {
   const NoExit no_exit;
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error as on a full disk
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is no error
+  return reported(program, body);
+}
+
+int reported(const char* program, const std::function<int()>& body) {
   try {
     return body();
   } catch (const RunError& error) {

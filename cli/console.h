@@ -17,6 +17,8 @@ namespace flow::cli {
 /// Runs `body` and turns what it throws into a message on standard error and an exit status:
 /// "flowrun: error: ..." with its hint, or a defect's "please report". `program` is its name.
 int guarded(const char* program, const std::function<int()>& body);
+/// The same within `guarded`, for what comes behind the message.
+int reported(const char* program, const std::function<int()>& body);
 
 /// Parses the command line and reports usage errors with the nearest flag or `--help`.
 /// Returns -1 to continue, or the exit status (0 after --help and --version).

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <set>
 #include <thread>
 
@@ -21,7 +20,7 @@
 namespace flow::cli {
 namespace {
 
-constexpr const char* kCheckpointIntact = "the last checkpoint is intact; continue with --resume";
+const std::string kCheckpointIntact = "the last checkpoint is intact; continue with --resume";
 
 const char* variable(const char* name) { return std::getenv(name); }
 
@@ -38,8 +37,10 @@ std::vector<std::string> hosts_of(const std::vector<exec::RankIdentity>& identit
 }
 
 /// Called on the monitor's thread: the run of the others is over.
-[[noreturn]] void end_process(const std::string& message) {
-  if (!message.empty()) print_error("flowrun", message, kCheckpointIntact);
+[[noreturn]] void end_process(const std::string& message, const std::string& hint) {
+  if (!message.empty())
+    print_error("flowrun", message,
+                hint.empty() ? kCheckpointIntact : hint + "; " + kCheckpointIntact);
   ::_exit(kRunFailed);
 }
 
@@ -77,24 +78,19 @@ std::vector<std::string> RankSession::command() const {
 /// All ranks leave together, so that nobody takes it for a failure.
 void RankSession::leave() {
   monitor_->leave();
+  monitor_.reset();  // it asks for messages
   collectives_->finish();
 }
 
 int RankSession::lead(const std::function<int()>& body) {
-  std::exception_ptr error;
-  int status = kDone;
-  try {
+  // A launcher kills all ranks when one has ended with an error, which is to be told by then.
+  const int status = reported("flowrun", [&] {
     exec::require_alike(identities_);
-    status = body();
-  } catch (const std::exception& failed) {
-    error = std::current_exception();
-    status = exit_status_of(failed);
-  }
-  if (!ranks_->failed()) {
-    ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
-    leave();
-  }
-  if (error) std::rethrow_exception(error);
+    return body();
+  });
+  if (ranks_->failed()) return status;
+  ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
+  leave();
   return status;
 }
 

@@ -140,17 +140,21 @@ OrderedJson bytes_of(const exec::MemoryReport& memory) {
 
 std::string memory_text(const exec::JobMemory& job) {
   const exec::MemoryReport& memory = job.memory;
-  std::string text = fmt::format("job {}: {} at peak\n", job.job, human_bytes(memory.total()));
+  std::string text = fmt::format("job {}: {} at peak{}\n", job.job, human_bytes(memory.total()),
+                                 memory.sent > 0 ? ", on each rank" : "");
   for (const exec::MemoryReport& part : memory.parts)
     text += fmt::format("on {}: {}\n{}", part.device, human_bytes(part.total()), device_text(part));
   if (memory.parts.empty()) text += device_text(memory);
   if (memory.pinned > 0)
     text += fmt::format("  pinned host memory {}\n", human_bytes(memory.pinned));
+  if (memory.sent > 0)
+    text += fmt::format("  sent to other ranks in a step: {}\n", human_bytes(memory.sent));
   return text;
 }
 
 std::string memory_json(const exec::JobMemory& job) {
   OrderedJson line{{"event", "memory"}, {"job", job.job}, {"bytes", bytes_of(job.memory)}};
+  if (job.memory.sent > 0) line["bytes_sent_a_step"] = job.memory.sent;
   for (const exec::MemoryReport& part : job.memory.parts)
     line["devices"][part.device] = bytes_of(part);
   return line.dump() + "\n";

@@ -1,5 +1,8 @@
 """Distributed runs: ranks of Open MPI and of MPICH compute the bits of one process."""
+import contextlib
+import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -66,10 +69,25 @@ jobs:
     run: {epochs: 2, shuffle: true, also: [{job: $also, every: {epochs: 1}}]}
   eval:
     type: predict
+    precision: $precision
     inputs:
       x: {shape: [12, 2, 6, 5], dtype: float32, from: d.x}
     graph: {n: {op: net, in: x}}
     returns: {value: n, to: npy}
+"""
+
+# Reads a pipe; a sum is delivered as each shard made it.
+PIPE = """flow: 1
+jobs:
+  predict:
+    type: predict
+    shards: 4
+    inputs: {x: {shape: [8, 4], dtype: float32}}
+    graph:
+      y: {op: multiply, in: [x, 2]}
+      sum: {op: reduce_sum, in: y, axis: [0, 1]}
+    hooks: [{watch: y, to: npy}]
+    returns: {type: ListNumpy, value: sum, to: npy}
 """
 
 
@@ -93,6 +111,9 @@ class Ranks(FlowTest):
         self.assertEqual(done.returncode, status, f"{mpi}, {ranks} ranks: {words}\n{done.stdout}\n{done.stderr}")
         return done
 
+    def json(self, path):
+        return json.loads((self.dir / path).read_text())
+
     def outputs(self, out):
         return {f"{folder}/{name}": data for folder in ("returns", "watch", "checkpoints", "also")
                 for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
@@ -101,3 +122,199 @@ class Ranks(FlowTest):
         self.assertGreater(len(one), 15)
         self.assertEqual(one.keys(), other.keys())
         self.assertEqual([], [name for name, data in one.items() if other[name] != data])
+
+    # Bits.
+
+    def test_ranks_compute_the_bits_of_one_process(self):
+        for sets in ((), ("--set", "vars.precision=mixed_bfloat16", "--set", "jobs.train.optimizer.loss_scale={type: dynamic, initial: 1024, growth_interval: 3}"),
+                     ("--set", "vars.precision=float64")):
+            name = f"alone-{len(sets)}{sets[1][-2:] if sets else ''}"
+            printed = self.flowrun("train", "job.yaml", "-o", name, *sets).stdout
+            alone = self.outputs(name)
+            for mpi, ranks, threads in (("openmpi", 2, 2), ("mpich", 4, 1)):
+                out = f"{name}-{mpi}"
+                with self.subTest(sets=sets, mpi=mpi):
+                    self.assertEqual(self.ranks(ranks, "train", "job.yaml", "-o", out, "--threads", threads, *sets, mpi=mpi).stdout, printed)
+                    self.assert_same(alone, self.outputs(out))
+                    self.assertEqual((self.dir / "hit.env").read_text(), "0\n", "a command sees the launcher's variables")
+                    self.assertEqual(self.json(f"{out}/run.json")["ranks"]["count"], ranks)
+
+    def test_a_run_interrupted_on_four_ranks_resumes_on_two(self):
+        self.flowrun("train", "job.yaml", "-o", "alone")
+        self.ranks(4, "train", "job.yaml", "-o", "out", "--steps", 7)
+        self.ranks(2, "train", "job.yaml", "-o", "out", "--resume", mpi="mpich")
+        found = {name: data for name, data in self.outputs("out").items() if "/000007/" not in name}
+        self.assert_same(self.outputs("alone"), found)
+
+    def test_jobs_that_are_called_run_on_rank_0_or_on_all(self):
+        """One trains on rank 0 alone, another one on all ranks, the third validates."""
+        text = JOB.replace("type: lamb", "type: sgd").replace("also: [{job: $also, every: {epochs: 1}}]", "also: [{job: tune, every: {steps: 3}}, {job: shared, every: {steps: 2}}, {job: eval, every: {epochs: 1}}]")
+        train = text[text.index("    inputs:\n      x: {shape: [48"):text.index("      grad_clipping")]
+        for name, shards in (("tune", 1), ("shared", 4)):
+            text += f"  {name}:\n    type: train\n    shards: {shards}\n    precision: $precision\n{train}    run: {{steps: 2}}\n"
+        self.write("also.yaml", text)
+        self.flowrun("train", "also.yaml", "-o", "alone")
+        self.ranks(4, "train", "also.yaml", "-o", "out")
+        self.assert_same(self.outputs("alone"), self.outputs("out"))
+        self.assertEqual(*[[{k: v for k, v in row.items() if k != "seconds"} for row in self.rows(out)] for out in ("alone", "out")])
+
+    def test_rank_0_reads_pipes_for_all(self):
+        self.write("pipe.yaml", PIPE)
+        x = np.random.default_rng(3).uniform(-1, 1, (3, 8, 4)).astype(np.float32)
+        for i in range(3):
+            np.save(self.dir / f"{i}.npy", x[i])
+        words = self.launch_words("openmpi", 2, "pipe.yaml", "-o", "out", "--input", "x=@/dev/stdin")
+        command = f"cat 0.npy 1.npy 2.npy | {' '.join(words)}"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=self.dir, capture_output=True, text=True, timeout=60, env={**os.environ, **AS_ROOT})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(self.load("out/watch/y/value.npy"), 2 * x)
+        parts = [self.load(f"out/returns/sum/{shard}/value.npy") for shard in range(4)]
+        np.testing.assert_allclose(np.stack(parts, 1), x.reshape(3, 4, 2, 4).sum(axis=(2, 3)) * 2, rtol=1e-5)
+
+    # What is refused, and what stops a run.
+
+    def refusal(self, ranks, *words, mpi="openmpi", status=2, more=()):
+        """The error of a run that is refused: one message, whoever found it."""
+        done = subprocess.run([*self.launch_words(mpi, ranks, *words), *more], cwd=self.dir, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, status, done.stderr)
+        errors = re.findall(r"flowrun: error: .*(?:\n   hint: .*)?", done.stderr)
+        self.assertEqual(len(errors), 1, done.stderr)
+        return errors[0].removeprefix("flowrun: error: ")
+
+    def test_ranks_that_do_not_divide_the_shards_are_refused(self):
+        self.assertIn("job `train` has 8 shards for 3 ranks; the number of ranks must divide the number of shards\n   hint: use 2 ranks",
+                      self.refusal(3, "train", "job.yaml", "-o", "out"))
+        self.assertIn("has 2 shards for 4 ranks; the number of ranks must divide the number of shards\n   hint: add --set jobs.train.shards=4",
+                      self.refusal(4, "train", "job.yaml", "-o", "out", "--set", "vars.shards=2", mpi="mpich"))
+        self.assertFalse((self.dir / "out" / "plan.json").exists())
+
+    def test_a_job_file_with_errors_is_reported_once(self):
+        self.write("bad.yaml", JOB.replace("filters: 3", "filter: 3"))
+        done = subprocess.run(self.launch_words("openmpi", 4, "train", "bad.yaml", "-o", "out"), cwd=self.dir, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("unknown key `filter`"), 1, done.stderr)
+
+    def elsewhere(self, change):
+        """Words that start rank 1 in a copy of the directory, changed, as another machine might have it; and 0 and 1 share a job file."""
+        (self.dir / "b").mkdir()
+        for name in ("x.npy", "label.npy"):
+            shutil.copy(self.dir / name, self.dir / "b" / name)
+        change(self.dir / "b")
+        run = [str(BIN / "flowrun"), "train", "job.yaml", "-o", "out", "--root", ".", "--distributed"]
+        return [*LAUNCHERS["openmpi"], "-np", "1", *run, ":", "-np", "1", "-wdir", str(self.dir / "b"), *run]
+
+    def test_data_that_only_one_rank_lacks_are_reported_with_the_rank(self):
+        self.launch_words("openmpi", 2)
+        for change, expected in ((lambda b: (b / "label.npy").unlink(), r"rank 1 \(.*\): job.yaml:4:\d+: cannot read .*label.npy"),
+                                 (lambda b: np.save(b / "x.npy", np.zeros((240, 2, 6, 4), np.float32)), r"rank 1 \(.*\): .*x.npy"),
+                                 (lambda b: [np.save(b / f"{n}.npy", np.load(b / f"{n}.npy")[:192]) for n in ("x", "label")],
+                                  r"rank 1 \(.*\) has 192 rows of data, rank 0 \(.*\) has 240")):
+            done = subprocess.run(self.elsewhere(change), cwd=self.dir, capture_output=True, text=True, timeout=60, env={**os.environ, **AS_ROOT})
+            self.assertIn(done.returncode, (2, 3), done.stderr)
+            self.assertEqual(len(re.findall("flowrun: error: " + expected, done.stderr)), 1, done.stderr)
+            self.assertEqual(done.stderr.count("flowrun: error"), 1, done.stderr)
+            shutil.rmtree(self.dir / "b")
+            shutil.rmtree(self.dir / "out", ignore_errors=True)
+
+    def test_distributed_requires_a_launcher_and_a_launcher_is_noticed(self):
+        error = self.flowrun("train", "job.yaml", "--distributed", status=2).stderr
+        self.assertIn("--distributed requires a launcher, but none started this process\n   hint: start it with `mpirun -np 4 flowrun ...`", error)
+        env = {"PMI_RANK": "0", "PMI_SIZE": "4"}
+        self.assertIn("this is one of 4 separate runs; --distributed makes them one", self.flowrun("train", "job.yaml", "-o", "a", env=env).stderr)
+        self.assertNotIn("separate runs", self.flowrun("train", "job.yaml", "-o", "b", env={**env, "PMI_RANK": "1"}).stderr)
+
+    def test_a_label_out_of_range_on_any_rank_is_the_error_of_one_process(self):
+        labels = np.load(self.dir / "label.npy")
+        labels[100] = labels[200] = 7
+        np.save(self.dir / "label.npy", labels)
+        alone = self.flowrun("train", "job.yaml", "-o", "alone", status=3).stderr
+        message = re.search(r"flowrun: error: (.*\n   hint: .*)", alone)[1]
+        for mpi in LAUNCHERS:
+            self.assertEqual(self.refusal(4, "train", "job.yaml", "-o", mpi, mpi=mpi, status=3), message)
+
+    def test_a_loss_that_is_not_finite_ends_all_ranks_after_the_same_step(self):
+        sets = ("--set", "jobs.train.optimizer.learning_rate=1e30", "--set", "jobs.train.optimizer.type=sgd")
+        alone = self.flowrun("train", "job.yaml", "-o", "alone", *sets, status=1)
+        self.assertEqual(self.refusal(4, "train", "job.yaml", "-o", "out", *sets, status=1),
+                         re.search(r"flowrun: error: (.*\n   hint: .*)", alone.stderr)[1])
+        self.assertEqual(self.json("alone/run.json")["last_step"], self.json("out/run.json")["last_step"])
+
+    def test_signals_stop_all_ranks_and_the_run_resumes(self):
+        self.flowrun("train", "job.yaml", "-o", "alone", "--set", "jobs.train.run.epochs=40")
+        more = ("--set", "jobs.train.run.epochs=40")
+        for mpi, stop in (("openmpi", signal.SIGUSR1), ("mpich", signal.SIGUSR1), ("mpich", signal.SIGINT)):
+            out = f"{mpi}-{stop.name}"
+            with Program(self.launch_words(mpi, 2, "train", "job.yaml", "-o", out, *more), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL) as run:
+                self.wait_for(self.dir / out / "metrics.jsonl")
+                run.send_signal(stop)
+                _, errors = run.communicate(timeout=60)
+            self.assertIn("flowrun: stopped after", errors)
+            self.assertIn(f"mpirun -np 2 flowrun train job.yaml -o {out} --resume", errors)
+            self.ranks(4, "train", "job.yaml", "-o", out, "--resume", *more)
+            final = {name: data for name, data in self.outputs(out).items() if not name.startswith("checkpoints/") or "/000200/" in name}
+            self.assert_same({name: data for name, data in self.outputs("alone").items()}, final)
+
+    def wait_for(self, path):
+        limit = time.monotonic() + 60
+        while not path.exists() or path.stat().st_size == 0:
+            self.assertLess(time.monotonic(), limit, path)
+            time.sleep(0.01)
+
+    def test_a_hook_that_fails_on_rank_0_ends_all(self):
+        self.write("hook.yaml", JOB.replace('cat > hit.events', 'head -n 1 > /dev/null; exit 5'))
+        self.assertIn("exit", self.refusal(2, "train", "hook.yaml", "-o", "out", status=3))
+
+    # What a rank takes, and losing one.
+
+    def test_a_dry_run_shows_the_memory_of_a_rank_and_the_bytes_of_a_step(self):
+        text = self.ranks(2, "train", "job.yaml", "--dry-run").stdout
+        self.assertIn("at peak, on each rank", text)
+        self.assertRegex(text, r"sent to other ranks in a step: \d+ KiB")
+        self.assertFalse((self.dir / "runs").exists())
+
+    def test_a_profile_shows_waiting_and_exchange_apart(self):
+        text = self.ranks(2, "train", "job.yaml", "-o", "out", "--profile").stderr
+        for name in ("waiting for other ranks", "exchange between ranks", "sums over shards"):
+            self.assertIn(name, text)
+
+    def processes_of(self, out):
+        """Of a run: process numbers by rank."""
+        found = {}
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"flowrun") and out.encode() in words:
+                    variables = dict(v.split(b"=", 1) for v in (path / "environ").read_bytes().split(b"\0") if b"=" in v)
+                    found[int(variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK", b"-1")))] = int(path.name)
+        return found
+
+    def test_a_rank_that_is_lost_ends_the_others_with_one_message(self):
+        for mpi, ranks, lost in (("mpich", 4, 2), ("openmpi", 2, 1), ("openmpi", 2, 0)):
+            out = f"{mpi}-{lost}"
+            words = self.launch_words(mpi, ranks, "train", "job.yaml", "-o", out, "--rank-timeout", 2, "--set", "jobs.train.run.epochs=100000",
+                                      "--set", "jobs.train.run.checkpoint={every: {steps: 5}}")
+            with Program(words, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL) as run:
+                self.wait_for(self.dir / out / "checkpoints/000005/checkpoint.json")
+                processes = self.processes_of(out)
+                self.assertEqual(sorted(processes), list(range(ranks)))
+                os.kill(processes[lost], signal.SIGSTOP)
+                self.addCleanup(lambda p=processes[lost]: contextlib.suppress(ProcessLookupError) or os.kill(p, signal.SIGKILL))
+                limit = time.monotonic() + 30
+                while len(self.processes_of(out)) > 1:
+                    self.assertLess(time.monotonic(), limit)
+                    time.sleep(0.05)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(processes[lost], signal.SIGKILL)
+                _, errors = run.communicate(timeout=60)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertEqual(len(re.findall(rf"flowrun: error: rank {lost} \(.*\) stopped responding (in step \d+|before step 0): no heartbeat for \d+ s", errors)), 1, errors)
+            self.assertEqual(errors.count("flowrun: error"), 1, errors)
+            done = self.flowrun("train", "job.yaml", "-o", out, "--resume", "--set", "jobs.train.run.epochs=100000", "--steps", 10)
+            self.assertIn("done", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

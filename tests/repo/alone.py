@@ -19,6 +19,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "flow" / "alone"
 CUDA = pathlib.Path("/usr/local/cuda/include")
 CUDNN = SOURCE / "build" / "cudnn-frontend" / "include"
+MPI = next(pathlib.Path("/usr/lib").glob("*/openmpi/include"), None)
 COMPILER = "clang++"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -70,6 +71,8 @@ class Files:
 
 def flags_of(name):
     """How to parse a file; None where this machine lacks what it includes."""
+    if name.startswith("runtime/mpi/"):
+        return MPI and [*FLAGS, "-x", "c++", f"-isystem{MPI}", "-DOMPI_SKIP_MPICXX"]
     if NEEDS_TOOLKIT.match(name):
         if not CUDA.is_dir() or not CUDNN.is_dir():
             return None

@@ -18,6 +18,7 @@ LAYERS = {
     "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
     "runtime/cpu": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
+    "runtime/mpi": ["runtime/base", "runtime/exec"],
     "compiler": ["runtime/base", "ops", "runtime/plan"],
     "cli": ["runtime", "ops", "compiler"],
 }
@@ -30,13 +31,14 @@ DOORS = {
     r"dnnl": ["runtime/cpu/", "tests/bench/"],
     r"cuda|cublas|nvrtc": ["runtime/cuda/", "tests/"],
     r"cudnn": ["runtime/cuda/libraries/cudnn.cpp"],
+    r"mpi\.h": ["runtime/mpi/"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/"],
     r"catch2/": ["tests/"],
 }
 
 # Folders whose files are compiled together, in batches of neighbours.
-TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"], ["compiler"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"], ["runtime/mpi"], ["compiler"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 TYPE = r"(?:struct|class|enum class) (\w+)(?= [:{]| final)"

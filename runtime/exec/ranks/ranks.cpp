@@ -45,7 +45,8 @@ void Ranks::enter(RankActivity activity, int64_t step) const {
 
 void Ranks::fail(const std::exception& error) {
   if (std::exchange(failed_, true)) return;
-  if (monitor_) monitor_->fail(error.what());
+  const auto* failed = dynamic_cast<const RunError*>(&error);
+  if (monitor_) monitor_->fail(error.what(), failed ? failed->hint() : "");
 }
 
 void Ranks::send(const Order& order) const {

@@ -4,9 +4,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "flow_build_id.h"
+#include "runtime/exec/run/shared_object.h"
 
 namespace flow::exec {
 namespace {
@@ -14,38 +13,23 @@ namespace {
 constexpr const char* kModule = "libflow_cuda.so";
 constexpr const char* kDriver = "libcuda.so.1";
 
-/// What the loader says of an object that it could not open, as flow says it.
-Gpu not_loaded(const fs::path& module, const std::string& said) {
-  const std::string library = said.substr(0, said.find(':'));
-  const std::string missing = fmt::format("{} is missing; the CUDA module requires it", library);
+std::string remedy_without(const std::string& library) {
   if (library.find("libcudnn") != std::string::npos)
-    return {missing, "install cuDNN 9 for CUDA 13, or add its directory to LD_LIBRARY_PATH"};
-  if (library != module.string() && said.find("cannot open shared object") != std::string::npos)
-    return {missing, "install the libraries of CUDA 13, or add their directory to LD_LIBRARY_PATH"};
-  return {fmt::format("cannot load the CUDA module {}: {}", module.string(), said),
-          "rebuild or reinstall flow"};
+    return "install cuDNN 9 for CUDA 13, or add its directory to LD_LIBRARY_PATH";
+  return "install the libraries of CUDA 13, or add their directory to LD_LIBRARY_PATH";
 }
 
 /// The driver's library, which every use of a GPU needs. Asked for first: the module brings
 /// hundreds of megabytes with it. It stays open for the module.
 bool has_driver() { return ::dlopen(kDriver, RTLD_LAZY | RTLD_LOCAL) != nullptr; }
 
-template <typename Function>
-Function* entry(void* module, const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(module, name));
-}
-
 }  // namespace
 
 const char* build_id() { return FLOW_BUILD_ID; }
 
 Gpu find_gpu() {
-  Dl_info library{};
   std::error_code ignored;
-  fs::path folder;
-  if (::dladdr(reinterpret_cast<const void*>(&build_id), &library) != 0)
-    folder = fs::weakly_canonical(library.dli_fname, ignored).parent_path();
-  const fs::path module = folder / kModule;
+  const fs::path module = library_folder() / kModule;
   if (!fs::exists(module, ignored))
     return {
         "flow was built without CUDA",
@@ -57,20 +41,13 @@ Gpu find_gpu() {
 }
 
 Gpu open_module(const fs::path& module) {
-  void* opened = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!opened) return not_loaded(module, ::dlerror());
-  auto* id = entry<ModuleEntries::BuildId>(opened, "flow_module_build_id");
-  auto* find = entry<ModuleEntries::Find>(opened, "flow_module_find");
-  auto* make = entry<ModuleEntries::MakeBackend>(opened, "flow_module_make_backend");
-  if (!id || !find || !make)
-    return {fmt::format("{} is not a flow module", module.string()), "rebuild or reinstall flow"};
-  if (std::string_view(id()) != build_id())
-    return {
-        fmt::format("{} has build {}; this flow has build {}", module.string(), id(), build_id()),
-        "rebuild or reinstall both from the same sources"};
+  constexpr const char *kFind = "flow_module_find", *kMakeBackend = "flow_module_make_backend";
+  const auto opened = SharedObject::open(module, RTLD_NOW | RTLD_LOCAL, "CUDA module",
+                                         remedy_without, {kFind, kMakeBackend});
+  if (!opened) return {opened.error().what(), opened.error().hint()};
   const char *problem = "", *remedy = "";
-  if (!find(&problem, &remedy)) return {problem, remedy};
-  return Gpu(make);
+  if (!opened->entry<ModuleEntries::Find>(kFind)(&problem, &remedy)) return {problem, remedy};
+  return Gpu(opened->entry<ModuleEntries::MakeBackend>(kMakeBackend));
 }
 
 }  // namespace flow::exec

@@ -69,6 +69,13 @@ void require_shards(const Backend& backend, const plan::Job& job) {
                      "write `shards: 1`, or use --device cpu");
 }
 
+void require_ranks(const Backend& backend, const plan::Job& job) {
+  if (backend.runs_ranks()) return;
+  throw RequestError(fmt::format("{}: several ranks are not supported on {}: job `{}`", job.where,
+                                 backend.device(), job.name),
+                     "use one process, or --device cpu");
+}
+
 /// Inputs of the job.
 std::vector<plan::TensorId> tensors_named(const plan::Job& job,
                                           const std::vector<std::string>& names) {
@@ -194,6 +201,7 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   require_shards(backend, job);
   PrepareOptions options;
   if (request.ranks && job.sharding) {
+    require_ranks(backend, job);
     options.ranks = &request.ranks->collectives();
     if (&job == &request.job) options.streamed = tensors_named(job, streamed_inputs(request));
   }

@@ -260,15 +260,14 @@ OutputState Run::with_logs(OutputState outputs) const {
 bool Run::call_others(RunResult& result) {
   const int64_t steps = result.steps;
   if (!prepared_.called.behind_at(steps)) return true;
-  const RunResult of_calls =
-      prepared_.called.call_at({steps, step_index_.at(steps).epoch, result.since, *pool_});
+  const RunResult of_calls = prepared_.called.call_at(
+      {steps, step_index_.at(steps).epoch, result.since, *pool_, [this] { share_trained(); }});
   checkpoint_writer_->changed();
   result.stop = of_calls.stop;
   result.failure = of_calls.failure;
   result.error = of_calls.error;
   result.delivered = !result.error;  // a call was left in its middle
   if (result.cut_short()) return false;
-  share_trained();
   if (checkpoint_writer_->wanted_after(steps - 1)) {
     prepared_.capture();
     checkpoint_writer_->save(steps, outputs());
@@ -276,12 +275,9 @@ bool Run::call_others(RunResult& result) {
   return true;
 }
 
-/// What jobs that run on this rank alone have trained goes to the others.
+/// What this rank has trained alone goes to the others.
 void Run::share_trained() {
-  const auto& jobs = prepared_.called.jobs();
-  if (!request_.ranks ||
-      std::ranges::none_of(jobs, [](const auto& job) { return job->job().train; }))
-    return;
+  if (!request_.ranks) return;
   prepared_.capture();
   request_.ranks->send({.kind = Order::Kind::kTakeVariables});
   share_variables(*request_.ranks, prepared_);

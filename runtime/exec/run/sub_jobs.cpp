@@ -261,6 +261,7 @@ RunResult SubJobRuns::call_at(const CallSite& site) {
     if (job->steps() >= job->steps_of(calls)) continue;
     result = job->call_until(calls, site);
     if (result.cut_short()) break;
+    if (job->trains_alone() && site.share_trained) site.share_trained();
   }
   return result;
 }

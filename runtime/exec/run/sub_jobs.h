@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct CallSite {
   int64_t main_epoch = 0;                                      // of its next step
   std::optional<std::chrono::steady_clock::time_point> since;  // its first call
   ThreadPool& pool;
+  /// Called after a job that this rank has trained alone: others need the variables. May be empty.
+  std::function<void()> share_trained = {};
 };
 
 /// One of them: its data, program and outputs. A call of a predict job is a pass over its data; of
@@ -46,6 +49,8 @@ class SubJobRun {
 
   const plan::SubJob& also() const { return also_; }
   const plan::Job& job() const { return job_; }
+  /// Does it change variables that other ranks do not see?
+  bool trains_alone() const { return job_.train && !ranks_; }
   const plan::Job& whole() const { return *whole_; }
   int64_t number() const { return number_; }
   Program& program() const { return *program_; }
