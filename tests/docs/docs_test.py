@@ -30,6 +30,7 @@ rest of the page. The lines below a command are its standard output and error to
 - Numbers with a decimal point or an exponent may differ by a tenth, sizes (`12 MiB`) by a quarter: CPUs differ.
 - Durations (`12 s`, `3.1 ms`), rates (`50 steps/s`), dates, process ids and long hexadecimal digests may be anything. VOLATILE lists
   the patterns. Lines of progress are left out. The reason in `on cpu (REASON)` is cut out.
+- A block with `mpirun` is left out, as a whole, where flow is built without an MPI library.
 
 `--update` keeps a shown output that still matches. It replaces others by the real output and keeps their `...`: as many lines above and
 below as before.
@@ -53,6 +54,9 @@ import urllib.parse
 import yaml
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "e2e"))
+import launchers  # noqa: E402
+
 BIN = pathlib.Path(os.environ.get("FLOW_BIN", SOURCE / "build" / "release" / "bin")).resolve()
 TIMEOUT = 300  # seconds a command; the machine may be busy
 
@@ -67,6 +71,8 @@ NOT_RUN = {
     r"tests/device/run\.sh.*": "needs a GPU",
     r"cmake .*|cpack.*|ctest.*": "builds; minutes",
     r"export PATH=.*": "the programs are on PATH",
+    r"mpirun .*--(hostfile|bind-to|map-by|oversubscribe|mca) .*|export OMPI_.*": "needs several machines, or more cores",
+    r"(srun|sbatch) .*": "needs Slurm",
 }
 
 # Documents that are still to come: links to them may lead nowhere.
@@ -162,6 +168,10 @@ def reason_not_to_run(command):
     return next((why for pattern, why in NOT_RUN.items() if re.fullmatch(pattern, command.strip())), None)
 
 
+def needs_ranks(block):
+    return any(command.text.startswith("mpirun ") for command in commands(block))
+
+
 def normal(line):
     for pattern, replacement in VOLATILE:
         line = re.sub(pattern, replacement, line)
@@ -242,7 +252,8 @@ class Shell:
                 (self.home / "flow" / entry.name).symlink_to(entry)
         kept = {name: value for name, value in os.environ.items() if name in ("TMPDIR", "LD_LIBRARY_PATH", "ONEDNN_MAX_CPU_ISA")}
         self.env = {**kept, "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(self.home), "LC_ALL": "C.UTF-8", "TERM": "dumb", "USER": "you",
-                    "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": "-1"}
+                    "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": "-1", **launchers.AS_ROOT,
+                    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
         self.folder = str(self.work)
 
     def close(self):
@@ -307,10 +318,12 @@ def run_page(path, update=False):
     blocks, _ = split(text)
     if SOURCE / "docs" / "reference" in path.parents:  # generated, and compared by a test of its own
         blocks = []
-    lines, wrong, shell, edits = text.splitlines(), [], Shell(), []
+    lines, wrong, shell, edits, no_ranks = text.splitlines(), [], Shell(), [], launchers.missing(BIN)
     try:
         for block in blocks:
             where = f"{path.relative_to(SOURCE)}:{block.first}"
+            if block.language == "console" and needs_ranks(block) and no_ranks:
+                continue
             if block.language == "console":
                 for command in commands(block):
                     if reason_not_to_run(command.text):
