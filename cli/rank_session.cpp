@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <set>
-#include <thread>
 
 #include "cli/console.h"
 #include "runtime/base/error.h"
@@ -78,7 +77,6 @@ std::vector<std::string> RankSession::command() const {
 /// All ranks leave together, so that nobody takes it for a failure.
 void RankSession::leave() {
   monitor_->leave();
-  monitor_.reset();  // it asks for messages
   collectives_->finish();
 }
 
@@ -95,16 +93,14 @@ int RankSession::lead(const std::function<int()>& body) {
 }
 
 int RankSession::follow(const std::function<int()>& body) {
-  constexpr auto kPatience = std::chrono::seconds(10);
   try {
     const int status = body();
     leave();
     return status;
   } catch (const std::exception& error) {
-    ranks_->fail(error);
+    ranks_->fail(error);  // rank 0 reports it; does not return
+    ::_exit(kRunFailed);
   }
-  std::this_thread::sleep_for(kPatience);  // rank 0 reports it, and ends this process
-  ::_exit(kRunFailed);
 }
 
 std::string remark_on_launcher() {

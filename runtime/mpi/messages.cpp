@@ -16,6 +16,10 @@ constexpr ptrdiff_t kMostUnderWay = 16;  // to one rank
 
 Messages::Messages(MPI_Comm world) : received_(exec::Collectives::kMostMessage) {
   FLOW_MPI(MPI_Comm_dup, world, &communicator_);
+  int ranks = 0;
+  FLOW_MPI(MPI_Comm_size, communicator_, &ranks);
+  sent_.resize(static_cast<size_t>(ranks));
+  received_counts_.resize(static_cast<size_t>(ranks));
   receive();
 }
 
@@ -31,6 +35,7 @@ void Messages::post(int to, std::span<const std::byte> message) {
   sending.bytes.assign(message.begin(), message.end());
   FLOW_MPI(MPI_Isend, sending.bytes.data(), static_cast<int>(message.size()), MPI_BYTE, to, kTag,
            communicator_, &sending.request);
+  ++sent_[static_cast<size_t>(to)];
 }
 
 std::optional<exec::RankMessage> Messages::poll() {
@@ -41,6 +46,7 @@ std::optional<exec::RankMessage> Messages::poll() {
   int bytes = 0;
   FLOW_MPI(MPI_Get_count, &status, MPI_BYTE, &bytes);
   exec::RankMessage message{status.MPI_SOURCE, {received_.begin(), received_.begin() + bytes}};
+  ++received_counts_[static_cast<size_t>(message.from)];
   receive();
   return message;
 }

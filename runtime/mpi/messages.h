@@ -25,6 +25,9 @@ class Messages {
   void post(int to, std::span<const std::byte> message);
   std::optional<exec::RankMessage> poll();
   bool all_sent();
+  /// So many messages have been sent to each rank, and received from each.
+  const std::vector<int>& sent() const { return sent_; }
+  const std::vector<int>& received() const { return received_counts_; }
   void stop_receiving();
 
  private:
@@ -38,7 +41,8 @@ class Messages {
   Sending& free_sending();
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
-  std::deque<Sending> sendings_;  // kept and used again
+  std::vector<int> sent_, received_counts_;  // by rank
+  std::deque<Sending> sendings_;             // kept and used again
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::vector<std::byte> received_;
 };

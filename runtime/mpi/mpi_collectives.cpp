@@ -149,9 +149,14 @@ void MpiCollectives::finish() {
     const std::lock_guard lock(mutex_);
     return messages_.all_sent();
   });
-  const Operation all_here =
-      start([&](Slot& slot) { FLOW_MPI(MPI_Ibarrier, broadcasts_, &slot.request); });
-  receive_until([&] { return test(all_here); });
+  // Nothing may be on its way when MPI ends.
+  std::vector<int> expected(static_cast<size_t>(size_));
+  const Operation counts = start([&](Slot& slot) {
+    FLOW_MPI(MPI_Ialltoall, messages_.sent().data(), 1, MPI_INT, expected.data(), 1, MPI_INT,
+             exchanges_, &slot.request);
+  });
+  receive_until([&] { return test(counts); });
+  receive_until([&] { return messages_.received() == expected; });
   const std::lock_guard lock(mutex_);
   messages_.stop_receiving();
   FLOW_MPI(MPI_Finalize);

@@ -12,10 +12,8 @@ import unittest
 
 import numpy as np
 
+import launchers
 from flow import BIN, FlowTest, Program
-
-LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"], "mpich": ["mpirun.mpich"]}
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 # Batch norm, dropout on rows and on another axis, clipping, LAMB, a dynamic loss scale, hooks of every kind, a called job.
 JOB = """flow: 1
@@ -100,14 +98,13 @@ class Ranks(FlowTest):
         self.write("job.yaml", JOB)
 
     def launch_words(self, mpi, ranks, *words):
-        launcher = LAUNCHERS[mpi]
-        if not shutil.which(launcher[0]) or not (BIN / f"libflow_{mpi}.so").exists():
+        if mpi not in launchers.available(BIN):
             self.skipTest(f"{mpi} is not installed")
-        return [*launcher, "-np", str(ranks), str(BIN / "flowrun"), *map(str, words), "--distributed"]
+        return [*launchers.launch(mpi, ranks), str(BIN / "flowrun"), *map(str, words), "--distributed"]
 
     def ranks(self, ranks, *words, mpi="openmpi", status=0, timeout=300):
         done = subprocess.run(self.launch_words(mpi, ranks, *words), cwd=self.dir, capture_output=True, text=True, timeout=timeout,
-                              env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL)
+                              env=launchers.environment(), stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, status, f"{mpi}, {ranks} ranks: {words}\n{done.stdout}\n{done.stderr}")
         return done
 
@@ -165,7 +162,7 @@ class Ranks(FlowTest):
             np.save(self.dir / f"{i}.npy", x[i])
         words = self.launch_words("openmpi", 2, "pipe.yaml", "-o", "out", "--input", "x=@/dev/stdin")
         command = f"cat 0.npy 1.npy 2.npy | {' '.join(words)}"
-        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=self.dir, capture_output=True, text=True, timeout=60, env={**os.environ, **AS_ROOT})
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=self.dir, capture_output=True, text=True, timeout=60, env=launchers.environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         np.testing.assert_array_equal(self.load("out/watch/y/value.npy"), 2 * x)
         parts = [self.load(f"out/returns/sum/{shard}/value.npy") for shard in range(4)]
@@ -176,7 +173,7 @@ class Ranks(FlowTest):
     def refusal(self, ranks, *words, mpi="openmpi", status=2, more=()):
         """The error of a run that is refused: one message, whoever found it."""
         done = subprocess.run([*self.launch_words(mpi, ranks, *words), *more], cwd=self.dir, capture_output=True, text=True, timeout=60,
-                              env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL)
+                              env=launchers.environment(), stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, status, done.stderr)
         errors = re.findall(r"flowrun: error: .*(?:\n   hint: .*)?", done.stderr)
         self.assertEqual(len(errors), 1, done.stderr)
@@ -192,7 +189,7 @@ class Ranks(FlowTest):
     def test_a_job_file_with_errors_is_reported_once(self):
         self.write("bad.yaml", JOB.replace("filters: 3", "filter: 3"))
         done = subprocess.run(self.launch_words("openmpi", 4, "train", "bad.yaml", "-o", "out"), cwd=self.dir, capture_output=True, text=True, timeout=60,
-                              env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL)
+                              env=launchers.environment(), stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr.count("unknown key `filter`"), 1, done.stderr)
 
@@ -203,7 +200,7 @@ class Ranks(FlowTest):
             shutil.copy(self.dir / name, self.dir / "b" / name)
         change(self.dir / "b")
         run = [str(BIN / "flowrun"), "train", "job.yaml", "-o", "out", "--root", ".", "--distributed"]
-        return [*LAUNCHERS["openmpi"], "-np", "1", *run, ":", "-np", "1", "-wdir", str(self.dir / "b"), *run]
+        return [*launchers.launch("openmpi", 1), *run, ":", "-np", "1", "-wdir", str(self.dir / "b"), *run]
 
     def test_data_that_only_one_rank_lacks_are_reported_with_the_rank(self):
         self.launch_words("openmpi", 2)
@@ -211,7 +208,7 @@ class Ranks(FlowTest):
                                  (lambda b: np.save(b / "x.npy", np.zeros((240, 2, 6, 4), np.float32)), r"rank 1 \(.*\): .*x.npy"),
                                  (lambda b: [np.save(b / f"{n}.npy", np.load(b / f"{n}.npy")[:192]) for n in ("x", "label")],
                                   r"rank 1 \(.*\) has 192 rows of data, rank 0 \(.*\) has 240")):
-            done = subprocess.run(self.elsewhere(change), cwd=self.dir, capture_output=True, text=True, timeout=60, env={**os.environ, **AS_ROOT})
+            done = subprocess.run(self.elsewhere(change), cwd=self.dir, capture_output=True, text=True, timeout=60, env=launchers.environment())
             self.assertIn(done.returncode, (2, 3), done.stderr)
             self.assertEqual(len(re.findall("flowrun: error: " + expected, done.stderr)), 1, done.stderr)
             self.assertEqual(done.stderr.count("flowrun: error"), 1, done.stderr)
@@ -231,7 +228,7 @@ class Ranks(FlowTest):
         np.save(self.dir / "label.npy", labels)
         alone = self.flowrun("train", "job.yaml", "-o", "alone", status=3).stderr
         message = re.search(r"flowrun: error: (.*\n   hint: .*)", alone)[1]
-        for mpi in LAUNCHERS:
+        for mpi in launchers.LAUNCHERS:
             self.assertEqual(self.refusal(4, "train", "job.yaml", "-o", mpi, mpi=mpi, status=3), message)
 
     def test_a_loss_that_is_not_finite_ends_all_ranks_after_the_same_step(self):
@@ -247,7 +244,7 @@ class Ranks(FlowTest):
         for mpi, stop in (("openmpi", signal.SIGUSR1), ("mpich", signal.SIGUSR1), ("mpich", signal.SIGINT)):
             out = f"{mpi}-{stop.name}"
             with Program(self.launch_words(mpi, 2, "train", "job.yaml", "-o", out, *more), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                         env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL) as run:
+                         env=launchers.environment(), stdin=subprocess.DEVNULL) as run:
                 self.wait_for(self.dir / out / "metrics.jsonl")
                 run.send_signal(stop)
                 _, errors = run.communicate(timeout=60)
@@ -296,7 +293,7 @@ class Ranks(FlowTest):
             out = f"{mpi}-{lost}"
             words = self.launch_words(mpi, ranks, "train", "job.yaml", "-o", out, "--rank-timeout", 2, "--set", "jobs.train.run.epochs=100000",
                                       "--set", "jobs.train.run.checkpoint={every: {steps: 5}}")
-            with Program(words, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **AS_ROOT}, stdin=subprocess.DEVNULL) as run:
+            with Program(words, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=launchers.environment(), stdin=subprocess.DEVNULL) as run:
                 self.wait_for(self.dir / out / "checkpoints/000005/checkpoint.json")
                 processes = self.processes_of(out)
                 self.assertEqual(sorted(processes), list(range(ranks)))

@@ -93,7 +93,7 @@ std::optional<RankEnd> FailureDetector::turn(const RankStatus& own, nanoseconds 
   }
   receive();
   if (own.fails) return {};
-  if (!ending_ && !own.leaves) look(own);
+  if (!ending_) look(own);
   return ending_ ? approach_end() : std::nullopt;
 }
 
@@ -131,8 +131,8 @@ void FailureDetector::receive_heartbeat(Peer& peer, const Head& head) const {
   peer.silence = Duration(0);
   peer.activity = head.activity;
   peer.step = head.step;
-  peer.left = peer.left || head.kind == Kind::kLeaving;
-  peer.failed = peer.failed || head.kind == Kind::kFailing;
+  peer.left = head.kind == Kind::kLeaving;
+  peer.failed = head.kind == Kind::kFailing;
 }
 
 void FailureDetector::receive_failure(const Head& head, std::span<const std::byte> bytes) {

@@ -56,7 +56,7 @@ class FailureDetector {
  public:
   FailureDetector(Collectives& collectives, const Monitor::Options& options);
 
-  /// To those that watch this rank. From any thread.
+  /// To those that watch this rank.
   void send_heartbeat(const RankStatus& own) const;
   /// This rank, which is not rank 0, failed on its own.
   void fail(const RankStatus& own, const std::string& message, const std::string& hint);

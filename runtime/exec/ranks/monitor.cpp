@@ -53,9 +53,18 @@ struct Monitor::Implementation {
     detector.turn(status, {});
   }
 
+  void stop() {
+    {
+      const std::lock_guard lock(mutex);
+      stops = true;
+    }
+    changed.notify_all();
+    if (thread.joinable()) thread.join();
+  }
+
   const Options options;
   const int rank;
-  FailureDetector detector;  // of the thread, but for `send_heartbeat`
+  FailureDetector detector;  // of the thread
   std::mutex mutex;          // of all that follows
   std::condition_variable changed;
   RankStatus status;
@@ -74,14 +83,7 @@ Monitor::Monitor(Collectives& collectives, Options options)
   }
 }
 
-Monitor::~Monitor() {
-  {
-    const std::lock_guard lock(implementation_->mutex);
-    implementation_->stops = true;
-  }
-  implementation_->changed.notify_all();
-  implementation_->thread.join();
-}
+Monitor::~Monitor() { implementation_->stop(); }
 
 void Monitor::enter(RankActivity activity, int64_t step) {
   const std::lock_guard lock(implementation_->mutex);
@@ -103,12 +105,9 @@ void Monitor::fail(const std::string& message, const std::string& hint) {
 }
 
 void Monitor::leave() {
-  std::unique_lock lock(implementation_->mutex);
+  implementation_->stop();
   implementation_->status.leaves = true;
-  const RankStatus own = implementation_->status;
-  lock.unlock();
-  // At once: the thread may have no turn any more.
-  implementation_->detector.send_heartbeat(own);
+  implementation_->detector.send_heartbeat(implementation_->status);
 }
 
 }  // namespace flow::exec

@@ -45,7 +45,8 @@ class Monitor {
   /// returns, and the others wait for its monitor's end. On another rank the lowest one reports
   /// `message`, and this waits for `end`: it does not return either.
   void fail(const std::string& message, const std::string& hint = {});
-  /// From here on other ranks may leave: nothing that they do not do is a failure.
+  /// This rank is done: it watches no more, and the others do not miss it. The last call, before
+  /// `Collectives::finish`.
   void leave();
 
  private:

@@ -43,6 +43,10 @@ void Ranks::enter(RankActivity activity, int64_t step) const {
   if (monitor_) monitor_->enter(activity, step);
 }
 
+void Ranks::step_took(std::chrono::nanoseconds duration) const {
+  if (monitor_) monitor_->step_took(duration);
+}
+
 void Ranks::fail(const std::exception& error) {
   if (std::exchange(failed_, true)) return;
   const auto* failed = dynamic_cast<const RunError*>(&error);

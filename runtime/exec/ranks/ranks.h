@@ -2,6 +2,7 @@
 // run directory, and tells the others what to do next.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -49,6 +50,8 @@ class Ranks {
 
   /// For heartbeats: what this rank is at.
   void enter(RankActivity activity, int64_t step) const;
+  /// So long took the last step: what heartbeats call hanging is measured by it.
+  void step_took(std::chrono::nanoseconds duration) const;
   /// This rank fails while the others count on it: they end, too.
   void fail(const std::exception& error);
   bool failed() const { return failed_; }

@@ -249,8 +249,10 @@ void Executor::launch(int64_t step) {
   const Call call{step, record.learning_rate, wanted_};
   if (!run_.ranks) return run_.program.launch(call, input_slot(step), output_slot(step));
   run_.ranks->enter(RankActivity::kComputing, step);
+  const Clock::time_point begin = Clock::now();
   try {
     run_.program.launch(call, input_slot(step), output_slot(step));
+    run_.ranks->step_took(Clock::now() - begin);
   } catch (const std::exception& error) {
     run_.ranks->fail(error);  // the others wait for what this rank does not send
     throw;
