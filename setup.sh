@@ -9,12 +9,14 @@ packages=(
   g++ cmake ninja-build ccache ca-certificates
   # libraries: YAML, command line, JSON, formatting, compression, file hashes, CPU kernels
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libxxhash-dev libdnnl-dev
+  # runs on several processes
+  libopenmpi-dev openmpi-bin
 )
 if [[ "${1:-}" == test ]]; then
   # the test framework, the second compiler and its fuzzer, formatting, judges (NumPy, ONNX, a
-  # validator of schemas), sweeps
+  # validator of schemas), sweeps, a second MPI library
   packages+=(catch2 clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-numpy
-    python3-onnx libonnx-testdata python3-jsonschema python3-yaml git parallel)
+    python3-onnx libonnx-testdata python3-jsonschema python3-yaml git parallel libmpich-dev mpich)
 fi
 
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)

@@ -1,7 +1,5 @@
 // What libflow_openmpi.so and libflow_mpich.so export (see runtime/exec/ranks/mpi_module.h).
 #include <mpi.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include "flow_build_id.h"
 #include "runtime/base/error.h"
@@ -11,30 +9,7 @@
 
 namespace {
 
-/// Keeps what signals do: MPICH takes SIGUSR1, Open MPI those of defects. Threads that a library
-/// starts meanwhile get no signals.
-class KeptSignals {
- public:
-  KeptSignals() {
-    for (int signal = 1; signal < SIGRTMIN; ++signal) sigaction(signal, nullptr, &actions_[signal]);
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &mask_);
-  }
-  ~KeptSignals() {
-    for (int signal = 1; signal < SIGRTMIN; ++signal) sigaction(signal, &actions_[signal], nullptr);
-    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-  }
-  KeptSignals(const KeptSignals&) = delete;
-  KeptSignals& operator=(const KeptSignals&) = delete;
-
- private:
-  struct sigaction actions_[NSIG] = {};
-  sigset_t mask_ = {};
-};
-
 void initialize() {
-  const KeptSignals kept;
   int threads = MPI_THREAD_SINGLE;
   FLOW_MPI(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads);
   for (MPI_Comm communicator : {MPI_COMM_WORLD, MPI_COMM_SELF})
