@@ -87,9 +87,11 @@ int RankSession::lead(const std::function<int()>& body) {
     return body();
   });
   if (ranks_->failed()) return status;
-  ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
-  leave();
-  return status;
+  return reported("flowrun", [&] {
+    ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
+    leave();
+    return status;
+  });
 }
 
 int RankSession::follow(const std::function<int()>& body) {

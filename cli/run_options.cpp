@@ -129,7 +129,7 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_option("--mpi", options.mpi, "MPI library; default: the one of the launcher")
       ->check(CLI::IsMember({"openmpi", "mpich"}));
   app.add_option("--rank-timeout", options.rank_timeout,
-                 "end the run if a rank is silent for so many seconds; default: 120")
+                 "end the run if a rank is silent for this long; default: 120")
       ->type_name("SECONDS")
       ->check(count(1, 1'000'000));
 

@@ -17,6 +17,14 @@ std::span<const EnvironmentRow> environment_read() {
        "`~/.cache`.",
        true},
       {"HOME", "Locates `~/.cache` if `XDG_CACHE_HOME` is not set.", true},
+      {"OMPI_COMM_WORLD_RANK",
+       "The rank of this process, as Open MPI's `mpirun` sets it, with `OMPI_COMM_WORLD_SIZE` and "
+       "`OMPI_COMM_WORLD_LOCAL_RANK`. See `--distributed`.",
+       true},
+      {"PMI_RANK", "The same of MPICH's `mpirun`, with `PMI_SIZE` and `MPI_LOCALRANKID`.", true},
+      {"SLURM_PROCID",
+       "The same of `srun`, with `SLURM_STEP_ID`, `SLURM_STEP_NUM_TASKS` and `SLURM_LOCALID`.",
+       true},
       {"PATH", "Locates the commands of hooks and returns.", true},
   };
   return kRows;
@@ -46,7 +54,8 @@ std::string environment_page() {
     text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
   text +=
       "\n## Variables of commands\n\n`flowrun` sets these variables for commands. Those of an "
-      "event are set only with `mode: spawn`.\n\n| variable | meaning |\n| --- | --- |\n";
+      "event are set only with `mode: spawn`. Commands of a distributed run do not see the "
+      "variables of the launcher.\n\n| variable | meaning |\n| --- | --- |\n";
   for (const EnvironmentRow& row : environment_of_commands())
     text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
   return text;

@@ -8,7 +8,8 @@ std::span<const FileRow> run_files() {
       {"plan.json",
        "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
       {"run.json",
-       "The summary: overrides, seed, device, steps, seconds, exit status and error. Written "
+       "The summary: overrides, seed, device, steps, seconds, exit status and error. Of a "
+       "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},
       {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},
       {"returns/NAME/value.npy", "A returned tensor, one slice per step. Train and predict jobs."},

@@ -212,7 +212,7 @@ class ShardCutter {
 
   /// What accepts an entry that no shard can compute as the whole batch would.
   static constexpr std::string_view kPerShardHint =
-      "write `per_shard: true` on the entry to compute it from the rows of each shard alone";
+      "write `per_shard: true` on the entry to compute it from the rows of each shard";
 
   /// Only what is per shard itself reads values that shards have for themselves, but for gradients
   /// of what was read as such and is not.
@@ -220,8 +220,8 @@ class ShardCutter {
     const std::string problem =
         is_written(node)
             ? fmt::format(
-                  "{}: `{}` reads {}, of which each shard has its own, and a value of the "
-                  "whole batch; expected one kind in a job with {} shards",
+                  "{}: `{}` reads {}, which differs between shards, and a value of the whole "
+                  "batch; expected one kind in a job with {} shards",
                   entry_of(node), node.op->name, text_of(own), graph_.shards)
             : fmt::format("each of {} shards has its own value for {}; expected one for all",
                           graph_.shards, text_of(own));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBucketBytes = size_t{1} << 20;  // at least, but for the last one
 constexpr size_t kSmallBytes = size_t{1} << 14;   // at most: latency costs more than bytes
-constexpr size_t kLine = 64;  // bytes of a cache line
+constexpr size_t kLine = 64;                      // bytes of a cache line
 
 class BucketMaker {
  public:

@@ -2,6 +2,7 @@
 // 0. A library moves the bytes; flow adds, in its own order.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -59,6 +60,9 @@ class Collectives {
 
   /// Ends the use of the library: the last call of every rank. May wait for the others.
   virtual void finish() = 0;
+
+  /// Counts those who wait for other ranks: they neither compute nor hang.
+  std::atomic<int> waiting = 0;
 };
 
 }  // namespace flow::exec

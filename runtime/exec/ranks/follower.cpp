@@ -2,7 +2,6 @@
 #include "runtime/exec/ranks/follower.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,12 +13,11 @@
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/json/serialize.h"
 
 namespace flow::exec {
 namespace {
-
-using nlohmann::json;
 
 /// The run that rank 0 prepares.
 struct DescribedRun {
@@ -33,7 +31,7 @@ struct DescribedRun {
 };
 
 std::string describe(const RunRequest& request) {
-  json text{{"plan", plan::to_json(request.plan)}, {"job", request.job.name},
+  Json text{{"plan", plan::to_json(request.plan)}, {"job", request.job.name},
             {"root", request.root.string()},       {"inputs", request.inputs},
             {"profile", request.profile},          {"streamed", streamed_inputs(request)}};
   if (request.steps) text["steps"] = *request.steps;
@@ -41,7 +39,7 @@ std::string describe(const RunRequest& request) {
 }
 
 DescribedRun described(const std::string& text) {
-  const json said = json::parse(text);
+  const Json said = Json::parse(text);
   DescribedRun run{plan::from_json(said["plan"].get<std::string>(), "the plan of rank 0"),
                    said["job"].get<std::string>(),
                    said["root"].get<std::string>(),

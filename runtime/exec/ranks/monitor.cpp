@@ -16,11 +16,15 @@
 namespace flow::exec {
 
 struct Monitor::Implementation {
-  Implementation(Collectives& collectives, Options given)
-      : options(std::move(given)), rank(collectives.rank()), detector(collectives, options) {}
+  Implementation(Collectives& shared, Options given)
+      : collectives(shared),
+        options(std::move(given)),
+        rank(shared.rank()),
+        detector(shared, options) {}
 
   RankStatus own_status() const {
     RankStatus own = status;
+    if (collectives.waiting > 0) own.activity = RankActivity::kWaiting;
     own.median_step = durations.median();
     return own;
   }
@@ -45,6 +49,15 @@ struct Monitor::Implementation {
     }
   }
 
+  /// Where the library fails, another rank has ended: rank 0 says so, if it is there.
+  void watch_or_end() {
+    try {
+      watch();
+    } catch (const RunError& error) {
+      options.end(rank == 0 ? error.what() : "", error.hint());
+    }
+  }
+
   /// What is posted at the end moves while others are listened to.
   void close() {
     if (!status.fails) return;
@@ -62,6 +75,7 @@ struct Monitor::Implementation {
     if (thread.joinable()) thread.join();
   }
 
+  const Collectives& collectives;
   const Options options;
   const int rank;
   FailureDetector detector;  // of the thread
@@ -77,7 +91,7 @@ struct Monitor::Implementation {
 Monitor::Monitor(Collectives& collectives, Options options)
     : implementation_(std::make_unique<Implementation>(collectives, std::move(options))) {
   try {
-    implementation_->thread = std::thread([own = implementation_.get()] { own->watch(); });
+    implementation_->thread = std::thread([own = implementation_.get()] { own->watch_or_end(); });
   } catch (const std::system_error& error) {
     throw RunError(fmt::format("cannot create a thread: {}", error.what()));
   }

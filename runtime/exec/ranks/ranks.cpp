@@ -4,18 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/exec/ranks/together.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::exec {
 namespace {
 
-using nlohmann::json;
-
-json describe(const std::exception_ptr& error) {
+Json describe(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const RunError& failed) {
@@ -66,12 +64,12 @@ Order Ranks::receive() const {
 
 std::vector<std::string> Ranks::join(const std::exception_ptr& error,
                                      const std::string& mine) const {
-  const json said = error ? describe(error) : json{{"said", mine}};
+  const Json said = error ? describe(error) : Json{{"said", mine}};
   std::vector<std::string> texts;
   int rank = 0;
   for (const std::string& text :
-       gather_texts(collectives_, said.dump(-1, ' ', false, json::error_handler_t::replace))) {
-    const json from = json::parse(text);
+       gather_texts(collectives_, said.dump(-1, ' ', false, Json::error_handler_t::replace))) {
+    const Json from = Json::parse(text);
     if (from.contains("error")) {
       if (!leads()) throw EndedByLeader();
       if (rank == 0) std::rethrow_exception(error);

@@ -4,19 +4,18 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 
 std::string describe_data(const DataFiles& files, const StepIndex& step_index) {
-  nlohmann::json data = nlohmann::json::object();
+  Json data = Json::object();
   for (const auto& [name, file] : files) data[name] = {file.digest, file.path.string()};
-  return nlohmann::json{{"rows", step_index.has_rows() ? step_index.rows() : 0}, {"data", data}}
-      .dump();
+  return Json{{"rows", step_index.has_rows() ? step_index.rows() : 0}, {"data", data}}.dump();
 }
 
 void require_same_data(const Ranks& ranks, const std::vector<std::string>& texts) {
@@ -24,9 +23,9 @@ void require_same_data(const Ranks& ranks, const std::vector<std::string>& texts
     if (!ranks.leads()) throw EndedByLeader();
     throw RequestError(what, "give all machines the same files");
   };
-  const auto of_leader = nlohmann::json::parse(texts[0]);
+  const Json of_leader = Json::parse(texts[0]);
   for (size_t rank = 1; rank < texts.size(); ++rank) {
-    const auto data = nlohmann::json::parse(texts[rank]);
+    const Json data = Json::parse(texts[rank]);
     const std::string name = ranks.name_of(static_cast<int>(rank));
     if (data["rows"] != of_leader["rows"])
       refuse(fmt::format("{} has {} rows of data, {} has {}", name, data["rows"].get<int64_t>(),

@@ -38,6 +38,17 @@ class JoinedBlocks {
   std::vector<std::byte> memory_;
 };
 
+class Waiting {
+ public:
+  explicit Waiting(Collectives& collectives) : collectives_(collectives) { ++collectives.waiting; }
+  ~Waiting() { --collectives_.waiting; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Collectives& collectives_;
+};
+
 std::vector<size_t> gather_sizes(Collectives& collectives, size_t mine) {
   std::vector<size_t> sizes(static_cast<size_t>(collectives.size()));
   JoinedBlocks blocks(std::vector(sizes.size(), sizeof mine));
@@ -53,6 +64,7 @@ std::vector<size_t> gather_sizes(Collectives& collectives, size_t mine) {
 void wait(Collectives& collectives, Collectives::Operation operation) {
   using Clock = std::chrono::steady_clock;
   using namespace std::chrono_literals;
+  const Waiting waiting(collectives);
   const auto start = Clock::now();
   while (!collectives.test(operation)) {
     const auto waited = Clock::now() - start;
@@ -64,12 +76,23 @@ void wait(Collectives& collectives, Collectives::Operation operation) {
   }
 }
 
+/// By an exchange: ranks gather the results of sums whenever these are ready, each in its own time.
 uint8_t agree(Collectives& collectives, uint8_t mine) {
-  thread_local JoinedBlocks said({});  // kept: steps agree, and allocate nothing
+  struct Words {
+    std::vector<size_t> start, ones, places;
+    std::vector<std::byte> received;
+  };
+  thread_local Words words;  // kept: steps agree, and allocate nothing
   const auto ranks = static_cast<size_t>(collectives.size());
-  if (said.count() != ranks) said = JoinedBlocks(std::vector<size_t>(ranks, 1));
-  said.gather(collectives, std::as_bytes(std::span(&mine, 1)));
-  return static_cast<uint8_t>(std::ranges::max(said.all()));
+  if (words.received.size() != ranks) {
+    words = {std::vector<size_t>(ranks), std::vector<size_t>(ranks, 1), std::vector<size_t>(ranks),
+             std::vector<std::byte>(ranks)};
+    std::iota(words.places.begin(), words.places.end(), size_t{0});
+  }
+  std::byte said{mine};
+  wait(collectives, collectives.exchange({&said, words.start, words.ones},
+                                         {words.received.data(), words.places, words.ones}));
+  return static_cast<uint8_t>(std::ranges::max(words.received));
 }
 
 std::vector<std::string> gather_texts(Collectives& collectives, const std::string& mine) {

@@ -115,6 +115,8 @@ class Executor {
   bool await_sinks(int64_t step);
   bool await_turn(int64_t step);
   bool agree_to_launch(bool ready);
+  template <typename F>
+  void with_all_ranks(F f);
   void launch(int64_t step);
   void choose_wanted(int64_t step);
   bool leaves_something(int64_t step);
@@ -217,10 +219,21 @@ bool Executor::await_turn(int64_t step) {
 /// A rank that has nothing to launch, as its inputs have ended or failed, ends the steps of all.
 bool Executor::agree_to_launch(bool ready) {
   constexpr uint8_t kNotReady = 255;
-  const uint8_t all =
-      agree(run_.ranks->collectives(), ready ? static_cast<uint8_t>(stop_) : kNotReady);
+  uint8_t all = ready ? static_cast<uint8_t>(stop_) : kNotReady;
+  with_all_ranks([&] { all = agree(run_.ranks->collectives(), all); });
   stop_ = all == kNotReady ? Stop::kNone : static_cast<Stop>(all);
   return all == 0;
+}
+
+/// Where this rank fails, the others would wait for it for ever.
+template <typename F>
+void Executor::with_all_ranks(F f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    run_.ranks->fail(error);
+    throw;
+  }
 }
 
 void Executor::choose_wanted(int64_t step) {
@@ -249,14 +262,11 @@ void Executor::launch(int64_t step) {
   const Call call{step, record.learning_rate, wanted_};
   if (!run_.ranks) return run_.program.launch(call, input_slot(step), output_slot(step));
   run_.ranks->enter(RankActivity::kComputing, step);
-  const Clock::time_point begin = Clock::now();
-  try {
+  with_all_ranks([&] {
+    const Clock::time_point begin = Clock::now();
     run_.program.launch(call, input_slot(step), output_slot(step));
     run_.ranks->step_took(Clock::now() - begin);
-  } catch (const std::exception& error) {
-    run_.ranks->fail(error);  // the others wait for what this rank does not send
-    throw;
-  }
+  });
 }
 
 /// Does the delivery thread deliver something of the step? In a synchronous job this is asked when

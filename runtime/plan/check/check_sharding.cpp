@@ -77,7 +77,7 @@ class LayoutCheck {
   void check_combined(TensorId id, const Location& location) const {
     location.require(layout(id).kind != Kind::kPartial || job_[id].combine,
                      "reads `{}`, whose parts are not combined", job_[id].name);
-    location.require(layout(id).kind != Kind::kOwn, "reads `{}`, of which each shard has its own",
+    location.require(layout(id).kind != Kind::kOwn, "reads `{}`, which differs between shards",
                      job_[id].name);
   }
 

@@ -163,7 +163,7 @@ TEST_CASE("what each shard has for itself is delivered by shards, and read by th
     return refusal(plan);
   };
   CHECK_THAT(refused([](Job& j) { j.returns->value.kind = ReturnValue::Kind::kNumpy; }),
-             Catch::Contains("reads `most`, of which each shard has its own"));
+             Catch::Contains("reads `most`, which differs between shards"));
   CHECK_THAT(refused([](Job& j) { j.sharding->steps = StepId(size_t{0}); }),
              Catch::Contains("per shard, behind the shards"));
   CHECK_THAT(refused([](Job& j) { tensor_named(j, "most").batch_axis = kNoBatch; }),
