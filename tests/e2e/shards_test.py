@@ -53,11 +53,11 @@ networks:
     graph:
       mean:    {{op: reduce_mean, in: x, axis: -2, keepdims: true}}
       moved:   {{op: dense, in: mean, units: 4}}
-      off:     {{op: subtract, in: [x, mean]}}
-      squares: {{op: square, in: off}}
+      apart:   {{op: subtract, in: [x, mean]}}
+      squares: {{op: square, in: apart}}
       power:   {{op: reduce_mean, in: squares, axis: -2, keepdims: true}}
       scale:   {{op: rsqrt, in: power}}
-      scaled:  {{op: multiply, in: [off, scale]}}
+      scaled:  {{op: multiply, in: [apart, scale]}}
       out:     {{op: add, in: [scaled, moved]}}
 jobs:
   train:
@@ -252,7 +252,7 @@ jobs:
             expected[f"power/{shard}"] = np.exp(parts[shard].mean(axis=0))
         for name, value in expected.items():
             np.testing.assert_allclose(self.load(f"along/returns/{name}/value.npy")[0], value, rtol=1e-12, err_msg=name)
-        np.testing.assert_array_equal(self.load("along/watch/most/3.npy")[0], most[3])
+        np.testing.assert_array_equal(self.load("along/watch/most/3/value.npy")[0], most[3])
 
     def test_a_loss_of_each_shard_is_that_of_its_part_of_the_batch(self):
         x = np.random.default_rng(4).uniform(-1, 1, (4, 16, 5)).astype(np.float32)
@@ -267,7 +267,7 @@ jobs:
                 self.assertEqual(parts.keys(), cut.keys())
                 self.assertGreater(len(cut), 10)
                 for name, array in parts.items():
-                    np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-12, err_msg=f"{name}, {shards} shards, {loss}")
+                    np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-9, err_msg=f"{name}, {shards} shards, {loss}")
 
     def test_what_each_shard_has_for_itself_has_the_same_bits_on_any_number_of_threads(self):
         np.save(self.dir / "own.npy", np.random.default_rng(4).uniform(-1, 1, (4, 16, 5)).astype(np.float32))

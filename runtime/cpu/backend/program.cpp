@@ -148,7 +148,7 @@ void CpuProgram::plan_delivery(const plan::Job& job, size_t index, TensorId id, 
   const bool has_rows = by_shards || tensor.role == plan::Role::kInput;
   if (ranks_ && has_rows && tensor.batch_axis == 0) rank_output(index, whole, whole_bytes);
   if (!in_parts || !by_shards) return;
-  parts_.push_back(to_parts);
+  steps_[maker].deliveries.push_back(to_parts);
   delivered_.back().parts = parts;
   if (ranks_) rank_output(index, parts, parts_bytes);
   output_stride_ += aligned(parts_bytes);
@@ -360,7 +360,6 @@ void CpuProgram::add_totals(size_t step, const Turn& turn) {
 }
 
 void CpuProgram::combine(const Turn& turn) {
-  deliver(parts_, turn);
   if (ranks_ && turn.shard + 1 == end_shard_) return;
   const std::span<const ShardSums::Entry> entries = sums_.shards->entries();
   for (size_t i = 0; i < entries.size(); ++i)

@@ -163,7 +163,6 @@ class CpuProgram : public exec::Program {
   std::vector<BoundStep> steps_;
   std::vector<InputPointer> input_pointers_;
   std::vector<CopyOut> early_;   // inputs and variables: before the first step
-  std::vector<CopyOut> parts_;   // of shards: before they are combined
   std::vector<CopyOut> wholes_;  // behind the last shard: what was combined
   std::vector<Output> delivered_;
   std::vector<RankedOutput> ranked_;

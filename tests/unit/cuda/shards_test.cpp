@@ -111,7 +111,7 @@ TEST_CASE("slots of a job in shards hold whole batches, the device one shard", "
   options.input_slots = options.output_slots = 2;
   const auto program = gpu.backend->prepare(job, options);
   CHECK(program->memory().inputs == 256 + 256);  // the call block, and two rows
-  CHECK(program->memory().pinned == 2 * (256 + 512) + 2 * (256 + 256));
+  CHECK(program->memory().pinned == 2 * (256 + 256) + 2 * (256 + 256));
   CHECK(program->memory().total() == gpu.driver->allocated());
   const uint8_t wanted[] = {1};
   for (const size_t slot : {size_t{0}, size_t{1}}) {
