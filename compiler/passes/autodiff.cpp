@@ -218,7 +218,7 @@ class Autodiff {
   void differentiate(const ir::Node& node) {
     builder_.place_on(node.device);
     GradientContext context{builder_, node, {}, {}, {}};
-    for (const ValueId result : node.results)
+    for (const ValueId result : context.node.results)
       context.result_gradients.push_back(gradient_for(context.node, result));
     builder_.compute_per_shard(mode(context.node.per_shard));
     const size_t known = graph_.values.size();

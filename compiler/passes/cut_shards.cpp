@@ -214,18 +214,27 @@ class ShardCutter {
   static constexpr std::string_view kPerShardHint =
       "write `per_shard: true` on the entry to compute it from the rows of each shard";
 
-  /// Only what is per shard itself reads values that shards have for themselves, but for gradients
-  /// of what was read as such and is not.
+  /// Only what is per shard itself reads values that shards have for themselves.
   void report_own(const ir::Node& node, ValueId own) {
-    const std::string problem =
-        is_written(node)
-            ? fmt::format(
-                  "{}: `{}` reads {}, which differs between shards, and a value of the whole "
-                  "batch; expected one kind in a job with {} shards",
-                  entry_of(node), node.op->name, text_of(own), graph_.shards)
-            : fmt::format("each of {} shards has its own value for {}; expected one for all",
-                          graph_.shards, text_of(own));
-    diags_.error(Diagnosis::kOwnOfShards, node.span, problem).with_hint(std::string(kPerShardHint));
+    if (!is_written(node)) return report_own_gradient(node, own);
+    diags_
+        .error(Diagnosis::kOwnOfShards, node.span,
+               fmt::format("{}: `{}` reads {}, of which each of {} shards has its own, and a value "
+                           "of the whole batch; expected one kind",
+                           entry_of(node), node.op->name, text_of(own), graph_.shards))
+        .with_hint(std::string(kPerShardHint));
+  }
+
+  /// What was read as parts of a value of the whole batch has a gradient in each shard.
+  void report_own_gradient(const ir::Node& node, ValueId own) {
+    const std::string& name = graph_[own].name;
+    diags_
+        .error(Diagnosis::kOwnOfShards, node.span,
+               fmt::format("each of {} shards has its own value for {}; expected one for the whole "
+                           "batch",
+                           graph_.shards, text_of(own)))
+        .with_hint(
+            fmt::format("write `per_shard: true` on `{}`, too", name.substr(0, name.find(':'))));
   }
 
   void report_unequal_parts(const ir::Node& node, const LayoutFault& fault) {
