@@ -53,11 +53,11 @@ TEST_CASE("each shard copies its rows, computes and is added to the sums; the re
   const std::vector<std::string> shard = {
       "copy 24 to device stream 1",    // step, learning rate, shard
       "copy 1024 to device stream 1",  // its rows of x
-      "launch product stream 1",
+      "launch naive_matmul stream 1",
       "launch square stream 1",
-      "launch reduce_mean stream 1",
+      "launch sum stream 1",
       "launch scale stream 1",
-      "launch product stream 1",
+      "launch naive_matmul stream 1",
       "record stream 1",
       "wait stream 3",
       "copy 512 to host stream 3",  // y
@@ -66,10 +66,13 @@ TEST_CASE("each shard copies its rows, computes and is added to the sums; the re
       "launch join_parts stream 1"};
   std::vector<std::string> expected = shard;
   expected.insert(expected.end(), shard.begin(), shard.end());
-  const std::vector<std::string> rest = {"record stream 1",         "wait stream 3",
+  const std::vector<std::string> rest = {"record stream 1",
+                                         "wait stream 3",
                                          "copy 4 to host stream 3",  // the loss
-                                         "launch update stream 1",  "record stream 3",
-                                         "wait stream 1",           "record stream 1",
+                                         "launch sgd_update stream 1",
+                                         "record stream 3",
+                                         "wait stream 1",
+                                         "record stream 1",
                                          "synchronize event"};
   expected.insert(expected.end(), rest.begin(), rest.end());
   CHECK(calls == expected);
