@@ -219,7 +219,7 @@ class ShardCutter {
     if (!is_written(node)) return report_own_gradient(node, own);
     diags_
         .error(Diagnosis::kOwnOfShards, node.span,
-               fmt::format("{}: `{}` reads {}, of which each of {} shards has its own, and a value "
+               fmt::format("{}: `{}` reads {}, which differs between {} shards, and a value "
                            "of the whole batch; expected one kind",
                            entry_of(node), node.op->name, text_of(own), graph_.shards))
         .with_hint(std::string(kPerShardHint));
