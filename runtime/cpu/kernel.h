@@ -34,6 +34,12 @@ struct TensorDesc {
   Layout layout = Layout::kPlain;
   bool used = true;  // false: a second result that nobody reads; its pointer is null
   int batch_axis = plan::kNoBatch;
+  /// Of a slice, which `shape` then is: where that of each rank begins in the tensor, in elements,
+  /// and where the last one ends.
+  std::span<const int64_t> bounds = {};
+
+  /// Of the tensor, also where this is a slice of it.
+  int64_t whole_elements() const { return bounds.empty() ? shape.elements() : bounds.back(); }
 };
 
 /// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as
@@ -45,6 +51,7 @@ struct Request {
   uint64_t seed = 0;
   int threads = 1;     // for parallel_for; results must not depend on it
   int64_t shards = 1;  // that share the batch: what is drawn is that of the whole batch
+  exec::Collectives* ranks = nullptr;  // that have slices of operands; they outlive the Launch
 };
 
 /// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
@@ -75,6 +82,7 @@ struct Kernel {
   size_t workspace = 0;  // bytes, for the duration of the step
   size_t fused = 0;      // how many of the step's epilogue ops it does itself (from the first on);
                          // the backend runs the others apart, in place on output 0
+  size_t gathered = 0;   // bytes that come together from all ranks in a launch
   std::string library = {};  // what does the work, where it is no loop of ours: "oneDNN jit:avx2"
 };
 

@@ -1,10 +1,11 @@
 // What is done to gradients before variables are updated by them.
 #include <cmath>
-#include <vector>
 
 #include "runtime/base/loss_scale.h"
 #include "runtime/cpu/kernels/families.h"
-#include "runtime/cpu/kernels/update.h"
+#include "runtime/cpu/kernels/piece_sums.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -37,38 +38,19 @@ FLOW_VECTORISED double sum_squares(const float* x, int64_t n) {
   return total;
 }
 
-/// Elements [first, end) of an operand.
-struct Part {
-  size_t operand;
-  int64_t first, end;
-};
-
-std::vector<Part> parts_of(const Request& request, size_t first_operand) {
-  std::vector<Part> parts;
-  for (size_t i = first_operand; i < request.inputs.size(); ++i) {
-    const int64_t n = request.inputs[i].shape.elements();
-    for (int64_t first = 0; first < n; first += kPiece)
-      parts.push_back({i, first, std::min(n, first + kPiece)});
-  }
-  return parts;
-}
-
 /// The result is factor_of(buffers, sum of squares of the operands from `first_operand` on).
 template <typename FactorOf>
 Kernel kernel_of_squares(const Request& request, size_t first_operand, FactorOf factor_of) {
-  const std::vector<Part> parts = parts_of(request, first_operand);
+  const PieceSums<double> sum_of(request, first_operand, request.inputs.size());
   Kernel kernel;
-  kernel.workspace = parts.size() * sizeof(double);
-  kernel.launch = [parts, factor_of, threads = request.threads](const Buffers& buffers,
-                                                                const CallState&) {
-    double* sums = reinterpret_cast<double*>(buffers.workspace);
-    parallel_for(threads, static_cast<int64_t>(parts.size()), [&](int64_t i, int) {
-      const Part& part = parts[static_cast<size_t>(i)];
-      sums[i] =
-          sum_squares(input<float>(buffers, part.operand) + part.first, part.end - part.first);
-    });
-    double total = 0;
-    for (size_t i = 0; i < parts.size(); ++i) total += sums[i];
+  kernel.workspace = sum_of.bytes();
+  kernel.gathered = sum_of.gathered_bytes();
+  kernel.launch = [sum_of, factor_of, threads = request.threads](const Buffers& buffers,
+                                                                 const CallState&) {
+    const double total =
+        sum_of(threads, buffers.workspace, [&](size_t operand, int64_t first, int64_t end) {
+          return sum_squares(input<float>(buffers, operand) + first, end - first);
+        });
     *output<float>(buffers, 0) = static_cast<float>(factor_of(buffers, total));
   };
   return kernel;

@@ -1,12 +1,24 @@
 // LARS and LAMB: updates whose rate for a variable depends on norms of the whole of it. One pass
 // for the norms, in pieces that are summed in order, and one that moves the variable.
 #include "runtime/cpu/kernels/families.h"
+#include "runtime/cpu/kernels/piece_sums.h"
 #include "runtime/cpu/kernels/update.h"
 
 namespace flow::cpu::fast {
 namespace {
 
 constexpr int64_t kLanes = 16;
+
+/// Two sums over a variable.
+struct TwoSums {
+  double first = 0, second = 0;
+
+  TwoSums& operator+=(const TwoSums& other) {
+    first += other.first;
+    second += other.second;
+    return *this;
+  }
+};
 
 double total(const double (&lanes)[kLanes]) {
   double sum = 0;
@@ -112,9 +124,12 @@ FLOW_VECTORISED void lamb_piece(const UpdateArrays<3>& arrays, const LambRates& 
 
 Kernel prepare_lars_update(const Request& request) {
   const int64_t n = request.outputs[0].shape.elements();
+  const PieceSums<TwoSums> sums_of(request, 0, 1);
   Kernel kernel;
-  kernel.workspace = bytes_of_sums(n);
-  kernel.launch = [n, threads = request.threads, gradient_scale = GradientScale(request, 2),
+  kernel.workspace = sums_of.bytes();
+  kernel.gathered = sums_of.gathered_bytes();
+  kernel.launch = [n, sums_of, elements = static_cast<double>(request.inputs[0].whole_elements()),
+                   threads = request.threads, gradient_scale = GradientScale(request, 2),
                    momentum = number(request, "momentum_beta"),
                    coefficient = number(request, "lars_coefficient"),
                    epsilon = number(request, "epsilon"), rate_scale = number(request, "rate_scale"),
@@ -123,11 +138,11 @@ Kernel prepare_lars_update(const Request& request) {
     const UpdateArrays<2> arrays(buffers);
     const double scale = gradient_scale(buffers);
     if (std::isnan(scale)) return keep(arrays.from, arrays.to, n);
-    const TwoSums sums = sum_pieces(
-        threads, n, reinterpret_cast<TwoSums*>(buffers.workspace),
-        [&](int64_t i, int64_t end) { return squares(arrays.from[0] + i, arrays.g + i, end - i); });
-    const double size = std::sqrt(sums.first / static_cast<double>(n));
-    const double slope = std::abs(scale) * std::sqrt(sums.second / static_cast<double>(n));
+    const TwoSums sums = sums_of(threads, buffers.workspace, [&](size_t, int64_t i, int64_t end) {
+      return squares(arrays.from[0] + i, arrays.g + i, end - i);
+    });
+    const double size = std::sqrt(sums.first / elements);
+    const double slope = std::abs(scale) * std::sqrt(sums.second / elements);
     const double ratio =
         size > 0 && slope > 0 ? coefficient * size / (slope + weight_decay * size + epsilon) : 1;
     const double rate = state.at_rate(rate_scale).learning_rate * ratio;
@@ -141,11 +156,14 @@ Kernel prepare_lars_update(const Request& request) {
 
 Kernel prepare_lamb_update(const Request& request) {
   const int64_t n = request.outputs[0].shape.elements();
+  const PieceSums<TwoSums> sums_of(request, 0, 1);
   Kernel kernel;
-  kernel.workspace = bytes_of_sums(n);
-  kernel.launch = [n, threads = request.threads, gradient_scale = GradientScale(request, 3),
-                   beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
-                   epsilon = number(request, "epsilon"), rate_scale = number(request, "rate_scale"),
+  kernel.workspace = sums_of.bytes();
+  kernel.gathered = sums_of.gathered_bytes();
+  kernel.launch = [n, sums_of, threads = request.threads,
+                   gradient_scale = GradientScale(request, 3), beta1 = number(request, "beta1"),
+                   beta2 = number(request, "beta2"), epsilon = number(request, "epsilon"),
+                   rate_scale = number(request, "rate_scale"),
                    weight_decay = number(request, "weight_decay")](const Buffers& buffers,
                                                                    const CallState& state) {
     const UpdateArrays<3> arrays(buffers);
@@ -160,11 +178,10 @@ Kernel prepare_lamb_update(const Request& request) {
                           static_cast<float>(1 / std::sqrt(gathered(beta2, true, state.step))),
                           static_cast<float>(epsilon),
                           static_cast<float>(weight_decay)};
-    const TwoSums sums = sum_pieces(threads, n, reinterpret_cast<TwoSums*>(buffers.workspace),
-                                    [&](int64_t i, int64_t end) {
-                                      lamb_means(arrays.at(i), rates, end - i);
-                                      return lamb_squares(arrays.at(i), rates, end - i);
-                                    });
+    const TwoSums sums = sums_of(threads, buffers.workspace, [&](size_t, int64_t i, int64_t end) {
+      lamb_means(arrays.at(i), rates, end - i);
+      return lamb_squares(arrays.at(i), rates, end - i);
+    });
     const double ratio =
         sums.first > 0 && sums.second > 0 ? std::sqrt(sums.first) / std::sqrt(sums.second) : 1;
     const auto negative_rate = static_cast<float>(-state.at_rate(rate_scale).learning_rate * ratio);

@@ -1,11 +1,10 @@
 // What the fast kernels of updates have in common: the gradient's factor, the arrays of one
-// variable with its slots, and sums over pieces of them.
+// variable with its slots.
 #pragma once
 
 #include <array>
 #include <cmath>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/power.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
@@ -78,28 +77,6 @@ Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
                [&](int64_t i, int64_t end) { piece(arrays.at(i), of_call, end - i); });
   };
   return kernel;
-}
-
-/// Two sums over a variable.
-struct TwoSums {
-  double first = 0, second = 0;
-};
-
-/// sum(i, end) for each piece, on many threads; then their total, in order. `sums` has room for
-/// ceil_div(n, kPiece).
-template <typename Sum>
-TwoSums sum_pieces(int threads, int64_t n, TwoSums* sums, Sum sum) {
-  for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) { sums[i / kPiece] = sum(i, end); });
-  TwoSums total;
-  for (int64_t i = 0; i < ceil_div(n, kPiece); ++i) {
-    total.first += sums[i].first;
-    total.second += sums[i].second;
-  }
-  return total;
-}
-
-inline size_t bytes_of_sums(int64_t n) {
-  return static_cast<size_t>(ceil_div(n, kPiece)) * sizeof(TwoSums);
 }
 
 }  // namespace flow::cpu
