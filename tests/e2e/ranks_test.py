@@ -137,9 +137,11 @@ class Ranks(FlowTest):
                     self.assertEqual(self.json(f"{out}/run.json")["ranks"]["count"], ranks)
 
     def test_a_run_interrupted_on_four_ranks_resumes_on_two(self):
-        self.flowrun("train", "job.yaml", "-o", "alone")
-        self.ranks(4, "train", "job.yaml", "-o", "out", "--steps", 7)
-        self.ranks(2, "train", "job.yaml", "-o", "out", "--resume", mpi="mpich")
+        """Checkpoints have all slots, of which each rank has a part."""
+        sets = ("--set", "+jobs.train.run.checkpoint={every: {steps: 3}, keep: 9}")
+        self.flowrun("train", "job.yaml", "-o", "alone", *sets)
+        self.ranks(4, "train", "job.yaml", "-o", "out", "--steps", 7, *sets)
+        self.ranks(2, "train", "job.yaml", "-o", "out", "--resume", *sets, mpi="mpich")
         found = {name: data for name, data in self.outputs("out").items() if "/000007/" not in name}
         self.assert_same(self.outputs("alone"), found)
 

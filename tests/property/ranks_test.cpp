@@ -66,6 +66,24 @@ TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[proper
     }
 }
 
+TEST_CASE("ranks that are profiled stay in step", "[property]") {
+  const plan::Plan plan = plan_of(kJob);
+  const plan::Job& job = plan.jobs[0];
+  static constexpr uint8_t kWanted[] = {1};
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    ThreadRanks world(4, seed);
+    world.run([&](exec::Collectives& ranks) {
+      const exec::PrepareOptions options{
+          .deliverables = {job.hooks[0].tensor}, .profile = true, .ranks = &ranks};
+      const auto program = cpu::make_backend()->prepare(job, options);
+      for (int step = 0; step < 3; ++step) program->launch({step, 0.1, kWanted}, 0, 0);
+      const std::span<const int64_t> times = program->step_times(0);
+      FLOW_CHECK(times.size() == program->timed_steps().size() + 1);
+      FLOW_CHECK(std::ranges::is_sorted(times));
+    });
+  }
+}
+
 TEST_CASE("a fault of one rank is that of all", "[property]") {
   const plan::Plan plan = plan_of(kJob);
   const plan::Job& job = plan.jobs[0];

@@ -77,7 +77,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
   }
   const std::vector<uint8_t> all(prepare.deliverables.size(), 1);
   for (int i = 0; i < options.calls; ++i) {
-    program->launch({i, options.learning_rate, all}, 0, 0);
+    program->launch({options.first + i, options.learning_rate, all}, 0, 0);
     program->wait(0);
   }
   Arrays results;

@@ -15,7 +15,7 @@
 #include "runtime/cpu/backend/cost.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/backend/program.h"
-#include "runtime/cpu/backend/shard_sums.h"
+#include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/run/memory.h"
@@ -41,29 +41,29 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
          outputs * std::max<size_t>(1, options.output_slots);
 }
 
-Sums make_sums(const plan::Job& job, std::span<const plan::TensorId> owners, int threads,
-               exec::Collectives* ranks) {
-  Sums sums;
-  if (!job.sharding) return sums;
-  sums.shards = std::make_unique<ShardSums>(job, owners, ranks ? ranks->size() : 1);
-  if (!ranks) return sums;
-  std::vector<uint8_t> probes;
-  for (const ShardSums::Entry& entry : sums.shards->entries())
-    probes.push_back(job.steps[entry.step].probe);
-  sums.ranks = std::make_unique<RankSums>(*sums.shards, probes, *ranks, threads);
-  return sums;
-}
-
-/// Sums lie at the end of the arena.
-void add_sums(const Sums& sums, exec::MemoryReport& report) {
+/// Sums lie at the end of the arena. `gathered`: by kernels, from all ranks, in a call.
+void add_sums(const Sums& sums, size_t gathered, const exec::Collectives* ranks,
+              exec::MemoryReport& report) {
   const auto add = [&](const char* name, size_t bytes) {
     report.arena += bytes;
     if (bytes > 0) report.at_peak.push_back({name, bytes});
   };
   if (sums.shards) add("sums over shards", sums.shards->bytes());
   if (sums.ranks) add("sums over ranks", sums.ranks->bytes());
-  if (sums.ranks) report.sent = sums.ranks->bytes_sent();
+  if (sums.ranks) {
+    const auto size = static_cast<size_t>(ranks->size());
+    report.sent = sums.ranks->bytes_sent() + gathered * (size - 1) / size;
+  }
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
+}
+
+/// Slots of which this rank has a slice.
+std::vector<exec::VariableSlice> sliced_slots(const Division& division) {
+  std::vector<exec::VariableSlice> slices;
+  for (const SlicedUpdate& sliced : division.updates())
+    for (const plan::TensorId slot : sliced.update.slots)
+      slices.push_back({slot, static_cast<size_t>(sliced.elements()) * sizeof(float)});
+  return slices;
 }
 
 /// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
@@ -116,22 +116,33 @@ class CpuBackend : public exec::Backend {
     const std::vector<Layout> layouts = assign_layouts(job, choose_kernels(job, kernels_));
     const std::vector<plan::TensorId> owners = exec::share_memory(
         job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); });
-    const BindContext context{job, layouts, owners, kernels_, threads};
+    Sums sums = make_sums({.job = job,
+                           .owners = owners,
+                           .layouts = layouts,
+                           .deliverables = options.deliverables,
+                           .threads = threads,
+                           .ranks = options.ranks,
+                           .divides = kernels_.empty()});
+    const BindContext context{job,     layouts,       owners,       kernels_,
+                              threads, sums.division, options.ranks};
     std::vector<BoundKernel> kernels;
     std::vector<size_t> workspaces;
+    size_t gathered = 0;
     for (const plan::Step& step : job.steps) {
       kernels.push_back(exec::is_view(step, owners) ? BoundKernel{}
                                                     : prepare_with_memory(context, step));
       workspaces.push_back(kernels.back().workspace);
+      gathered += kernels.back().gathered;
     }
+    const std::vector<exec::VariableSlice> slices = sliced_slots(sums.division);
     const auto shared = exec::shared_variables(job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = job,
                                                  .owners = owners,
                                                  .workspaces = workspaces,
                                                  .shared = shared,
-                                                 .transferred = options.transferred});
-    Sums sums = make_sums(job, owners, threads, options.ranks);
-    add_sums(sums, memory.report);
+                                                 .transferred = options.transferred,
+                                                 .slices = slices});
+    add_sums(sums, gathered, options.ranks, memory.report);
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");
     return std::make_unique<CpuProgram>(job, options, layouts, std::move(kernels),

@@ -61,6 +61,7 @@ class KernelBinder {
   KernelBinder(const BindContext& context, const plan::Step& step)
       : context_(context),
         step_(step),
+        index_(static_cast<size_t>(&step - context.job.steps.data())),
         threads_(choose_threads(context.job, step, context.threads)) {}
 
   BoundKernel build() {
@@ -81,9 +82,16 @@ class KernelBinder {
       return {Operand{}, desc};
     }
     const plan::Tensor& tensor = context_.job[id];
-    return {Operand{Operand::Kind::kTensor, id, 0},
-            TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()], true,
-                       tensor.batch_axis}};
+    Value value{Operand{Operand::Kind::kTensor, id, 0},
+                TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()],
+                           true, tensor.batch_axis}};
+    const TensorSlice slice = context_.division.slice(index_, id);
+    if (slice.bounds.empty()) return value;
+    value.operand.offset = slice.offset;
+    value.desc.shape = {slice.elements};
+    value.desc.layout = Layout::kPlain;
+    value.desc.bounds = slice.bounds;
+    return value;
   }
 
   size_t reserve(size_t bytes) {
@@ -262,6 +270,7 @@ class KernelBinder {
                         const std::vector<std::vector<Value>>& epilogue) const {
     Request request{step, {}, {}, {}, context_.job.seed, threads_};
     request.shards = plan::shards_of(context_.job);
+    request.ranks = context_.ranks;
     for (const Value& value : in) request.inputs.push_back(value.desc);
     for (const Value& value : out) request.outputs.push_back(value.desc);
     for (const std::vector<Value>& operands : epilogue) {
@@ -288,11 +297,13 @@ class KernelBinder {
       for (const Value& value : operands) action.epilogue.back().push_back(value.operand);
     }
     action.workspace = reserve(kernel.workspace);
+    bound_.gathered += kernel.gathered;
     add_action(std::move(action), what);
   }
 
   const BindContext& context_;
   const plan::Step& step_;
+  const size_t index_;  // of the step
   int threads_;
   BoundKernel bound_;
 };

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cpu/backend/division.h"
 #include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
@@ -17,7 +18,7 @@ struct Operand {
   enum class Kind { kNothing, kTensor, kWorkspace };
   Kind kind = Kind::kNothing;
   plan::TensorId tensor;
-  size_t offset = 0;  // in the workspace, bytes
+  size_t offset = 0;  // in the tensor or the workspace, bytes
 };
 
 /// One launch with its operands.
@@ -31,6 +32,7 @@ struct Action {
 struct BoundKernel {
   std::vector<Action> actions;  // in order; empty where the result is its operand's memory
   size_t workspace = 0;         // bytes, of all actions
+  size_t gathered = 0;          // bytes that come together from all ranks in a call
   std::string kernel;           // what was chosen: "oneDNN jit:avx512_core, reorder; 2 threads"
 };
 
@@ -41,6 +43,8 @@ struct BindContext {
   std::span<const plan::TensorId> owners;  // by tensor: whose memory it lies in
   std::span<const KernelEntry> kernels;    // forced table, or empty
   int threads = 1;
+  const Division& division;
+  exec::Collectives* ranks = nullptr;  // among which it divides
 };
 
 /// The kernel of each step: of `kernels` where that is not empty; else for float64 operands that of
@@ -49,7 +53,8 @@ struct BindContext {
 std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
                                                std::span<const KernelEntry> kernels);
 
-/// RunError, with the job-file line and the step's name, where the step cannot run here.
+/// RunError, with the job-file line and the step's name, where the step cannot run here. `step`: of
+/// the context's job.
 BoundKernel bind_kernel(const BindContext& context, const plan::Step& step);
 
 }  // namespace flow::cpu

@@ -62,9 +62,13 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   outputs_ = AlignedBytes(report_.outputs, true);
   arena_ = AlignedBytes(report_.arena, false);
   use_sums();
+  use_division();
   faults_.resize(output_slots);
-  for (const exec::SharedVariable& variable : shared)
-    shared_.push_back(static_cast<const CpuProgram*>(variable.program)->address(variable.theirs));
+  for (const exec::SharedVariable& variable : shared) {
+    const auto& other = static_cast<const CpuProgram&>(*variable.program);
+    FLOW_CHECK(!other.slots_.contains(variable.theirs), "slot {}", variable.theirs.value);
+    shared_.push_back(other.address(variable.theirs));
+  }
   for (const exec::TransferredTensor& transferred : options.transferred)
     transferred_.push_back(transferred.memory);
   segments_ = options.segments;
@@ -86,6 +90,23 @@ void CpuProgram::use_sums() {
     BoundStep& step = steps_[entries[i].step];
     step.first_sum = i;
     step.end_sum = std::max(step.end_sum, i + 1);
+  }
+}
+
+void CpuProgram::use_division() {
+  if (!sums_.ranks) return;
+  updated_.resize(sums_.shards->entries().size());
+  for (const SlicedUpdate& sliced : sums_.division.updates()) {
+    steps_[sliced.step()].update = &sliced;
+    updated_[sliced.entry] = sliced.update.variable;
+    SlicedSlot slot{static_cast<size_t>(sliced.first) * sizeof(float), {}, {}};
+    for (size_t rank = 0; rank + 1 < sliced.bounds.size(); ++rank) {
+      const auto first = static_cast<size_t>(sliced.bounds[rank]);
+      const auto end = static_cast<size_t>(sliced.bounds[rank + 1]);
+      slot.offsets.push_back(ranks_->rank() == 0 ? first * sizeof(float) : 0);
+      slot.bytes.push_back((end - first) * sizeof(float));
+    }
+    for (const TensorId id : sliced.update.slots) slots_[id] = slot;
   }
 }
 
@@ -188,6 +209,8 @@ void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKerne
   }
   timed_steps_.insert(timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + shard_steps_),
                       sums.begin(), sums.end());
+  if (!sums_.division.updates().empty())
+    timed_steps_.push_back({"variables from other ranks", "gather", ranks_->library()});
   clock_ = StepClock(faults_.size(), timed_steps_.size(), shards_ > 1);
 }
 
@@ -216,7 +239,7 @@ std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
   std::vector<std::byte*> pointers;
   for (const Operand& operand : operands) {
     if (operand.kind == Operand::Kind::kTensor)
-      pointers.push_back(address(operand.tensor));
+      pointers.push_back(address(operand.tensor) + operand.offset);
     else
       pointers.push_back(operand.kind == Operand::Kind::kWorkspace ? workspace + operand.offset
                                                                    : nullptr);
@@ -265,12 +288,33 @@ void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bo
 
 void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
   exec::variable_of(tensors_, variable, value);
-  std::copy_n(value.data, value.bytes(), address(variable));
+  const auto slot = slots_.find(variable);
+  if (slot == slots_.end())
+    std::copy_n(value.data, value.bytes(), address(variable));
+  else
+    std::copy_n(value.data + slot->second.first, bytes_here(slot->second), address(variable));
 }
 
 void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
+  const auto slot = slots_.find(variable);
+  if (slot != slots_.end()) return gather_slot(variable, slot->second, into);
+  if (into.empty()) return;
   exec::variable_of(tensors_, variable, into.size());
   std::copy_n(address(variable), into.size(), into.data());
+}
+
+size_t CpuProgram::bytes_here(const SlicedSlot& slot) const {
+  return slot.bytes[static_cast<size_t>(ranks_->rank())];
+}
+
+void CpuProgram::gather_slot(TensorId id, const SlicedSlot& slot, std::span<std::byte> into) const {
+  std::byte* memory = address(id);
+  if (ranks_->rank() == 0) {
+    exec::variable_of(tensors_, id, into.size());
+    std::copy_n(memory, bytes_here(slot), into.data());
+    memory = into.data();
+  }
+  exec::wait(*ranks_, ranks_->gather_at(0, {memory, slot.offsets, slot.bytes}));
 }
 
 std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {
@@ -288,6 +332,7 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
   if (shards_ > 1) run_shards(turn);
   run_steps(call.segment == 0 ? shard_steps_ : segments_[call.segment - 1], segments_[call.segment],
             turn);
+  if (ranks_) finish_updates(turn);
   if (ranks_) gather_outputs(turn);
   clock_.end(output_slot);
   throw_failure();
@@ -339,6 +384,8 @@ void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
       for (const BoundAction& action : step.actions)
         action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
                       state);
+      if (step.update)
+        sums_.ranks->updated(step.update->entry, address(step.update->update.variable));
       deliver(step.deliveries, turn);
     }
     clock_.stamp(turn.output_slot, timed_index(i),
@@ -379,6 +426,13 @@ void CpuProgram::finish_sums(const Turn& turn) {
   sums_.ranks->finish(
       [this](size_t entry) { return address(sums_.shards->entries()[entry].tensor); });
   clock_.stamp(turn.output_slot, 3 + shard_steps_, true);
+}
+
+/// Ranks have updated a slice of each of those variables.
+void CpuProgram::finish_updates(const Turn& turn) {
+  if (sums_.division.updates().empty()) return;
+  sums_.ranks->finish_updates([this](size_t entry) { return address(updated_[entry]); });
+  clock_.stamp(turn.output_slot, timed_index(steps_.size()), true);
 }
 
 /// What shards deliver comes to rank 0, and their faults to all.

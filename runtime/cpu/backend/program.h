@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,9 +10,8 @@
 #include "runtime/base/array.h"
 #include "runtime/base/whole_index.h"
 #include "runtime/cpu/backend/bound_kernel.h"
-#include "runtime/cpu/backend/rank_sums.h"
-#include "runtime/cpu/backend/shard_sums.h"
 #include "runtime/cpu/backend/step_clock.h"
+#include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/memory.h"
@@ -35,16 +35,11 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-/// What adds up the parts of shards; empty where the batch is not cut, or one rank has all shards.
-struct Sums {
-  std::unique_ptr<ShardSums> shards;
-  std::unique_ptr<RankSums> ranks;
-};
-
 /// Host memory, allocated once; calls run on the thread that launches them, and its Workers. Where
 /// the batch is cut, the steps of shards run once a shard, and read its rows where the inputs lie.
 /// Several ranks have some of the shards each: steps behind those of shards run on all of them, on
-/// the same values. What shards deliver comes to rank 0.
+/// the same values, but for updates that they divide: of these each rank runs its slice, and then
+/// the variables are gathered. What shards deliver comes to rank 0.
 class CpuProgram : public exec::Program {
  public:
   /// `kernels`: one for each step of the job. Calls that are cut into segments go through them in
@@ -90,7 +85,8 @@ class CpuProgram : public exec::Program {
   struct BoundStep {
     std::vector<BoundAction> actions;
     std::vector<CopyOut> deliveries;
-    size_t first_sum = 0, end_sum = 0;  // of what it makes for the sums
+    size_t first_sum = 0, end_sum = 0;     // of what it makes for the sums
+    const SlicedUpdate* update = nullptr;  // that it does
     bool probe = false;
     std::vector<size_t> wanted_by;  // of a probe: the deliverables that need it
   };
@@ -112,6 +108,11 @@ class CpuProgram : public exec::Program {
     /// Where shards' elements go from there, if they lie apart in the whole.
     std::optional<CopyOut> spread = {};
   };
+  /// A slot of which each rank has a slice: where all of it comes together.
+  struct SlicedSlot {
+    size_t first;                        // byte that is here
+    std::vector<size_t> offsets, bytes;  // by rank; on another rank than 0 only its own are there
+  };
   /// What runs: a call, for a shard.
   struct Turn {
     const exec::Call& call;
@@ -121,6 +122,7 @@ class CpuProgram : public exec::Program {
 
   std::byte* address(plan::TensorId tensor, size_t input_slot = 0, int64_t shard = 0) const;
   void use_sums();
+  void use_division();
   void bind(std::vector<BoundKernel> kernels, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
   void place_tensors(const plan::Job& job, const std::vector<exec::Place>& places);
@@ -131,6 +133,8 @@ class CpuProgram : public exec::Program {
                      bool in_parts);
   void rank_output(size_t index, size_t offset, size_t bytes, std::optional<CopyOut> spread = {});
   const Output& output_of(plan::TensorId tensor) const;
+  size_t bytes_here(const SlicedSlot& slot) const;
+  void gather_slot(plan::TensorId id, const SlicedSlot& slot, std::span<std::byte> into) const;
 
   void begin(const Turn& turn);
   void point_to_inputs(const Turn& turn);
@@ -140,6 +144,7 @@ class CpuProgram : public exec::Program {
   void combine(const Turn& turn);
   void add_totals(size_t step, const Turn& turn);
   void finish_sums(const Turn& turn);
+  void finish_updates(const Turn& turn);
   void gather_outputs(const Turn& turn);
   void spread(const RankedOutput& output, size_t output_slot) const;
   void agree_on_fault(size_t output_slot);
@@ -155,6 +160,8 @@ class CpuProgram : public exec::Program {
   exec::Collectives* const ranks_;  // null: there is one
   const int64_t first_shard_, end_shard_;  // of this rank
   Sums sums_;
+  std::vector<plan::TensorId> updated_;  // by entry of the sums: the variable of a divided gradient
+  std::map<plan::TensorId, SlicedSlot> slots_;
   std::vector<exec::TensorInfo> tensors_;    // inputs: of the whole batch
   std::vector<size_t> shard_bytes_;          // by tensor: of a shard's rows, of what lies in inputs
   std::vector<Layout> layouts_;              // by tensor

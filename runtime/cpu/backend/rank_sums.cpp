@@ -15,22 +15,22 @@ namespace {
 size_t aligned_to_line(size_t bytes) { return round_up(bytes, 64); }
 
 std::vector<exec::CombinedTensor> describe(std::span<const ShardSums::Entry> entries,
-                                           std::span<const uint8_t> probes) {
+                                           std::span<const RankSums::Traits> traits) {
   std::vector<exec::CombinedTensor> tensors;
   for (size_t i = 0; i < entries.size(); ++i)
-    tensors.push_back(
-        {entries[i].elements, entries[i].total_size, size_of(entries[i].dtype), probes[i] != 0});
+    tensors.push_back({entries[i].elements, entries[i].total_size, size_of(entries[i].dtype),
+                       traits[i].probe, traits[i].divided});
   return tensors;
 }
 
 }  // namespace
 
-RankSums::RankSums(const ShardSums& sums, std::span<const uint8_t> probes, exec::Collectives& ranks,
+RankSums::RankSums(const ShardSums& sums, std::span<const Traits> traits, exec::Collectives& ranks,
                    int threads)
     : sums_(sums),
       ranks_(ranks),
       threads_(threads),
-      buckets_(exec::make_buckets(describe(sums.entries(), probes), ranks.size())),
+      buckets_(exec::make_buckets(describe(sums.entries(), traits), ranks.size())),
       states_(buckets_.size()),
       bucket_of_(sums.entries().size()),
       parts_(static_cast<size_t>(ranks.size())) {
@@ -62,6 +62,17 @@ void RankSums::use(std::byte* memory) {
     state.wholes = memory += parts_.size() * aligned_to_line(state.receive_bytes[0]);
     memory += buckets_[i].whole_bytes;
   }
+}
+
+std::vector<int64_t> RankSums::bounds(size_t entry) const {
+  const exec::Bucket& bucket = buckets_[bucket_of_[entry]];
+  if (!bucket.divided) return {};
+  std::vector<int64_t> bounds = {0};
+  for (const std::vector<exec::Slice>& slices : bucket.slices) {
+    const auto own = std::ranges::find(slices, entry, &exec::Slice::tensor);
+    bounds.push_back(own == slices.end() ? bounds.back() : own->end);
+  }
+  return bounds;
 }
 
 /// The position of an entry in its bucket.
@@ -110,9 +121,15 @@ void RankSums::advance(size_t index) {
   const exec::Bucket& bucket = buckets_[index];
   State& state = states_[index];
   add_up(index);
-  state.phase = bucket.small ? Phase::kDone : Phase::kGathering;
-  if (!bucket.small)
-    state.operation = ranks_.gather({state.wholes, bucket.whole_starts, bucket.whole_lengths});
+  state.phase = Phase::kDone;
+  if (!bucket.small && !bucket.divided) gather(index);
+}
+
+void RankSums::gather(size_t index) {
+  const exec::Bucket& bucket = buckets_[index];
+  State& state = states_[index];
+  state.operation = ranks_.gather({state.wholes, bucket.whole_starts, bucket.whole_lengths});
+  state.phase = Phase::kGathering;
 }
 
 void RankSums::add_up(size_t index) {
@@ -135,7 +152,14 @@ void RankSums::add_up(size_t index, const exec::Slice& slice, size_t start) {
   for (size_t rank = 0; rank < parts_.size(); ++rank)
     parts_[rank] = state.received + state.receive_offsets[rank] + offset;
   sums_.join_ranks(threads_, slice.tensor, slice.first, slice.end, parts_,
-                   state.wholes + bucket.whole_offsets[place] + first * size_of(entry.dtype));
+                   whole(slice.tensor, slice.first));
+}
+
+/// Where elements from `first` on of a result lie.
+std::byte* RankSums::whole(size_t entry, int64_t first) const {
+  const size_t bucket = bucket_of_[entry];
+  return states_[bucket].wholes + buckets_[bucket].whole_offsets[place_of(entry)] +
+         static_cast<size_t>(first) * size_of(sums_.entries()[entry].dtype);
 }
 
 void RankSums::finish(const std::function<std::byte*(size_t entry)>& address) {
@@ -149,16 +173,49 @@ void RankSums::finish(const std::function<std::byte*(size_t entry)>& address) {
     State& state = states_[i];
     if (state.phase == Phase::kGathering) exec::wait(ranks_, state.operation);
     if (state.incomplete == 0) write(i, address);
-    state.phase = Phase::kIdle;
+    state.incomplete = buckets_[i].tensors.size();
+    state.phase = buckets_[i].divided ? Phase::kUpdating : Phase::kIdle;
   }
 }
 
 void RankSums::write(size_t index, const std::function<std::byte*(size_t entry)>& address) {
   const exec::Bucket& bucket = buckets_[index];
-  for (size_t i = 0; i < bucket.tensors.size(); ++i) {
-    const ShardSums::Entry& entry = sums_.entries()[bucket.tensors[i]];
-    std::memcpy(address(bucket.tensors[i]), states_[index].wholes + bucket.whole_offsets[i],
-                static_cast<size_t>(entry.elements) * size_of(entry.dtype));
+  if (bucket.divided)
+    for (const exec::Slice& slice : bucket.slices[static_cast<size_t>(ranks_.rank())])
+      write(slice, address(slice.tensor));
+  else
+    for (const size_t entry : bucket.tensors)
+      write({entry, 0, sums_.entries()[entry].elements}, address(entry));
+}
+
+void RankSums::write(const exec::Slice& slice, std::byte* tensor) const {
+  const size_t size = size_of(sums_.entries()[slice.tensor].dtype);
+  std::memcpy(tensor + static_cast<size_t>(slice.first) * size, whole(slice.tensor, slice.first),
+              static_cast<size_t>(slice.end - slice.first) * size);
+}
+
+void RankSums::updated(size_t entry, const std::byte* variable) {
+  const size_t index = bucket_of_[entry], size = size_of(sums_.entries()[entry].dtype);
+  FLOW_CHECK(states_[index].phase == Phase::kUpdating, "entry {} is updated twice", entry);
+  const std::vector<exec::Slice>& slices =
+      buckets_[index].slices[static_cast<size_t>(ranks_.rank())];
+  const auto own = std::ranges::find(slices, entry, &exec::Slice::tensor);
+  if (own != slices.end())
+    std::memcpy(whole(entry, own->first), variable + static_cast<size_t>(own->first) * size,
+                static_cast<size_t>(own->end - own->first) * size);
+  if (--states_[index].incomplete == 0) gather(index);
+}
+
+void RankSums::finish_updates(const std::function<std::byte*(size_t entry)>& variable) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (!buckets_[i].divided) continue;
+    FLOW_CHECK(states_[i].phase == Phase::kGathering, "bucket {} is not updated", i);
+    exec::wait(ranks_, states_[i].operation);
+    for (size_t rank = 0; rank < parts_.size(); ++rank)
+      if (rank != static_cast<size_t>(ranks_.rank()))
+        for (const exec::Slice& slice : buckets_[i].slices[rank])
+          write(slice, variable(slice.tensor));
+    states_[i].phase = Phase::kIdle;
   }
 }
 

@@ -13,12 +13,17 @@
 namespace flow::cpu {
 
 /// What ShardSums leaves as totals of this rank becomes the wholes of all, in three phases a
-/// bucket: totals are exchanged, slices are added up, results are gathered. One call at a time.
+/// bucket: totals are exchanged, slices are added up, results are gathered. Of divided gradients
+/// each rank keeps its slice, with which it updates variables: their new values are gathered. One
+/// call at a time.
 class RankSums {
  public:
-  /// `probes`: for each entry of `sums`, is it made in some calls only? `sums` and `ranks` outlive
-  /// it.
-  RankSums(const ShardSums& sums, std::span<const uint8_t> probes, exec::Collectives& ranks,
+  /// `traits`: for each entry of `sums`. `sums` and `ranks` outlive it.
+  struct Traits {
+    bool probe = false;    // made in some calls only
+    bool divided = false;  // a gradient of which slices suffice
+  };
+  RankSums(const ShardSums& sums, std::span<const Traits> traits, exec::Collectives& ranks,
            int threads);
 
   /// Of memory that it needs.
@@ -27,6 +32,10 @@ class RankSums {
   void use(std::byte* memory);
   /// What each rank sends in a call, on average.
   size_t bytes_sent() const { return exec::bytes_sent(buckets_, ranks_.size()); }
+
+  /// Where the slice of each rank begins in a divided gradient, and where the last one ends. Empty:
+  /// every rank gets all of the entry, as it is small.
+  std::vector<int64_t> bounds(size_t entry) const;
 
   /// Where the total of entry `entry` of this rank goes.
   std::byte* total(size_t entry) const;
@@ -38,12 +47,17 @@ class RankSums {
   void advance();
   /// Returns when all results are there, and writes them to where `address` says.
   void finish(const std::function<std::byte*(size_t entry)>& address);
+  /// After that: this rank has updated its slice of the variable whose divided gradient the entry
+  /// is. The last one of a bucket starts to gather the variables.
+  void updated(size_t entry, const std::byte* variable);
+  /// Returns when all variables are there. `variable`: where that of an entry lies.
+  void finish_updates(const std::function<std::byte*(size_t entry)>& variable);
 
  private:
-  enum class Phase { kIdle, kComputing, kExchanging, kGathering, kDone };
+  enum class Phase { kIdle, kComputing, kExchanging, kGathering, kDone, kUpdating };
   struct State {
     Phase phase = Phase::kIdle;
-    size_t incomplete = 0;  // entries whose totals are not there
+    size_t incomplete = 0;  // entries whose totals, or updates, are not there
     exec::Collectives::Operation operation = 0;
     std::byte *totals = nullptr, *received = nullptr, *wholes = nullptr;
     std::vector<size_t> receive_offsets, receive_bytes;  // by rank
@@ -53,10 +67,13 @@ class RankSums {
   void plan(size_t bucket);
   void start(size_t bucket);
   void advance(size_t bucket);
+  void gather(size_t bucket);
   void add_up(size_t bucket);
   void add_up(size_t bucket, const exec::Slice& slice, size_t start);
   size_t place_of(size_t entry) const;
+  std::byte* whole(size_t entry, int64_t first) const;
   void write(size_t bucket, const std::function<std::byte*(size_t entry)>& address);
+  void write(const exec::Slice& slice, std::byte* tensor) const;
 
   const ShardSums& sums_;
   exec::Collectives& ranks_;

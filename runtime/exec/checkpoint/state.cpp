@@ -56,7 +56,8 @@ void State::capture(const plan::Job& job, const Program& program) {
 
 void State::write_to(const plan::Job& job, Program& program) const {
   for (const Entry& entry : entries_)
-    if (entry.job == &job) program.write_variable(entry.variable->tensor, entry.value.view());
+    if (entry.job == &job && !entry.value.bytes().empty())
+      program.write_variable(entry.variable->tensor, entry.value.view());
 }
 
 }  // namespace flow::exec

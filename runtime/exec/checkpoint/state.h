@@ -22,7 +22,7 @@ class State {
     const plan::Job* job;  // the first that has it
     const plan::Variable* variable;
     const plan::Tensor* tensor;
-    Array value;
+    Array value;  // of a rank that does not lead: empty, its programs have the variables
   };
   std::vector<Entry>& entries() { return entries_; }
   const std::vector<Entry>& entries() const { return entries_; }
@@ -31,6 +31,7 @@ class State {
   void initialize(const fs::path& root, bool only_slots = false);
   /// What stands with the job, from its program; not while a call is in flight. Allocates nothing.
   void capture(const plan::Job& job, const Program& program);
+  /// Writes what has a value.
   void write_to(const plan::Job& job, Program& program) const;
 
  private:

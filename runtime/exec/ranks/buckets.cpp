@@ -19,16 +19,22 @@ class BucketMaker {
       : tensors_(tensors), ranks_(static_cast<size_t>(ranks)) {}
 
   std::vector<Bucket> make() {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      if (tensors_[i].probe) close();
-      append(i);
-      if (tensors_[i].probe || open_.total_bytes >= kBucketBytes) close();
-    }
-    close();
+    for (const bool divided : {false, true}) add(divided);
+    std::ranges::sort(buckets_, {}, [](const Bucket& bucket) { return bucket.tensors.back(); });
     return std::move(buckets_);
   }
 
  private:
+  void add(bool divided) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (tensors_[i].divided != divided) continue;
+      if (tensors_[i].probe) close(divided);
+      append(i);
+      if (tensors_[i].probe || open_.total_bytes >= kBucketBytes) close(divided);
+    }
+    close(divided);
+  }
+
   void append(size_t tensor) {
     const auto elements = static_cast<size_t>(tensors_[tensor].elements);
     open_.tensors.push_back(tensor);
@@ -38,9 +44,10 @@ class BucketMaker {
     open_.whole_bytes += round_up(elements * tensors_[tensor].size, kLine);
   }
 
-  void close() {
+  void close(bool divided) {
     if (open_.tensors.empty()) return;
     open_.small = open_.total_bytes <= kSmallBytes;
+    open_.divided = divided && !open_.small;
     open_.slices.resize(ranks_);
     if (!open_.small) cut();
     buckets_.push_back(std::exchange(open_, {}));

@@ -15,6 +15,7 @@ struct CombinedTensor {
   size_t total_size = 0;  // bytes of an element while it is added up
   size_t size = 0;        // ... and of the result
   bool probe = false;     // made in some calls only
+  bool divided = false;   // a gradient of which each rank needs its slice alone
 };
 
 /// Elements [first, end) of tensor `tensor`.
@@ -25,12 +26,14 @@ struct Slice {
 
 /// Tensors that are exchanged at once. Each rank sends every other one the totals of its slices,
 /// adds up its own, and sends the results to all. Their bytes in all: 2 (N - 1) times the bucket's.
+/// Of divided gradients it sends the new values of variables instead, which lie in the same way.
 /// Of a small bucket each rank sends all, and adds up all: a round less.
 struct Bucket {
   std::vector<size_t> tensors;
   std::vector<size_t> total_offsets, whole_offsets;  // of each: in the bucket's totals and results
   size_t total_bytes = 0, whole_bytes = 0;
   bool small = false;
+  bool divided = false;                    // gradients; never of a small one
   std::vector<std::vector<Slice>> slices;  // by rank; of a small one: every rank has all
   /// By rank: where its slices lie among the totals, and their results. Not of a small one.
   std::vector<size_t> total_starts, total_lengths, whole_starts, whole_lengths;
@@ -39,7 +42,8 @@ struct Bucket {
 /// Slices end at multiples of this many elements: the pieces in which norms are summed.
 constexpr int64_t kSlicePiece = 16384;
 
-/// Tensors stay in their order, that in which they are complete. A probe has a bucket of its own.
+/// Buckets in the order in which they are complete, where tensors are given in theirs. A probe has
+/// a bucket of its own, and so have divided gradients.
 std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ranks);
 
 /// What each rank sends for these in a call, on average.

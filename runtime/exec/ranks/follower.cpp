@@ -66,6 +66,8 @@ class Follower {
       if (order.kind == Order::Kind::kEnd) return static_cast<int>(order.exit_status);
       if (order.kind == Order::Kind::kTakeVariables)
         share_variables(ranks_, prepared_);
+      else if (order.kind == Order::Kind::kCapture)
+        prepared_.capture();
       else if (order.kind == Order::Kind::kExecute)
         execute_steps(order);
     }
@@ -95,6 +97,7 @@ class Follower {
                         .end = order.end,
                         .output_slots = output_slots_,
                         .pool = pool_,
+                        .capture = [this] { prepared_.capture(); },
                         .stop = [this] { return stop_for(options_.stop_signal); },
                         .ranks = &ranks_},
                        order.job);

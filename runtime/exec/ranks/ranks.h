@@ -19,6 +19,7 @@ struct Order {
     kPrepare,        // the job that a text describes, which follows
     kTakeVariables,  // their values follow
     kExecute,        // steps [first, end) of a job
+    kCapture,        // give rank 0 their parts of variables
     kEnd             // the run, with an exit status
   };
   Kind kind = Kind::kEnd;

@@ -114,7 +114,9 @@ class Program {
   /// Threads that a call uses, and the instruction set its kernels were chosen for.
   virtual int threads() const = 0;
   virtual void write_variable(plan::TensorId variable, const ArrayView& value) = 0;
-  /// Copies the variable's current value; not while a call is in flight.
+  /// Copies the variable's current value; not while a call is in flight. Of a job that ranks share,
+  /// all of them call it, in the same order; `into` may be empty on other ranks than 0, which alone
+  /// gets what several have parts of.
   virtual void read_variable(plan::TensorId variable, std::span<std::byte> into) const = 0;
   /// Host memory in C order that the feed fills before a launch on that slot.
   virtual std::span<std::byte> input(plan::TensorId input, size_t slot) = 0;

@@ -147,6 +147,7 @@ class Executor {
   std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
   std::vector<uint8_t> wanted_;
   std::vector<int64_t> delivered_;  // by output slot: steps to be reached before a call uses it
+  bool saves_ = false;              // the state after the next call is captured
   int64_t saved_ = 0;               // steps of the last captured state
   Clock::time_point begin_, woken_;
   Stop stop_ = Stop::kNone;
@@ -213,16 +214,21 @@ bool Executor::await_turn(int64_t step) {
   const bool ready = await_inputs(step) && await_sinks(step);
   // Asked when earlier deliveries have reached their sinks: one of them may ask for the stop.
   if (run_.stop) stop_ = run_.stop();
+  saves_ = run_.saves && run_.saves(step);
   return run_.ranks ? agree_to_launch(ready) : ready && stop_ == Stop::kNone;
 }
 
 /// A rank that has nothing to launch, as its inputs have ended or failed, ends the steps of all.
+/// Rank 0 knows when the state is captured, to which all ranks contribute.
 bool Executor::agree_to_launch(bool ready) {
-  constexpr uint8_t kNotReady = 255;
-  uint8_t all = ready ? static_cast<uint8_t>(stop_) : kNotReady;
+  constexpr uint8_t kLaunches = 0, kSaves = 1, kStops = 2, kNotReady = 255;
+  uint8_t all = saves_ ? kSaves : kLaunches;
+  if (stop_ != Stop::kNone) all = static_cast<uint8_t>(kStops + static_cast<uint8_t>(stop_));
+  if (!ready) all = kNotReady;
   with_all_ranks([&] { all = agree(run_.ranks->collectives(), all); });
-  stop_ = all == kNotReady ? Stop::kNone : static_cast<Stop>(all);
-  return all == 0;
+  saves_ = all == kSaves;
+  stop_ = all < kStops || all == kNotReady ? Stop::kNone : static_cast<Stop>(all - kStops);
+  return all < kStops;
 }
 
 /// Where this rank fails, the others would wait for it for ever.
@@ -231,7 +237,7 @@ void Executor::with_all_ranks(F f) {
   try {
     f();
   } catch (const std::exception& error) {
-    run_.ranks->fail(error);
+    if (run_.ranks) run_.ranks->fail(error);
     throw;
   }
 }
@@ -279,7 +285,7 @@ bool Executor::delivers(int64_t step) const {
 
 bool Executor::leaves_something(int64_t step) {
   StepRecord& record = record_of(step);
-  record.saves = run_.saves && run_.saves(step);
+  record.saves = saves_;
   // Sums are saved before later steps are added to them.
   record.delivers = record.saves || delivers(step);
   return record.delivers;
@@ -343,11 +349,12 @@ void Executor::inspect(StepRecord& record, size_t slot) {
 }
 
 void Executor::capture(int64_t step) {
+  if (run_.ranks) run_.ranks->enter(RankActivity::kSaving, step);
   // The copy is being written until its step is logged. After a failure there, the run ends and
   // nothing reads the copy.
   if (saved_ > run_.first) finished_.wait(saved_, for_log_);
   const Timed timed(run_.profile, Activity::kCapture, step);
-  run_.capture();
+  with_all_ranks([&] { run_.capture(); });
   saved_ = step + 1;
 }
 

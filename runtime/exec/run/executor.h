@@ -65,7 +65,7 @@ struct Execution {
   bool launches_ahead = false;  // may a call be launched before the one before it is complete?
   ThreadPool& pool;
   /// Called on the compute thread after the steps that `saves` names: copies what on_step then
-  /// saves. Allocates nothing.
+  /// saves. Allocates nothing. All ranks call it in the steps that `saves` names on rank 0.
   std::function<void()> capture = {};
   std::function<bool(int64_t step)> saves = {};
   /// Called on the delivery thread after the step's deliveries, in order.

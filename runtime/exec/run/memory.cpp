@@ -122,11 +122,14 @@ void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
     memory.tensors[request.shared[i].tensor.index()] = {Pool::kShared, i};
   for (size_t i = 0; i < request.transferred.size(); ++i)
     memory.tensors[request.transferred[i].tensor.index()] = {Pool::kTransferred, i};
+  std::vector<size_t> sizes;
+  for (const plan::Tensor& tensor : job.tensors) sizes.push_back(whole_bytes_of(job, tensor));
+  for (const VariableSlice& slice : request.slices) sizes[slice.variable.index()] = slice.bytes;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     const auto append = [&](Pool pool, size_t& end) {
       memory.tensors[i] = {pool, end};
-      end += round_up(whole_bytes_of(job, tensor), request.alignment);
+      end += round_up(sizes[i], request.alignment);
     };
     if (memory.tensors[i].pool != Pool::kNone) continue;
     if (tensor.role == Role::kInput) append(Pool::kInputs, memory.report.inputs);

@@ -66,6 +66,12 @@ std::vector<plan::TensorId> share_memory(const plan::Job& job, const LieAlike& l
 /// True when the step has nothing to do: a reshape that lies on its operand.
 bool is_view(const plan::Step& step, std::span<const plan::TensorId> owners);
 
+/// A variable of which only so many bytes have memory here.
+struct VariableSlice {
+  plan::TensorId variable;
+  size_t bytes;
+};
+
 struct MemoryRequest {
   const plan::Job& job;
   std::span<const plan::TensorId> owners;     // from share_memory
@@ -73,7 +79,8 @@ struct MemoryRequest {
   std::span<const plan::TensorId> kept = {};  // as in share_memory
   std::span<const SharedVariable> shared = {};
   std::span<const TransferredTensor> transferred = {};
-  size_t alignment = 64;  // bytes; a multiple of 64
+  std::span<const VariableSlice> slices = {};  // of variables; of others, all is placed
+  size_t alignment = 64;                       // bytes; a multiple of 64
 };
 
 struct MemoryPlan {

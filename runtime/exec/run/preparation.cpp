@@ -402,8 +402,6 @@ PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
   std::vector<Delivery> deliveries =
       list_deliveries(*opened.whole, opened.input_pipeline->step_index());
   Start start{State(jobs_of(request))};
-  for (State::Entry& entry : start.state.entries())
-    entry.value = Array(entry.tensor->dtype, entry.tensor->shape);
   if (request.job.train && request.ranks->is_first_of_host() &&
       !request.ranks->is_on_host_of_leader())
     start.data = hash_data(request, {});
@@ -475,11 +473,15 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
 }
 
 void share_variables(const Ranks& ranks, PreparedRun& prepared) {
-  for (State::Entry& entry : prepared.start.state.entries())
+  State& state = prepared.start.state;
+  for (State::Entry& entry : state.entries()) {
+    if (!ranks.leads()) entry.value = Array(entry.tensor->dtype, entry.tensor->shape);
     broadcast(ranks.collectives(), 0, entry.value.bytes());
-  if (ranks.leads()) return;
-  prepared.start.state.write_to(prepared.job, *prepared.program);
-  for (const auto& job : prepared.called.jobs()) job->restore(prepared.start.state);
+    if (ranks.leads()) continue;
+    state.write_to(prepared.job, *prepared.program);
+    for (const auto& job : prepared.called.jobs()) job->restore(state);
+    entry.value = {};  // one at a time: the programs of this rank may have less than all of it
+  }
 }
 
 }  // namespace flow::exec

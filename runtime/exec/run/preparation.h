@@ -39,7 +39,8 @@ struct PreparedRun {
   std::unique_ptr<Program> program;
   SubJobRuns called;  // on the program's variables
 
-  /// Copies the variables of all jobs into the state. Allocates nothing.
+  /// Copies the variables of all jobs into the state. Allocates nothing. On several ranks: all of
+  /// them call it, and rank 0 gets the variables.
   void capture();
 };
 

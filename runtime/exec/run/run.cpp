@@ -64,6 +64,7 @@ class Run {
   OutputState with_logs(OutputState outputs) const;
   bool call_others(RunResult& result);
   void share_trained();
+  void capture();
   bool has_metrics() const;
   void log_step(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
@@ -269,7 +270,7 @@ bool Run::call_others(RunResult& result) {
   result.delivered = !result.error;  // a call was left in its middle
   if (result.cut_short()) return false;
   if (checkpoint_writer_->wanted_after(steps - 1)) {
-    prepared_.capture();
+    capture();
     checkpoint_writer_->save(steps, outputs());
   }
   return true;
@@ -278,9 +279,15 @@ bool Run::call_others(RunResult& result) {
 /// What this rank has trained alone goes to the others.
 void Run::share_trained() {
   if (!request_.ranks) return;
-  prepared_.capture();
+  capture();
   request_.ranks->send({.kind = Order::Kind::kTakeVariables});
   share_variables(*request_.ranks, prepared_);
+}
+
+/// Between calls, when other ranks wait for orders: they have parts of variables.
+void Run::capture() {
+  if (request_.ranks) request_.ranks->send({.kind = Order::Kind::kCapture});
+  prepared_.capture();
 }
 
 void Run::log_step(const StepRecord& record) {
@@ -312,7 +319,7 @@ void Run::say_skipped(const StepRecord& record) const {
 }
 
 void Run::save_last(const RunResult& result) {
-  prepared_.capture();
+  capture();
   if (job_.train) outcome_.checkpoint = checkpoint_writer_->save_last(result.steps, outputs());
   if (prepared_.save && result.stop != Stop::kSignal) {
     checkpoint_writer_->save_copy(*prepared_.save, result.steps, outputs());
@@ -327,7 +334,7 @@ std::string Run::save_after_failure(const RunResult& result) {
   // After a check that failed beside it the state is not worth keeping.
   if (!job_.train || !result.failure.empty() || result.steps == prepared_.start.first) return {};
   try {
-    prepared_.capture();
+    capture();
     if (result.delivered) {
       checkpoint_writer_->save_last(result.steps, outputs());
       return fmt::format("continue after {} with --resume", steps_text(result.steps));

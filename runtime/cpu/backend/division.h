@@ -1,0 +1,56 @@
+// Which slices of variables, optimizer slots and gradients this rank has, and which steps work on
+// slices alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/exec/ranks/divided_updates.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::cpu {
+
+/// An update of which this rank does elements [first, end).
+struct SlicedUpdate {
+  exec::DividedUpdate update;
+  size_t entry;                 // of the gradient, in ShardSums
+  std::vector<int64_t> bounds;  // by rank: where its slice begins; then where the last one ends
+  int64_t first = 0, end = 0;
+
+  int64_t elements() const { return end - first; }
+  size_t step() const { return update.steps.back(); }
+};
+
+/// What a step works on of a tensor, float32.
+struct TensorSlice {
+  std::span<const int64_t> bounds;  // as of SlicedUpdate; empty: all of the tensor
+  int64_t elements = 0;
+  size_t offset = 0;  // in the tensor's memory, bytes; 0 where only the slice has memory
+};
+
+class Division {
+ public:
+  Division() = default;
+  /// `rank`: this one.
+  Division(const plan::Job& job, std::vector<SlicedUpdate> updates, int rank);
+
+  std::span<const SlicedUpdate> updates() const { return updates_; }
+  TensorSlice slice(size_t step, plan::TensorId tensor) const;
+
+ private:
+  struct Use {
+    size_t update;
+    bool is_slot;
+  };
+  void add_steps(const plan::Job& job, size_t update);
+  void add_norms(const plan::Job& job);
+
+  std::vector<SlicedUpdate> updates_;
+  std::map<std::pair<size_t, plan::TensorId>, Use> uses_;  // by step and tensor
+};
+
+}  // namespace flow::cpu
