@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <set>
@@ -21,6 +22,10 @@ namespace {
 
 const std::string kCheckpointIntact = "the last checkpoint is intact; continue with --resume";
 
+/// What MPI may take to start and to end: a busy host needs seconds for that, however short the
+/// time is in which ranks miss each other.
+constexpr int64_t kLeastMpiSeconds = 30;
+
 const char* variable(const char* name) { return std::getenv(name); }
 
 exec::LaunchedRank require_launched() {
@@ -35,23 +40,28 @@ std::vector<std::string> hosts_of(const std::vector<exec::RankIdentity>& identit
   return hosts;
 }
 
-/// Called on the monitor's thread: the run of the others is over.
+/// Called on threads that watch the other ranks: the run of all is over.
 [[noreturn]] void end_process(const std::string& message, const std::string& hint) {
-  if (!message.empty())
-    print_error("flowrun", message,
-                hint.empty() ? kCheckpointIntact : hint + "; " + kCheckpointIntact);
+  if (!message.empty()) print_error("flowrun", message, hint);
   ::_exit(kRunFailed);
+}
+
+[[noreturn]] void end_run(const std::string& message, const std::string& hint) {
+  end_process(message, hint.empty() ? kCheckpointIntact : hint + "; " + kCheckpointIntact);
 }
 
 }  // namespace
 
 RankSession::RankSession(const RunOptions& options)
-    : launched_(require_launched()), collectives_(exec::open_mpi(launched_, options.mpi)) {
+    : launched_(require_launched()),
+      mpi_limit_(std::max<int64_t>(options.rank_timeout, kLeastMpiSeconds)) {
+  const exec::TimeLimit limit = limit_mpi("start", kDone);
+  collectives_ = exec::open_mpi(launched_, options.mpi);
   identities_ = exec::gather_identities(*collectives_, exec::identify(cpu::instruction_set(), ""));
   exec::Monitor::Options watch;
   watch.timeout = std::chrono::seconds(options.rank_timeout);
   watch.hosts = hosts_of(identities_);
-  watch.end = end_process;
+  watch.end = end_run;
   monitor_ = std::make_unique<exec::Monitor>(*collectives_, watch);
   ranks_ = std::make_unique<exec::Ranks>(*collectives_, monitor_.get(), hosts_of(identities_));
 }
@@ -74,10 +84,33 @@ std::vector<std::string> RankSession::command() const {
   return {"mpirun", "-np", size};
 }
 
-/// All ranks leave together, so that nobody takes it for a failure.
-void RankSession::leave() {
-  monitor_->leave();
-  collectives_->finish();
+/// What MPI does with all ranks ends this one where others are lost. `status`: of a run that has
+/// ended; what failed is reported already. Rank 1 reports only where rank 0 does not: launchers end
+/// all ranks once one has.
+exec::TimeLimit RankSession::limit_mpi(const char* verb, int status) const {
+  constexpr std::chrono::seconds kTurn(3);
+  return {mpi_limit_ + kTurn * std::min(launched_.rank, 2), [this, verb, status] {
+            if (status != kDone) ::_exit(status);
+            if (launched_.rank >= 2) end_process("", "");
+            end_process(
+                fmt::format("MPI did not {} on all ranks within {} s", verb, mpi_limit_.count()),
+                "check all hosts and the network, or raise --rank-timeout");
+          }};
+}
+
+/// All ranks leave together, so that nobody takes it for a failure. The exit status.
+int RankSession::leave(int status) {
+  try {
+    if (ranks_->leads()) ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
+    monitor_->leave();
+    const exec::TimeLimit limit = limit_mpi("end", status);
+    collectives_->finish();
+    return status;
+  } catch (const RunError& error) {
+    if (status != kDone) return status;  // it is reported
+    if (ranks_->leads()) print_error("flowrun", error.what(), error.hint());
+    return kRunFailed;
+  }
 }
 
 int RankSession::lead(const std::function<int()>& body) {
@@ -86,23 +119,18 @@ int RankSession::lead(const std::function<int()>& body) {
     exec::require_alike(identities_);
     return body();
   });
-  if (ranks_->failed()) return status;
-  return reported("flowrun", [&] {
-    ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
-    leave();
-    return status;
-  });
+  return ranks_->failed() ? status : leave(status);
 }
 
 int RankSession::follow(const std::function<int()>& body) {
+  int status = kDone;
   try {
-    const int status = body();
-    leave();
-    return status;
+    status = body();
   } catch (const std::exception& error) {
     ranks_->fail(error);  // rank 0 reports it; does not return
     ::_exit(kRunFailed);
   }
+  return leave(status);
 }
 
 std::string remark_on_launcher() {
