@@ -112,7 +112,7 @@ test::Arrays run_on_ranks(const plan::Job& job, const test::Arrays& values, cons
   world.run([&](exec::Collectives& ranks) {
     const test::Arrays here = test::run(
         job, values, wanted_of(job),
-        {.threads = 1 + one.ranks % 3, .calls = one.calls, .first = one.first, .ranks = &ranks});
+        {.threads = 1 + one.ranks % 3, .calls = one.calls, .ranks = &ranks, .first = one.first});
     if (ranks.rank() == 0) found = here;
   });
   return found;
@@ -203,6 +203,7 @@ TEST_CASE("ranks that divide updates compute the bits of one rank", "[property]"
   }
 }
 
+// The update of z is not divided, and all of y is one piece.
 TEST_CASE("a rank that updates nothing knows the norm of all gradients", "[property]") {
   const plan::Plan plan = plan_of(R"(flow: 1
 jobs:
@@ -212,9 +213,10 @@ jobs:
     inputs: {x: {shape: [8, 100], dtype: float32}}
     graph:
       y:    {op: dense, in: x, units: 100, use_bias: false}
-      loss: {op: square, in: y}
+      z:    {op: dense, units: 50, use_bias: false}
+      loss: {op: square, in: z}
     optimizer: {type: lars, minimize: loss, learning_rate: 0.05, grad_clipping: {type: by_global_norm, clip_norm: 0.5}}
-    hooks: [{watch: x, to: npy}]
+    hooks: [{watch_diff: z/weight, to: npy}]
 )");
   const plan::Job& job = plan.jobs[0];
   const test::Arrays values = values_of(job, 1);

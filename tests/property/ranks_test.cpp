@@ -11,7 +11,7 @@ namespace {
 
 // Gradients of several buckets and slices, small ones, batch norm, a mean, a tensor whose rows lie
 // on its second axis, and an update that looks at whole variables.
-constexpr const char* kJob = R"(flow: 1
+constexpr const char* kJobOnRanks = R"(flow: 1
 seed: 5
 jobs:
   train:
@@ -40,7 +40,7 @@ jobs:
     hooks: [{watch_diff: deep/weight, to: npy}]
 )";
 
-std::vector<std::string> wanted_of(const plan::Job& job) {
+std::vector<std::string> tensors_of(const plan::Job& job) {
   std::vector<std::string> wanted = {"x"};
   for (const plan::ReturnValue& item : job.returns->value.items)
     wanted.push_back(job[item.tensor].name);
@@ -50,10 +50,10 @@ std::vector<std::string> wanted_of(const plan::Job& job) {
 }
 
 TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[property]") {
-  const plan::Plan plan = plan_of(kJob);
+  const plan::Plan plan = plan_of(kJobOnRanks);
   const plan::Job& job = plan.jobs[0];
   const test::Arrays values = test::random_values(job);
-  const std::vector<std::string> wanted = wanted_of(job);
+  const std::vector<std::string> wanted = tensors_of(job);
   const test::Arrays alone = test::run(job, values, wanted, {.calls = 3});
   for (const int size : {1, 2, 4, 8})
     for (const unsigned seed : {1U, 2U, 3U}) {
@@ -67,7 +67,7 @@ TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[proper
 }
 
 TEST_CASE("ranks that are profiled stay in step", "[property]") {
-  const plan::Plan plan = plan_of(kJob);
+  const plan::Plan plan = plan_of(kJobOnRanks);
   const plan::Job& job = plan.jobs[0];
   static constexpr uint8_t kWanted[] = {1};
   for (const unsigned seed : {1U, 2U, 3U}) {
@@ -85,7 +85,7 @@ TEST_CASE("ranks that are profiled stay in step", "[property]") {
 }
 
 TEST_CASE("a fault of one rank is that of all", "[property]") {
-  const plan::Plan plan = plan_of(kJob);
+  const plan::Plan plan = plan_of(kJobOnRanks);
   const plan::Job& job = plan.jobs[0];
   test::Arrays values = test::random_values(job);
   values.at("label").as<int32_t>()[13] = 10;

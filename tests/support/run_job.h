@@ -19,11 +19,11 @@ struct RunJob {
   int threads = 1;
   std::span<const cpu::KernelEntry> kernels = {};  // empty: the backend's choice
   int calls = 1;
-  int first = 0;  // step of the first call
   double learning_rate = 0.1;
   exec::Backend* backend = nullptr;    // another than a CPU's
   exec::Collectives* ranks = nullptr;  // that share the job's shards
   bool eager = false;
+  int first = 0;  // step of the first call
 };
 
 /// The tensor of that name. FLOW_CHECKs that there is one.
