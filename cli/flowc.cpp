@@ -16,6 +16,7 @@
 #include "cli/show_job.h"
 #include "cli/show_memory.h"
 #include "cli/show_plan.h"
+#include "cli/show_ranks.h"
 #include "cli/templates.h"
 #include "cli/written_entries.h"
 #include "compiler/compile.h"
@@ -45,6 +46,7 @@ struct Options {
   CompletionRequest completion;
   std::vector<std::string> sets, command_names;
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
+  int ranks = 0;                                                      // of `show`
   bool gradients = false, hooks = false, values = false;
   bool full = false, minimal = false;
 };
@@ -144,6 +146,7 @@ std::optional<std::string> view_of(const Options& options) {
   std::optional<std::string> view;
   for (const auto& [given, name] : {std::pair{options.steps, "--steps"},
                                     {options.memory, "--memory"},
+                                    {options.ranks > 0, "--ranks"},
                                     {options.commands, "--commands"},
                                     {options.all, "--all"}})
     if (given && view)
@@ -164,6 +167,7 @@ std::string show_text(const LoadedPlan& loaded, const plan::Job& job, const Opti
   if (options.steps) return show_steps(job);
   if (options.commands) return show_commands(job);
   if (options.memory) return show_memory(job);
+  if (options.ranks > 0) return show_ranks(job, options.ranks);
   return show_job(job, entries_of(loaded, job), loaded.plan.source, options.all);
 }
 
@@ -514,6 +518,10 @@ Commands declare(CLI::App& app, Options& options) {
   shows->add_flag("--hooks", options.hooks, "draw hooks and the return");
   shows->add_flag("--steps", options.steps, "list the steps, variables and outputs of the plan");
   shows->add_flag("--memory", options.memory, "list memory per tensor over the steps");
+  shows
+      ->add_option("--ranks", options.ranks, "list what N ranks of a distributed run hold and send")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
   shows->add_flag("--commands", options.commands, "list the commands that a run starts");
   add_sets(shows);
 

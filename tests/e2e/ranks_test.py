@@ -274,6 +274,12 @@ class Ranks(FlowTest):
         self.assertRegex(text, r"sent to other ranks in a step: \d+ KiB")
         self.assertFalse((self.dir / "runs").exists())
 
+    def test_what_ranks_hold_and_send_is_shown_before_a_run(self):
+        text = self.call("flowc", "show", "job.yaml", "--job", "train", "--ranks", 4).stdout
+        self.assertTrue(text.startswith("job train on 4 ranks: 2 of 8 shards on each\n"), text)
+        self.assertRegex(text, r"n/wide/weight:diff +float32 \[600, 70\] +sum +\d+ +ranks 0\.\.\d +n/wide/weight\n")
+        self.assertIn("job `train` has 8 shards for 3 ranks", self.call("flowc", "show", "job.yaml", "--job", "train", "--ranks", 3, status=2).stderr)
+
     def test_a_profile_shows_waiting_and_exchange_apart(self):
         text = self.ranks(2, "train", "job.yaml", "-o", "out", "--profile").stderr
         for name in ("waiting for other ranks", "exchange between ranks", "sums over shards"):

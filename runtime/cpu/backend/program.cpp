@@ -314,7 +314,7 @@ void CpuProgram::gather_slot(TensorId id, const SlicedSlot& slot, std::span<std:
     std::copy_n(memory, bytes_here(slot), into.data());
     memory = into.data();
   }
-  exec::wait(*ranks_, ranks_->gather_at(0, {memory, slot.offsets, slot.bytes}));
+  exec::gather_at(*ranks_, 0, {memory, slot.offsets, slot.bytes});
 }
 
 std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {
@@ -440,7 +440,7 @@ void CpuProgram::gather_outputs(const Turn& turn) {
   std::byte* const slot = outputs_.data() + turn.output_slot * output_stride_;
   for (const RankedOutput& output : ranked_) {
     if (!turn.call.wanted[output.index]) continue;
-    exec::wait(*ranks_, ranks_->gather_at(0, {slot, output.offsets, output.bytes}));
+    exec::gather_at(*ranks_, 0, {slot, output.offsets, output.bytes});
     if (output.spread && ranks_->rank() == 0) spread(output, turn.output_slot);
   }
   agree_on_fault(turn.output_slot);

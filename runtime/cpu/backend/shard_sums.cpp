@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 #include <type_traits>
 
 #include "runtime/base/array.h"
@@ -12,6 +11,7 @@
 #include "runtime/base/visit.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
+#include "runtime/exec/ranks/combined.h"
 
 namespace flow::cpu {
 namespace {
@@ -91,30 +91,24 @@ void join_totals(plan::Combine combine, std::span<const std::byte* const> totals
   join(combine, left, sum, n);
 }
 
-bool is_combined(const plan::Tensor& tensor) {
-  return tensor.combine && *tensor.combine != Combine::kNone;
-}
-
 }  // namespace
 
 ShardSums::ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks) {
   if (!job.sharding) return;
   shards_ = job.sharding->count;
   here_ = shards_ / ranks;
-  std::set<plan::TensorId> seen;
-  for (size_t step = 0; step < job.sharding->steps.index(); ++step)
-    for (const plan::TensorId id : job.steps[step].outputs)
-      if (id.valid() && is_combined(job[id]) && seen.insert(owners[id.index()]).second)
-        add_entry(job, id, step);
+  for (const auto& [tensor, step] : exec::list_combined(job, owners)) add_entry(job, tensor, step);
 }
 
 void ShardSums::add_entry(const plan::Job& job, plan::TensorId id, size_t step) {
   const plan::Tensor& tensor = job[id];
-  Entry entry{
-      id, step, tensor.dtype, tensor.shape.rank() == 0, tensor.shape.elements(), *tensor.combine,
-      0};
-  visit_part(entry.dtype, entry.scalar,
-             [&]<typename T, typename Total>(T, Total) { entry.total_size = sizeof(Total); });
+  const Entry entry{id,
+                    step,
+                    tensor.dtype,
+                    tensor.shape.rank() == 0,
+                    tensor.shape.elements(),
+                    *tensor.combine,
+                    exec::total_size(tensor)};
   const size_t stride = round_up(static_cast<size_t>(entry.elements) * entry.total_size, 64);
   levels_.push_back({bytes_, stride});
   bytes_ += static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(here_))) * stride;

@@ -1,11 +1,15 @@
 // Makes sums, and divides the updates of gradients whose buckets are worth it.
 #include "runtime/cpu/backend/sums.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/cpu/backend/layout.h"
 
 namespace flow::cpu {
@@ -41,6 +45,18 @@ std::vector<SlicedUpdate> find_updates(const SumsRequest& request, const ShardSu
   return updates;
 }
 
+/// Libraries count the bytes of an operation in int.
+void require_exchangeable(const plan::Job& job, const ShardSums& sums) {
+  for (const ShardSums::Entry& entry : sums.entries()) {
+    const size_t bytes = static_cast<size_t>(entry.elements) * entry.total_size;
+    if (bytes > exec::Collectives::kMostBytes)
+      throw RunError(fmt::format("{}: `{}` has {} to add up; ranks exchange at most {} of a tensor",
+                                 job[entry.tensor].where, job[entry.tensor].name,
+                                 human_bytes(bytes), human_bytes(exec::Collectives::kMostBytes)),
+                     "use one process");
+  }
+}
+
 }  // namespace
 
 Sums make_sums(const SumsRequest& request) {
@@ -49,6 +65,7 @@ Sums make_sums(const SumsRequest& request) {
   const int ranks = request.ranks ? request.ranks->size() : 1;
   sums.shards = std::make_unique<ShardSums>(request.job, request.owners, ranks);
   if (!request.ranks) return sums;
+  require_exchangeable(request.job, *sums.shards);
   std::vector<SlicedUpdate> updates = find_updates(request, *sums.shards);
   std::vector<RankSums::Traits> traits;
   for (const ShardSums::Entry& entry : sums.shards->entries())

@@ -10,13 +10,16 @@ namespace flow::exec {
 namespace {
 
 constexpr size_t kBucketBytes = size_t{1} << 20;  // at least, but for the last one
+constexpr size_t kSliceBytes = size_t{1} << 16;   // of each rank, likewise: all have work
 constexpr size_t kSmallBytes = size_t{1} << 14;   // at most: latency costs more than bytes
 constexpr size_t kLine = 64;                      // bytes of a cache line
 
 class BucketMaker {
  public:
   BucketMaker(std::span<const CombinedTensor> tensors, int ranks)
-      : tensors_(tensors), ranks_(static_cast<size_t>(ranks)) {}
+      : tensors_(tensors),
+        ranks_(static_cast<size_t>(ranks)),
+        least_(std::max(kBucketBytes, kSliceBytes * ranks_)) {}
 
   std::vector<Bucket> make() {
     for (const bool divided : {false, true}) add(divided);
@@ -30,7 +33,7 @@ class BucketMaker {
       if (tensors_[i].divided != divided) continue;
       if (tensors_[i].probe) close(divided);
       append(i);
-      if (tensors_[i].probe || open_.total_bytes >= kBucketBytes) close(divided);
+      if (tensors_[i].probe || open_.total_bytes >= least_) close(divided);
     }
     close(divided);
   }
@@ -93,7 +96,7 @@ class BucketMaker {
   }
 
   std::span<const CombinedTensor> tensors_;
-  const size_t ranks_;
+  const size_t ranks_, least_;
   std::vector<Bucket> buckets_;
   Bucket open_;
 };

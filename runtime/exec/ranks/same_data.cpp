@@ -37,17 +37,17 @@ void require_same_data(const Ranks& ranks, const std::vector<std::string>& texts
   }
 }
 
-void require_ranks_divide(const Ranks& ranks, const plan::Job& job) {
-  const int64_t shards = plan::shards_of(job), size = ranks.size();
-  if (shards % size == 0) return;
+void require_ranks_divide(int64_t ranks, const plan::Job& job) {
+  const int64_t shards = plan::shards_of(job);
+  if (shards % ranks == 0) return;
   const std::string fits =
-      std::has_single_bit(static_cast<uint64_t>(size))
-          ? fmt::format("add --set jobs.{}.shards={}", job.name, size)
-          : fmt::format("use {} ranks", std::bit_floor(static_cast<uint64_t>(size)));
+      std::has_single_bit(static_cast<uint64_t>(ranks))
+          ? fmt::format("add --set jobs.{}.shards={}", job.name, ranks)
+          : fmt::format("use {} ranks", std::bit_floor(static_cast<uint64_t>(ranks)));
   throw RequestError(
       fmt::format("{}: job `{}` has {} for {} ranks; the number of ranks must "
                   "divide the number of shards",
-                  job.where, job.name, counted(static_cast<uint64_t>(shards), "shard"), size),
+                  job.where, job.name, counted(static_cast<uint64_t>(shards), "shard"), ranks),
       fits);
 }
 

@@ -19,6 +19,6 @@ std::string describe_data(const DataFiles& files, const StepIndex& step_index);
 void require_same_data(const Ranks& ranks, const std::vector<std::string>& texts);
 
 /// RequestError where the job's shards cannot be divided among the ranks.
-void require_ranks_divide(const Ranks& ranks, const plan::Job& job);
+void require_ranks_divide(int64_t ranks, const plan::Job& job);
 
 }  // namespace flow::exec

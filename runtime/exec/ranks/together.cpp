@@ -107,6 +107,21 @@ std::vector<std::string> gather_texts(Collectives& collectives, const std::strin
   return texts;
 }
 
+/// Large ones come one after another: libraries count the bytes of an operation in int.
+void gather_at(Collectives& collectives, int root, const RankBlocks& blocks, size_t most) {
+  if (std::reduce(blocks.bytes.begin(), blocks.bytes.end()) <= most)
+    return wait(collectives, collectives.gather_at(root, blocks));
+  std::vector<size_t> offsets(blocks.bytes.size()), bytes(blocks.bytes.size());
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    for (size_t done = 0; done < blocks.bytes[rank]; done += bytes[rank]) {
+      offsets[rank] = blocks.offsets[rank] + done;
+      bytes[rank] = std::min(blocks.bytes[rank] - done, most);
+      wait(collectives, collectives.gather_at(root, {blocks.memory, offsets, bytes}));
+    }
+    bytes[rank] = 0;
+  }
+}
+
 void broadcast(Collectives& collectives, int root, std::span<std::byte> bytes, size_t most) {
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min(bytes.size(), most));

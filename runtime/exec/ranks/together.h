@@ -20,6 +20,10 @@ uint8_t agree(Collectives& collectives, uint8_t mine);
 /// The text of each rank, on every rank.
 std::vector<std::string> gather_texts(Collectives& collectives, const std::string& mine);
 
+/// The blocks of all ranks come to `root`, of any size.
+void gather_at(Collectives& collectives, int root, const RankBlocks& blocks,
+               size_t most = Collectives::kMostBytes);
+
 /// The bytes of `root`, of any number. Every rank knows how many. `most` go in one operation.
 void broadcast(Collectives& collectives, int root, std::span<std::byte> bytes,
                size_t most = Collectives::kMostBytes);

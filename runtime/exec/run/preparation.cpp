@@ -419,7 +419,7 @@ PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
   const Ranks& ranks = *request.ranks;
   if (ranks.leads()) {
     for (const plan::Job* job : jobs_of(request))
-      if (job == &request.job || job->sharding) require_ranks_divide(ranks, *job);
+      if (job == &request.job || job->sharding) require_ranks_divide(ranks.size(), *job);
     announce(request);
   }
   std::optional<PreparedRun> prepared;
