@@ -75,6 +75,11 @@ std::vector<AttributeSpec> batch_norm_grad_attributes() {
   return attributes;
 }
 
+/// Each rank has a shard, and they exchange what they sum up.
+PlanAttribute synchronized_in_plans() {
+  return {.name = "synchronized", .kind = Kind::kFlag, .optional = true};
+}
+
 AttributeSpec momentum_attribute(std::string_view fallback, std::string_view doc) {
   return {.name = "momentum",
           .type = AttributeType::kNumber,
@@ -121,7 +126,10 @@ std::span<const OpSpec> batch_norm() {
                              "decay of the moving averages: fraction to keep in a train step"),
                          epsilon_attribute("0.001"),
                          center_attribute(),
-                         scale_attribute()},
+                         scale_attribute(),
+                         {"synchronized", AttributeType::kBool, "false",
+                          "with shards, use the batch statistics of the whole batch; requires "
+                          "`--distributed`, and a rank for each shard"}},
           .takes_variables = true,
           .trains_otherwise = true,
       },
@@ -131,7 +139,9 @@ std::span<const OpSpec> batch_norm() {
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
           .operands = {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}},
           .attributes = batch_norm_attributes(),
-          .plan_attributes = {{"axis", Kind::kAxis}, {"epsilon", Kind::kMagnitude}},
+          .plan_attributes = {{"axis", Kind::kAxis},
+                              {"epsilon", Kind::kMagnitude},
+                              synchronized_in_plans()},
           .results = {{"out"},
                       {.name = "mean", .optional = true},
                       {.name = "variance", .optional = true}},
@@ -191,7 +201,8 @@ std::span<const OpSpec> batch_norm() {
           .attributes = batch_norm_grad_attributes(),
           .plan_attributes = {{"axis", Kind::kAxis},
                               {"epsilon", Kind::kMagnitude},
-                              {"rectified", Kind::kFlag}},
+                              {"rectified", Kind::kFlag},
+                              synchronized_in_plans()},
           .normalise = normalise_axis,
           .infer = infer_batch_norm_grad,
           .in_place = {0, 1},

@@ -162,6 +162,7 @@ void check_attributes(const OpSpec& spec, Call& call) {
   for (const PlanAttribute& expected : spec.plan_attributes) {
     const std::string_view name = expected.name;
     const Attribute* value = call.attributes().find(name);
+    if (!value && expected.optional) continue;
     if (!value)
       call.bad_call(Reason::kMissingAttribute,
                     fmt::format("{}: missing attribute `{}`", spec.name, name));

@@ -97,6 +97,7 @@ struct PlanAttribute {
   Kind kind;
   bool of_result = false;   // extents of the first result, axis by axis
   bool of_operand = false;  // extents of what is read of the first operand, axis by axis
+  bool optional = false;    // only where it is needed
 };
 
 struct ResultSpec {
@@ -167,7 +168,7 @@ struct OpSpec {
   std::string_view formula;  // "y = max(x, 0)"
   std::vector<OperandSpec> operands;
   std::vector<AttributeSpec> attributes = {};
-  /// Those of the primitive in a plan: exactly these.
+  /// Those of the primitive in a plan: exactly these, optional ones perhaps.
   std::vector<PlanAttribute> plan_attributes = {};
   /// The first is what an entry stands for, others are its ports.
   std::vector<ResultSpec> results = {{"out"}};

@@ -18,11 +18,16 @@ ValueId latest(const ir::Graph& graph, ValueId variable) {
   return updated.valid() ? updated : variable;
 }
 
+/// Do shards have different rows of each channel?
+bool shards_have_rows(const ir::Graph& graph, const ir::Value& x, int axis) {
+  return graph.shards > 1 && x.batch_axis >= 0 && x.batch_axis != axis;
+}
+
 /// Elements that share one mean: of one shard, where each normalizes its own rows.
 int64_t elements_of_mean(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value& x = graph[node.operands[0]];
   const auto axis = static_cast<int>(node.attributes.get<int64_t>("axis"));
-  const bool of_shard = x.batch_axis >= 0 && x.batch_axis != axis;
+  const bool of_shard = shards_have_rows(graph, x, axis) && !node.attributes.has("synchronized");
   return x.shape.elements() / x.shape[axis] / (of_shard ? graph.shards : 1);
 }
 
@@ -58,11 +63,13 @@ ValueId expand_batch_normalization(LayerContext& context) {
       context.add_variable("moving_mean", plan::initializers::Zeros{}, x.dtype, channels, false);
   const ValueId variance =
       context.add_variable("moving_variance", plan::initializers::Ones{}, x.dtype, channels, false);
-  const ir::Attributes attributes{{"axis", int64_t{*axis}},
-                                  {"epsilon", *context.attributes.find("epsilon")}};
+  ir::Attributes attributes{{"axis", int64_t{*axis}},
+                            {"epsilon", *context.attributes.find("epsilon")}};
   if (!context.train)
     return context.add("batch_norm_predict", "normalize",
                        {context.operands[0], gamma, beta, mean, variance}, attributes);
+  if (context.attributes.get<bool>("synchronized") && shards_have_rows(context.graph(), x, *axis))
+    attributes.set("synchronized", true);
   const ValueId y =
       context.add("batch_norm", "normalize", {context.operands[0], gamma, beta}, attributes);
   if (y.valid() && mean.valid() && variance.valid() && context.trainable)
@@ -75,9 +82,9 @@ std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   const ir::Attributes& forward = context.node.attributes;
   std::vector<ValueId> operands = {context.gradient(), context.operand(0), context.operand(1),
                                    context.operand(2), context.result(1),  context.result(2)};
+  ir::Attributes attributes{{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}};
   const auto add = [&](std::string_view op, size_t i) {
-    return context.add(op, i, operands,
-                       {{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}});
+    return context.add(op, i, operands, attributes);
   };
   const ValueId dgamma = add("batch_norm_grad_affine", 1);
   if (!dgamma.valid()) return std::vector<ValueId>(3);
@@ -85,6 +92,8 @@ std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   const ValueId dbeta = graph.producer_of(dgamma)->results[1];
   std::vector<ValueId> gradients = {{}, dgamma, dbeta};
   operands.insert(operands.end(), {dgamma, dbeta});
+  if (const auto* synchronized = forward.find("synchronized"))
+    attributes.set("synchronized", *synchronized);
   if (context.wanted[0]) gradients[0] = add("batch_norm_grad", 0);
   return gradients;
 }

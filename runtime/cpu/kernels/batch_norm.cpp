@@ -1,12 +1,13 @@
 // Batch normalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta over channels, the
 // gradients, and the moving statistics. Sums are those of pieces (channels.h), added up in order
-// in float64.
+// in float64, then those of ranks.
 #include <cmath>
 
 #include "ops/spec.h"
 #include "runtime/cpu/kernels/batch_norm_loops.h"
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/rank_channels.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -69,12 +70,9 @@ PerChannel from_channel(const PerChannel& k, int64_t channel) {
           k.slope + channel};
 }
 
-struct Moments {
-  double mean, variance;
-};
-
-/// Of all chunks' elements together: the variance within chunks, and that of their means.
-Moments joined(const Normalisation& n, const double* means, const double* squares, int64_t c) {
+/// Mean and variance of all chunks' elements: the variance within chunks, and that of their means.
+RankChannels::Pair joined(const Normalisation& n, const double* means, const double* squares,
+                          int64_t c) {
   double sum = 0, within = 0, between = 0;
   for (int64_t chunk = 0; chunk < n.chunks(); ++chunk)
     sum += static_cast<double>(n.count_of(chunk)) * means[chunk * n.channels() + c];
@@ -122,23 +120,27 @@ bool is_rectified(const Request& request) { return request.step.attributes.get<b
 
 Kernel prepare_batch_norm(const Request& request) {
   const Normalisation n(request);
+  const RankChannels ranks(request, n.channels(), n.workspace());
   const bool rectify = starts_with_relu(request);
   Kernel kernel;
-  kernel.workspace = n.workspace();
+  kernel.workspace = ranks.workspace();
+  kernel.gathered = ranks.exchanged();
   kernel.fused = rectify ? 1 : 0;
-  kernel.launch = [n, rectify](const Buffers& b, const CallState&) {
+  kernel.launch = [n, ranks, rectify](const Buffers& b, const CallState&) {
     const float *x = input<float>(b, 0), *gamma = input<float>(b, 1), *beta = input<float>(b, 2);
     double *means = n.partials(b.workspace, 0), *squares = n.partials(b.workspace, 1);
     n.for_each_piece([&](const ChannelPiece& p) {
       const int64_t at = p.chunk * n.channels() + p.channel;
       (p.inner == 1 ? moments_of_rows : moments_of_runs)(p, x + p.offset, means + at, squares + at);
     });
+    const auto own = [&](int64_t c) { return joined(n, means, squares, c); };
+    ranks.exchange(b.workspace, own);
     const PerChannel k = n.per_channel(b.workspace);
     float *mean = output<float>(b, 1), *variance = output<float>(b, 2);
     n.for_each_channel([&](int64_t c) {
-      const Moments moments = joined(n, means, squares, c);
-      const auto rounded = static_cast<float>(moments.variance);
-      k.center[c] = static_cast<float>(moments.mean);
+      const auto [exact_mean, exact_variance] = ranks.moments(b.workspace, c, own);
+      const auto rounded = static_cast<float>(exact_variance);
+      k.center[c] = static_cast<float>(exact_mean);
       k.factor[c] = n.factor(gamma[c], rounded);
       k.term[c] = beta[c];
       if (mean) mean[c] = k.center[c];
@@ -189,19 +191,26 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
 
 Kernel prepare_batch_norm_grad(const Request& request) {
   const Normalisation n(request);
+  const RankChannels ranks(request, n.channels(), n.workspace());
   Kernel kernel;
-  kernel.workspace = n.workspace();
-  kernel.launch = [n, rectified = is_rectified(request)](const Buffers& b, const CallState&) {
+  kernel.workspace = ranks.workspace();
+  kernel.gathered = ranks.exchanged();
+  kernel.launch = [n, ranks, rectified = is_rectified(request)](const Buffers& b,
+                                                                const CallState&) {
     const float *dy = input<float>(b, 0), *x = input<float>(b, 1);
     const float *variance = input<float>(b, 5), *dgamma = input<float>(b, 6),
                 *dbeta = input<float>(b, 7);
+    const auto own = [&](int64_t c) {
+      return RankChannels::Pair{static_cast<double>(dgamma[c]), static_cast<double>(dbeta[c])};
+    };
+    ranks.exchange(b.workspace, own);
     const PerChannel k = n.per_channel(b.workspace);
     set_normal(n, k, b, 2, 4);
-    const auto count = static_cast<double>(n.count());
+    const auto count = static_cast<double>(n.count() * ranks.count());
     n.for_each_channel([&](int64_t c) {
-      k.mean[c] = static_cast<float>(static_cast<double>(dbeta[c]) / count);
-      k.slope[c] =
-          static_cast<float>(n.inverse(variance[c]) * static_cast<double>(dgamma[c]) / count);
+      const auto [slope, mean] = ranks.sums(b.workspace, c, own);
+      k.mean[c] = static_cast<float>(mean / count);
+      k.slope[c] = static_cast<float>(n.inverse(variance[c]) * slope / count);
     });
     float* dx = output<float>(b, 0);
     n.for_each_piece([&](const ChannelPiece& p) {

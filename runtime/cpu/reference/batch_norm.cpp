@@ -4,6 +4,7 @@
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/channels.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/rank_channels.h"
 
 namespace flow::cpu::reference {
 namespace {
@@ -52,22 +53,44 @@ Kernel for_each_channel(const Request& request, Body body) {
   return kernel;
 }
 
+/// Those of this rank's elements.
+template <typename T>
+RankChannels::Pair moments_of(const Normalisation& n, const Buffers& b, int64_t c) {
+  const auto count = static_cast<double>(n.view.count());
+  double mean = 0, variance = 0;
+  n.for_channel(c, [&](int64_t i) { mean += double_at<T>(b, 0, i) / count; });
+  n.for_channel(c, [&](int64_t i) {
+    variance += (double_at<T>(b, 0, i) - mean) * (double_at<T>(b, 0, i) - mean) / count;
+  });
+  return {mean, variance};
+}
+
+template <typename T>
+void normalise(const Normalisation& n, const Buffers& b, int64_t c, RankChannels::Pair moments) {
+  const double mean = moments[0], variance = moments[1];
+  if (T* means = output<T>(b, 1)) means[c] = static_cast<T>(mean);
+  if (T* variances = output<T>(b, 2)) variances[c] = static_cast<T>(variance);
+  n.for_channel(c, [&](int64_t i) {
+    output<T>(b, 0)[i] = static_cast<T>(n.normal(double_at<T>(b, 0, i), mean, variance,
+                                                 double_at<T>(b, 1, c), double_at<T>(b, 2, c)));
+  });
+}
+
 Kernel prepare_batch_norm(const Request& request) {
-  return for_each_channel(
-      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
-        const auto count = static_cast<double>(n.view.count());
-        double mean = 0, variance = 0;
-        n.for_channel(c, [&](int64_t i) { mean += double_at<T>(b, 0, i) / count; });
-        n.for_channel(c, [&](int64_t i) {
-          variance += (double_at<T>(b, 0, i) - mean) * (double_at<T>(b, 0, i) - mean) / count;
-        });
-        if (T* means = output<T>(b, 1)) means[c] = static_cast<T>(mean);
-        if (T* variances = output<T>(b, 2)) variances[c] = static_cast<T>(variance);
-        n.for_channel(c, [&](int64_t i) {
-          output<T>(b, 0)[i] = static_cast<T>(n.normal(
-              double_at<T>(b, 0, i), mean, variance, double_at<T>(b, 1, c), double_at<T>(b, 2, c)));
-        });
-      });
+  const Normalisation n(request);
+  const RankChannels ranks(request, n.view.channels, 0);
+  Kernel kernel;
+  kernel.workspace = ranks.workspace();
+  kernel.gathered = ranks.exchanged();
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [n, ranks](const Buffers& b, const CallState&) {
+      const auto own = [&](int64_t c) { return moments_of<T>(n, b, c); };
+      ranks.exchange(b.workspace, own);
+      for (int64_t c = 0; c < n.view.channels; ++c)
+        normalise<T>(n, b, c, ranks.moments(b.workspace, c, own));
+    };
+  });
+  return kernel;
 }
 
 Kernel prepare_batch_norm_predict(const Request& request) {
@@ -95,18 +118,37 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
       });
 }
 
-Kernel prepare_batch_norm_grad(const Request& request) {
-  return for_each_channel(request, []<typename T>(const Normalisation& n, T, const Buffers& b,
-                                                  int64_t c) {
-    const double inverse = n.inverse(double_at<T>(b, 5, c));
-    const auto count = static_cast<double>(n.view.count());
-    n.for_channel(c, [&](int64_t i) {
-      const double normal = (double_at<T>(b, 1, i) - double_at<T>(b, 4, c)) * inverse;
-      output<T>(b, 0)[i] = static_cast<T>(double_at<T>(b, 2, c) * inverse *
-                                          (n.gradient<T>(b, c, i) - double_at<T>(b, 7, c) / count -
-                                           normal * double_at<T>(b, 6, c) / count));
-    });
+/// `sums`: dgamma and dbeta, over `count` elements.
+template <typename T>
+void differentiate(const Normalisation& n, const Buffers& b, int64_t c, double count,
+                   RankChannels::Pair sums) {
+  const double inverse = n.inverse(double_at<T>(b, 5, c));
+  n.for_channel(c, [&](int64_t i) {
+    const double normal = (double_at<T>(b, 1, i) - double_at<T>(b, 4, c)) * inverse;
+    output<T>(b, 0)[i] =
+        static_cast<T>(double_at<T>(b, 2, c) * inverse *
+                       (n.gradient<T>(b, c, i) - sums[1] / count - normal * sums[0] / count));
   });
+}
+
+Kernel prepare_batch_norm_grad(const Request& request) {
+  const Normalisation n(request);
+  const RankChannels ranks(request, n.view.channels, 0);
+  Kernel kernel;
+  kernel.workspace = ranks.workspace();
+  kernel.gathered = ranks.exchanged();
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [n, ranks](const Buffers& b, const CallState&) {
+      const auto own = [&](int64_t c) {
+        return RankChannels::Pair{double_at<T>(b, 6, c), double_at<T>(b, 7, c)};
+      };
+      ranks.exchange(b.workspace, own);
+      const auto count = static_cast<double>(n.view.count() * ranks.count());
+      for (int64_t c = 0; c < n.view.channels; ++c)
+        differentiate<T>(n, b, c, count, ranks.sums(b.workspace, c, own));
+    };
+  });
+  return kernel;
 }
 
 Kernel prepare_move_statistics(const Request& request) {

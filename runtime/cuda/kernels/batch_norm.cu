@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/kernels/statistics.h"
 #include "runtime/cuda/loops/channels.cuh"
@@ -273,7 +274,15 @@ Kernel for_step(const Request& request, Body body) {
   });
 }
 
+/// No kernel exchanges statistics between ranks.
+void refuse_synchronized(const Request& request) {
+  if (request.shards > 1 && request.step.attributes.has("synchronized"))
+    throw RunError("synchronized batch normalization is not supported on GPUs",
+                   "write `synchronized: false`, or use --device cpu");
+}
+
 Kernel prepare_batch_norm(const Request& request) {
+  refuse_synchronized(request);
   return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
                                           const LaunchState& state) {
     const T* x = input<T>(b, 0);
@@ -312,6 +321,7 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
 }
 
 Kernel prepare_batch_norm_grad(const Request& request) {
+  refuse_synchronized(request);
   const bool rectified = attribute<bool>(request, "rectified");
   return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
                                            const LaunchState& state) {

@@ -76,6 +76,24 @@ void require_ranks(const Backend& backend, const plan::Job& job) {
                      "use one process, or --device cpu");
 }
 
+/// Ranks with one shard each exchange statistics of the whole batch.
+void require_rank_of_shard(const plan::Job& job, int64_t ranks) {
+  const int64_t shards = plan::shards_of(job);
+  if (shards == 1 || shards == ranks) return;
+  for (const plan::Step& step : job.steps) {
+    const ops::Attribute* synchronized = step.attributes.find("synchronized");
+    if (!synchronized || !std::get<bool>(*synchronized)) continue;
+    const std::string entry = step.name.substr(0, step.name.rfind('/'));
+    throw RequestError(
+        fmt::format("{}: `{}` is synchronized: job `{}` has {} shards on {}, expected one shard a "
+                    "rank",
+                    step.where, entry, job.name, shards,
+                    counted(static_cast<uint64_t>(ranks), "rank")),
+        fmt::format("use mpirun -np {} with --distributed, or write `synchronized: false`",
+                    shards));
+  }
+}
+
 /// Inputs of the job.
 std::vector<plan::TensorId> tensors_named(const plan::Job& job,
                                           const std::vector<std::string>& names) {
@@ -199,6 +217,7 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
                                          int64_t end,
                                          const std::vector<VariableSource>& variable_sources) {
   require_shards(backend, job);
+  require_rank_of_shard(job, request.ranks ? request.ranks->size() : 1);
   PrepareOptions options;
   if (request.ranks && job.sharding) {
     require_ranks(backend, job);
