@@ -157,6 +157,28 @@ class Ranks(FlowTest):
         self.assert_same(self.outputs("alone"), self.outputs("out"))
         self.assertEqual(*[[{k: v for k, v in row.items() if k != "seconds"} for row in self.rows(out)] for out in ("alone", "out")])
 
+    def test_synchronized_ranks_normalize_as_one_process_does(self):
+        text = JOB.replace("type: lamb", "type: sgd").replace("batch_normalization}", "batch_normalization, synchronized: true}")
+        self.write("job.yaml", text)
+        sets = ("--set", "vars.precision=float64")
+        self.flowrun("train", "job.yaml", "-o", "alone", *sets, "--set", "vars.shards=1")
+        alone = self.outputs("alone")
+        for mpi, ranks, threads in (("openmpi", 2, 2), ("mpich", 4, 1)):
+            with self.subTest(mpi=mpi):
+                shards = ("--set", f"vars.shards={ranks}")
+                self.ranks(ranks, "train", "job.yaml", "-o", mpi, "--threads", threads, *sets, *shards, mpi=mpi)
+                self.assertEqual(alone.keys(), self.outputs(mpi).keys())
+                for name in alone:
+                    np.testing.assert_allclose(self.load(f"{mpi}/{name}"), self.load(f"alone/{name}"), rtol=1e-9, atol=1e-11, err_msg=name)
+                self.ranks(ranks, "train", "job.yaml", "-o", f"{mpi}-2", "--steps", 7, *sets, *shards, mpi=mpi)
+                self.ranks(ranks, "train", "job.yaml", "-o", f"{mpi}-2", "--resume", *sets, *shards, mpi=mpi)
+                self.assert_same(self.outputs(mpi), {name: data for name, data in self.outputs(f"{mpi}-2").items() if "/000007/" not in name})
+        refused = "`n/normal` is synchronized: job `train` has 4 shards on {}, expected one shard a rank\n   hint: use mpirun -np 4 with --distributed"
+        self.assertIn(refused.format("2 ranks"), self.refusal(2, "train", "job.yaml", "-o", "out", *sets, "--set", "vars.shards=4"))
+        for words in (("-o", "other"), ("-o", "mpich", "--resume")):
+            self.assertIn(refused.format("1 rank"), self.flowrun("train", "job.yaml", *words, *sets, "--set", "vars.shards=4", status=2).stderr)
+        self.assertIn("shards", self.refusal(2, "train", "job.yaml", "-o", "mpich", "--resume", *sets, "--set", "vars.shards=2"))
+
     def test_rank_0_reads_pipes_for_all(self):
         self.write("pipe.yaml", PIPE)
         x = np.random.default_rng(3).uniform(-1, 1, (3, 8, 4)).astype(np.float32)

@@ -3,6 +3,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/ranks/together.h"
 
 namespace flow::cpu {
@@ -16,8 +17,8 @@ bool is_synchronized(const Request& request) {
 void require_shard_of_rank(const Request& request) {
   const int ranks = request.ranks ? request.ranks->size() : 1;
   if (ranks == request.shards) return;
-  throw RunError(fmt::format("it is synchronized: {} shards on {} ranks, expected one shard a rank",
-                             request.shards, ranks));
+  throw RunError(fmt::format("synchronized over {} shards on {}, expected one shard a rank",
+                             request.shards, counted(static_cast<uint64_t>(ranks), "rank")));
 }
 
 }  // namespace

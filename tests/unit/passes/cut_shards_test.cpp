@@ -151,6 +151,17 @@ TEST_CASE("Batch normalization is of each shard, and its statistics are averaged
   CHECK(maker.graph[maker.graph.find("x")].shape == Shape{4, 1, 6, 6});
 }
 
+TEST_CASE("Synchronized batch normalization counts the elements of the whole batch", "[passes]") {
+  ShardMaker maker;
+  const ValueId x = maker.layer("dense", "d", maker.input("x", {8, 3}), {{"units", int64_t{2}}});
+  const ValueId norm = maker.layer("batch_normalization", "norm", x, {{"synchronized", true}});
+  maker.minimize(maker.add("square", "loss", {norm}));
+  maker.cut();
+  CHECK(maker.node("norm/normalize").attributes.get<bool>("synchronized"));
+  CHECK(maker.node("norm/moving_mean:update").attributes.get<double>("unbias") == 8.0 / 7);
+  CHECK(maker.value("norm/normalize.variance").combine == Combine::kMean);
+}
+
 TEST_CASE("Rows are cut along the axis on which they lie", "[passes]") {
   ShardMaker maker;
   const ValueId x = maker.input("x", {8, 3, 2});

@@ -140,6 +140,15 @@ TEST_CASE("normalising primitives take vectors along their axis, or features fro
   CHECK(results_of("batch_norm_grad", {x, x, c, c, c, c, c, c}, gradient) ==
         Results{{F, {2, 3, 4}}});
   CHECK(refuses("batch_norm_grad", {x, x, c, c, c, c, c, row}, gradient));
+  for (const ops::Attribute& flag : {ops::Attribute(true), ops::Attribute(int64_t{1})}) {
+    Entries forward = along, backward = gradient;
+    for (Entries* entries : {&forward, &backward}) entries->emplace_back("synchronized", flag);
+    const bool wrong = !std::holds_alternative<bool>(flag);
+    CHECK(refuses("batch_norm", {x, c, c}, forward) == wrong);
+    CHECK(refuses("batch_norm_grad", {x, x, c, c, c, c, c, c}, backward) == wrong);
+    CHECK(refuses("batch_norm_predict", {x, c, c, c, c}, forward));
+    CHECK(refuses("batch_norm_grad_affine", {x, x, c, c, c, c}, backward));
+  }
   CHECK(results_of("layer_normalize", {x, features, features}, along) ==
         Results{{F, {2, 3, 4}}, {F, {2}}, {F, {2}}});
   CHECK(refuses("layer_normalize", {x, c, c}, along));
