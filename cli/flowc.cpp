@@ -521,7 +521,7 @@ Commands declare(CLI::App& app, Options& options) {
   shows
       ->add_option("--ranks", options.ranks, "list what N ranks of a distributed run hold and send")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 4096).description(""));
   shows->add_flag("--commands", options.commands, "list the commands that a run starts");
   add_sets(shows);
 

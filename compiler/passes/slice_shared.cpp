@@ -31,7 +31,7 @@ class Slicer {
   }
 
  private:
-  /// By operand: along which axis it is sliced.
+  /// By operand: along which axis it is sliced. Empty where no slices fit.
   using Axes = std::vector<std::optional<int>>;
 
   bool is_shared(ValueId id) const { return graph_[id].batch_axis == ir::kNoBatch; }
@@ -43,7 +43,7 @@ class Slicer {
         std::ranges::none_of(node.operands, [&](ValueId id) { return is_shared(id); }))
       return;
     const Axes axes = axes_to_slice(node);
-    if (!makes_same(node, axes)) return;
+    if (axes.empty() || !makes_same(node, axes)) return;
     for (size_t i = 0; i < axes.size(); ++i)
       if (axes[i]) {
         const ValueId slice = slice_of(graph_.nodes[index].operands[i], *axes[i], index);

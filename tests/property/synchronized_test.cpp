@@ -27,29 +27,29 @@ struct Net {
 /// Rows of images in memory order, channels innermost, behind a dense layer and along a last axis.
 const std::vector<Net> kNets = {
     {"[16, 3, 5, 4]", "[16, 3, 5, 4]",
-     "{a: {op: tanh, in: x}, y: {op: batch_normalization, synchronized: $on}, p: {op: relu}"},
+     "{a: {op: tanh, in: x}, y: {op: batch_normalization, synchronized: $sync}, p: {op: relu}"},
     {"[16, 3, 6, 7]", "[16, 4, 6, 7]",
      "{a: {op: conv2d, in: x, filters: 5, kernel_size: 3, padding: same}, "
-     "y: {op: batch_normalization, synchronized: $on}, r: {op: relu}, "
+     "y: {op: batch_normalization, synchronized: $sync}, r: {op: relu}, "
      "p: {op: conv2d, filters: 4, kernel_size: 3, padding: same}"},
     {"[16, 7]", "[16, 70]",
      "{a: {op: dense, in: x, units: 70}, "
-     "y: {op: batch_normalization, synchronized: $on, epsilon: 0.01}, p: {op: sigmoid}"},
+     "y: {op: batch_normalization, synchronized: $sync, epsilon: 0.01}, p: {op: sigmoid}"},
     {"[8, 9, 3]", "[8, 9, 3]",
      "{a: {op: tanh, in: x}, "
-     "y: {op: batch_normalization, synchronized: $on, axis: -1, center: false, scale: false}, "
-     "p: {op: tanh}",
+     "y: {op: batch_normalization, synchronized: $sync, axis: -1, center: false, scale: false}, "
+     "p: {op: layer_norm}",
      false},
 };
 
 std::string text_of(const Net& net, int shards, const std::string& precision,
-                    const std::string& on = "true") {
+                    const std::string& synchronized = "true") {
   const std::string gradients = net.affine
                                     ? "[{watch_diff: a, to: npy}, {watch_diff: y/gamma, to: npy}, "
                                       "{watch_diff: y/beta, to: npy}]"
                                     : "[{watch_diff: a, to: npy}]";
   return fmt::format(
-      "flow: 1\nvars: {{on: {}}}\njobs:\n  train:\n    type: train\n    shards: {}\n"
+      "flow: 1\nvars: {{sync: {}}}\njobs:\n  train:\n    type: train\n    shards: {}\n"
       "    precision: {}\n"
       "    inputs:\n"
       "      x: {{shape: {}, dtype: float32, from: {{type: random_normal}}}}\n"
@@ -57,7 +57,7 @@ std::string text_of(const Net& net, int shards, const std::string& precision,
       "    graph: {}, loss: {{op: multiply, in: [p, w]}}}}\n"
       "    optimizer: {{type: sgd, learning_rate: 0.1, minimize: loss}}\n"
       "    returns: {{value: y}}\n    hooks: {}\n    run: {{steps: 1}}\n",
-      on, shards, precision, net.x, net.w, net.graph, gradients);
+      synchronized, shards, precision, net.x, net.w, net.graph, gradients);
 }
 
 /// The result, the gradients, and all variables: moving statistics too.
@@ -140,19 +140,24 @@ TEST_CASE("only plans with shards say that they are synchronized", "[property]")
   }
 }
 
+std::string job_of_layer(const std::string& layer) {
+  return "flow: 1\njobs:\n  train:\n    type: train\n    shards: 4\n"
+         "    inputs: {x: {shape: [8, 3], dtype: float32}, "
+         "v: {shape: [8, 3], dtype: float32, rows: false}}\n"
+         "    graph: {y: {op: batch_normalization, synchronized: true, " +
+         layer +
+         "}, d: {op: dense, in: x, units: 3}, p: {op: multiply, in: [y, d]}}\n"
+         "    optimizer: {type: sgd, learning_rate: 0.1, minimize: p}\n";
+}
+
 TEST_CASE("what all shards share, and rows along the channels, need no other ranks", "[property]") {
-  for (const std::string layer : {"in: x, axis: 0", "in: v"}) {
-    const plan::Plan plan = plan_of(
-        "flow: 1\njobs:\n  train:\n    type: train\n    shards: 4\n"
-        "    inputs: {x: {shape: [8, 3], dtype: float32}, "
-        "v: {shape: [8, 3], dtype: float32, rows: false}}\n"
-        "    graph: {y: {op: batch_normalization, synchronized: true, " +
-        layer +
-        "}, p: {op: multiply, in: [y, x]}}\n"
-        "    optimizer: {type: sgd, learning_rate: 0.1, minimize: p}\n");
+  for (const std::string layer : {"in: v", "in: x, axis: 0, trainable: false"}) {
+    const plan::Plan plan = plan_of(job_of_layer(layer));
     for (const plan::Step& step : plan.jobs[0].steps)
       CHECK_FALSE(step.attributes.has("synchronized"));
   }
+  CHECK_THAT(messages_of(job_of_layer("in: x, axis: 0")),
+             Catch::Matchers::Contains("`move_statistics` works along the batch axis"));
 }
 
 TEST_CASE("synchronized batch normalization requires a rank for each shard", "[property]") {
@@ -167,13 +172,13 @@ TEST_CASE("synchronized batch normalization requires a rank for each shard", "[p
     FAIL("it runs");
   } catch (const RequestError& error) {
     CHECK(std::string(error.what()) ==
-          "job.yaml:11:56: `y` is synchronized: job `train` has 4 shards on 1 rank, expected one "
+          "job.yaml:11:55: `y` is synchronized: job `train` has 4 shards on 1 rank, expected one "
           "shard a rank");
     CHECK(error.hint() == "use mpirun -np 4 with --distributed, or write `synchronized: false`");
   }
   // A backend is not only used by runs.
   CHECK_THROWS_WITH(backend->prepare(plan.jobs[0], {}),
-                    "job.yaml:11:56: step `y/normalize`: synchronized over 4 shards on 1 rank, "
+                    "job.yaml:11:55: step `y/normalize`: synchronized over 4 shards on 1 rank, "
                     "expected one shard a rank");
 }
 
