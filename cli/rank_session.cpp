@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <set>
 
@@ -16,15 +17,16 @@
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/exec/ranks/mpi_module.h"
+#include "runtime/exec/ranks/time_limit.h"
 
 namespace flow::cli {
 namespace {
 
 const std::string kCheckpointIntact = "the last checkpoint is intact; continue with --resume";
 
-/// What MPI may take to start and to end: a busy host needs seconds for that, however short the
-/// time is in which ranks miss each other.
-constexpr int64_t kLeastMpiSeconds = 30;
+/// A busy host needs seconds for MPI, however short the time is in which ranks miss each other.
+constexpr int64_t kLeastSecondsToStart = 30;
+constexpr std::chrono::seconds kMostSecondsToEnd(20);
 
 const char* variable(const char* name) { return std::getenv(name); }
 
@@ -50,12 +52,22 @@ std::vector<std::string> hosts_of(const std::vector<exec::RankIdentity>& identit
   end_process(message, hint.empty() ? kCheckpointIntact : hint + "; " + kCheckpointIntact);
 }
 
+/// MPI waits for all ranks where it starts. Rank 1 reports only where rank 0 does not: launchers
+/// end all ranks once one has.
+exec::TimeLimit limit_start(int rank, int64_t rank_timeout) {
+  constexpr std::chrono::seconds kTurn(3);
+  const std::chrono::seconds limit(std::max(rank_timeout, kLeastSecondsToStart));
+  return {limit + kTurn * std::min(rank, 2), [limit, rank] {
+            if (rank >= 2) end_process("", "");
+            end_process(fmt::format("MPI did not start on all ranks within {} s", limit.count()),
+                        "check all hosts and the network, or raise --rank-timeout");
+          }};
+}
+
 }  // namespace
 
-RankSession::RankSession(const RunOptions& options)
-    : launched_(require_launched()),
-      mpi_limit_(std::max<int64_t>(options.rank_timeout, kLeastMpiSeconds)) {
-  const exec::TimeLimit limit = limit_mpi("start", kDone);
+RankSession::RankSession(const RunOptions& options) : launched_(require_launched()) {
+  const exec::TimeLimit limit = limit_start(launched_.rank, options.rank_timeout);
   collectives_ = exec::open_mpi(launched_, options.mpi);
   identities_ = exec::gather_identities(*collectives_, exec::identify(cpu::instruction_set(), ""));
   exec::Monitor::Options watch;
@@ -84,26 +96,15 @@ std::vector<std::string> RankSession::command() const {
   return {"mpirun", "-np", size};
 }
 
-/// What MPI does with all ranks ends this one where others are lost. `status`: of a run that has
-/// ended; what failed is reported already. Rank 1 reports only where rank 0 does not: launchers end
-/// all ranks once one has.
-exec::TimeLimit RankSession::limit_mpi(const char* verb, int status) const {
-  constexpr std::chrono::seconds kTurn(3);
-  return {mpi_limit_ + kTurn * std::min(launched_.rank, 2), [this, verb, status] {
-            if (status != kDone) ::_exit(status);
-            if (launched_.rank >= 2) end_process("", "");
-            end_process(
-                fmt::format("MPI did not {} on all ranks within {} s", verb, mpi_limit_.count()),
-                "check all hosts and the network, or raise --rank-timeout");
-          }};
-}
-
 /// All ranks leave together, so that nobody takes it for a failure. The exit status.
 int RankSession::leave(int status) {
   try {
     if (ranks_->leads()) ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
     monitor_->leave();
-    const exec::TimeLimit limit = limit_mpi("end", status);
+    // The run is over: this rank ends even if MPI waits for one that was lost, or for ever, as
+    // MPICH 4.0 may where it closes connections between hosts.
+    std::fflush(nullptr);
+    const exec::TimeLimit limit(kMostSecondsToEnd, [status] { ::_exit(status); });
     collectives_->finish();
     return status;
   } catch (const RunError& error) {

@@ -1,7 +1,6 @@
 // The part of a process in a distributed run: it joins the others, and leaves with all of them.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,7 +11,6 @@
 #include "runtime/exec/ranks/launcher.h"
 #include "runtime/exec/ranks/monitor.h"
 #include "runtime/exec/ranks/ranks.h"
-#include "runtime/exec/ranks/time_limit.h"
 
 namespace flow::cli {
 
@@ -41,11 +39,9 @@ class RankSession {
   int follow(const std::function<int()>& body);
 
  private:
-  exec::TimeLimit limit_mpi(const char* verb, int status) const;
   int leave(int status);
 
   const exec::LaunchedRank launched_;
-  const std::chrono::seconds mpi_limit_;
   std::unique_ptr<exec::Collectives> collectives_;
   std::vector<exec::RankIdentity> identities_;
   std::unique_ptr<exec::Monitor> monitor_;
