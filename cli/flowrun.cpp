@@ -258,8 +258,10 @@ bool runs_on_cpu(const plan::Plan& plan, const plan::Job& job) {
   return job.device == plan::DeviceKind::kCpu && !plan::needs_two_devices(plan, job);
 }
 
+/// `session`: of a distributed run; else null.
 std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan::Job& job,
-                                            const RunOptions& options, const exec::Gpu& gpu) {
+                                            const RunOptions& options, const exec::Gpu& gpu,
+                                            const RankSession* session) {
   if (runs_on_cpu(loaded.plan, job)) {
     if (options.device == "gpu" && !loaded.from_job_file)
       throw RequestError(
@@ -274,8 +276,9 @@ std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan
     throw no_gpu(
         what_is_for_gpu(job), gpu,
         loaded.from_job_file ? "--device cpu" : "rebuild the plan with flowc build --device cpu");
-  if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open();
-  return exec::make_multi_device_backend(cpu::make_backend(), gpu.open());
+  const int device = session ? session->gpu() : 0;
+  if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open(device);
+  return exec::make_multi_device_backend(cpu::make_backend(), gpu.open(device));
 }
 
 /// Why the CPU computes where no flag asked for it; "" where one did, or a GPU computes.
@@ -393,7 +396,7 @@ int execute(const RunOptions& options, RankSession* session) {
   std::optional<io::Keeper> keeper;  // which this process forks while it is small
   const bool commands = !options.no_commands && !options.dry_run;
   if (commands && !plan::commands_of(plan, job).empty()) keeper.emplace();
-  const auto backend = make_backend(*loaded, job, options, gpu);
+  const auto backend = make_backend(*loaded, job, options, gpu, session);
 
   ProgressBar bar(progress_style(options), job.name);
   const auto say = [&](const std::string& text) {
@@ -453,7 +456,7 @@ int execute(const RunOptions& options, RankSession* session) {
 int follow(const RunOptions& options, RankSession& session) {
   catch_stop_signals(true);
   const auto make = [&](const plan::Plan& plan, const plan::Job& job) {
-    return make_backend({plan}, job, options, find_gpu(options));
+    return make_backend({plan}, job, options, find_gpu(options), &session);
   };
   return exec::follow(session.ranks(), make,
                       {threads_of(options, &session), [] { return stop_signal.load(); }});

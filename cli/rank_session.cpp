@@ -18,6 +18,7 @@
 #include "runtime/cpu/loops/features.h"
 #include "runtime/exec/ranks/mpi_module.h"
 #include "runtime/exec/ranks/time_limit.h"
+#include "runtime/exec/run/module.h"
 
 namespace flow::cli {
 namespace {
@@ -40,6 +41,11 @@ std::vector<std::string> hosts_of(const std::vector<exec::RankIdentity>& identit
   std::vector<std::string> hosts;
   for (const exec::RankIdentity& identity : identities) hosts.push_back(identity.host);
   return hosts;
+}
+
+/// The model of a GPU is compared when it is known that the job uses it.
+std::string gpus_of(const RunOptions& options) {
+  return options.device == "cpu" ? "" : exec::find_gpu().names();
 }
 
 /// Called on threads that watch the other ranks: the run of all is over.
@@ -69,7 +75,8 @@ exec::TimeLimit limit_start(int rank, int64_t rank_timeout) {
 RankSession::RankSession(const RunOptions& options) : launched_(require_launched()) {
   const exec::TimeLimit limit = limit_start(launched_.rank, options.rank_timeout);
   collectives_ = exec::open_mpi(launched_, options.mpi);
-  identities_ = exec::gather_identities(*collectives_, exec::identify(cpu::instruction_set(), ""));
+  identities_ = exec::gather_identities(
+      *collectives_, exec::identify(cpu::instruction_set(), "", gpus_of(options)));
   exec::Monitor::Options watch;
   watch.timeout = std::chrono::seconds(options.rank_timeout);
   watch.hosts = hosts_of(identities_);

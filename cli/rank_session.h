@@ -26,6 +26,8 @@ class RankSession {
   exec::Ranks& ranks() { return *ranks_; }
   /// Null where this process is the only rank.
   exec::Ranks* others() { return ranks_->size() > 1 ? &*ranks_ : nullptr; }
+  /// The GPU that this rank takes. RequestError where there are too few.
+  int gpu() const { return exec::gpu_of(identities_, ranks_->rank()); }
   /// Threads that a rank takes by default.
   int threads() const;
   /// "4 ranks on 2 hosts"

@@ -54,6 +54,9 @@ Machine without_devices(cudaError_t error) {
 DeviceProperties properties_of(int index, const cudaDeviceProp& p) {
   DeviceProperties properties;
   properties.name = p.name;
+  properties.unique_name = "GPU-";
+  for (const char byte : p.uuid.bytes)
+    properties.unique_name += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   properties.index = index;
   properties.major = p.major, properties.minor = p.minor;
   properties.multiprocessors = p.multiProcessorCount;

@@ -43,7 +43,8 @@ struct KernelCall {
 };
 
 struct DeviceProperties {
-  std::string name;  // "NVIDIA H100 80GB HBM3"
+  std::string name;         // "NVIDIA H100 80GB HBM3"
+  std::string unique_name;  // "GPU-0b9e0b1c...", the same for all processes of a machine
   int index = 0;
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;

@@ -11,6 +11,7 @@
 
 #include "flow_version.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/module.h"
 #include "runtime/plan/json/json.h"
@@ -29,7 +30,8 @@ constexpr IdentityKey kIdentityKeys[] = {{"host", &RankIdentity::host},
                                          {"cpu", &RankIdentity::cpu},
                                          {"instruction_set", &RankIdentity::instruction_set},
                                          {"device", &RankIdentity::device},
-                                         {"cores", &RankIdentity::cores}};
+                                         {"cores", &RankIdentity::cores},
+                                         {"gpus", &RankIdentity::gpus}};
 
 /// What must be the same on all ranks.
 struct SameText {
@@ -79,26 +81,22 @@ RankIdentity read_identity(const std::string& written) {
   return identity;
 }
 
-/// The GPUs of one host have numbers: "cuda:1 NVIDIA H100".
-std::string without_index(const std::string& text) {
-  static const std::regex index("cuda:[0-9]+");
-  return std::regex_replace(text, index, "cuda");
-}
-
 std::string rank_name(std::span<const RankIdentity> ranks, size_t rank) {
   return fmt::format("rank {} ({})", rank, ranks[rank].host);
 }
 
 }  // namespace
 
-RankIdentity identify(const std::string& instruction_set, const std::string& device) {
+RankIdentity identify(const std::string& instruction_set, const std::string& device,
+                      const std::string& gpus) {
   return {.host = host_name(),
           .build = build_id(),
           .version = FLOW_VERSION,
           .cpu = proc_value("/proc/cpuinfo", "model name"),
           .instruction_set = instruction_set,
           .device = device,
-          .cores = proc_value("/proc/self/status", "Cpus_allowed_list")};
+          .cores = proc_value("/proc/self/status", "Cpus_allowed_list"),
+          .gpus = gpus};
 }
 
 std::vector<RankIdentity> gather_identities(Collectives& collectives, const RankIdentity& mine) {
@@ -108,10 +106,15 @@ std::vector<RankIdentity> gather_identities(Collectives& collectives, const Rank
   return all;
 }
 
+std::string device_model(const std::string& device) {
+  static const std::regex index("cuda:[0-9]+");
+  return std::regex_replace(device, index, "cuda");
+}
+
 void require_alike(std::span<const RankIdentity> ranks) {
   for (size_t rank = 1; rank < ranks.size(); ++rank)
     for (const auto& [what, text, hint] : kSameTexts)
-      if (without_index(ranks[rank].*text) != without_index(ranks[0].*text))
+      if (device_model(ranks[rank].*text) != device_model(ranks[0].*text))
         throw RequestError(fmt::format("ranks differ in the {}: {} has `{}`, {} has `{}`", what,
                                        rank_name(ranks, rank), ranks[rank].*text,
                                        rank_name(ranks, 0), ranks[0].*text),
@@ -126,6 +129,20 @@ PlaceOnHost place_on_host(std::span<const RankIdentity> ranks, int rank) {
     ++place.ranks;
   }
   return place;
+}
+
+int gpu_of(std::span<const RankIdentity> ranks, int rank) {
+  const RankIdentity& own = ranks[static_cast<size_t>(rank)];
+  const auto shares = [&](const RankIdentity& other) {
+    return other.host == own.host && other.gpus == own.gpus;
+  };
+  const auto sharing = static_cast<size_t>(std::ranges::count_if(ranks, shares));
+  const size_t gpus = split(own.gpus, ',').size();
+  if (sharing > gpus)
+    throw RequestError(fmt::format("{} on {} have {}; each rank requires a GPU of its own",
+                                   counted(sharing, "rank"), own.host, counted(gpus, "GPU")),
+                       "start one rank a GPU, or use --device cpu");
+  return static_cast<int>(std::ranges::count_if(ranks.first(static_cast<size_t>(rank)), shares));
 }
 
 int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores) {

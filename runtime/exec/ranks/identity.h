@@ -16,16 +16,21 @@ struct RankIdentity {
   std::string build, version;
   std::string cpu;  // its model; empty where the system does not say
   std::string instruction_set, device;
-  std::string cores;  // that the process may run on: "0-3,8"
+  std::string cores;      // that the process may run on: "0-3,8"
+  std::string gpus = {};  // that it may use: Gpu::names
 
   bool operator==(const RankIdentity&) const = default;
 };
 
-/// Of this process. The texts are its backend's.
-RankIdentity identify(const std::string& instruction_set, const std::string& device);
+/// Of this process. The texts are its backend's and Gpu::names.
+RankIdentity identify(const std::string& instruction_set, const std::string& device,
+                      const std::string& gpus = {});
 
 /// Of each rank, on every rank.
 std::vector<RankIdentity> gather_identities(Collectives& collectives, const RankIdentity& mine);
+
+/// The GPUs of one host have numbers: "cuda:1 NVIDIA H100" -> "cuda NVIDIA H100".
+std::string device_model(const std::string& device);
 
 /// RequestError that names the first rank that differs from rank 0 in build, CPU or device.
 void require_alike(std::span<const RankIdentity> ranks);
@@ -35,6 +40,11 @@ struct PlaceOnHost {
   int rank = 0, ranks = 1;
 };
 PlaceOnHost place_on_host(std::span<const RankIdentity> ranks, int rank);
+
+/// The GPU that a rank takes, by its index. Ranks of one host that may use the same ones take one
+/// each, in order; a launcher may also have given each rank GPUs of its own. RequestError where
+/// there are too few.
+int gpu_of(std::span<const RankIdentity> ranks, int rank);
 
 /// Compute threads of a rank that is not given a number: ranks of one host that may run on the same
 /// cores share them. At least 1. `usable_cores`: of this rank.

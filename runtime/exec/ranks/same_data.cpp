@@ -7,26 +7,37 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/ranks/identity.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 
-std::string describe_data(const DataFiles& files, const StepIndex& step_index) {
+std::string describe_data(const std::string& device, const DataFiles& files,
+                          const StepIndex& step_index) {
   Json data = Json::object();
   for (const auto& [name, file] : files) data[name] = {file.digest, file.path.string()};
-  return Json{{"rows", step_index.has_rows() ? step_index.rows() : 0}, {"data", data}}.dump();
+  return Json{{"device", device_model(device)},
+              {"rows", step_index.has_rows() ? step_index.rows() : 0},
+              {"data", data}}
+      .dump();
 }
 
 void require_same_data(const Ranks& ranks, const std::vector<std::string>& texts) {
-  const auto refuse = [&](const std::string& what) {
+  const auto refuse = [&](const std::string& what,
+                          const char* hint = "give all machines the same files") {
     if (!ranks.leads()) throw EndedByLeader();
-    throw RequestError(what, "give all machines the same files");
+    throw RequestError(what, hint);
   };
   const Json of_leader = Json::parse(texts[0]);
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     const Json data = Json::parse(texts[rank]);
     const std::string name = ranks.name_of(static_cast<int>(rank));
+    if (data["device"] != of_leader["device"])
+      refuse(fmt::format("ranks differ in the device: {} has `{}`, {} has `{}`", name,
+                         data["device"].get<std::string>(), ranks.name_of(0),
+                         of_leader["device"].get<std::string>()),
+             "results would differ; start all ranks on hosts with the same GPU model");
     if (data["rows"] != of_leader["rows"])
       refuse(fmt::format("{} has {} rows of data, {} has {}", name, data["rows"].get<int64_t>(),
                          ranks.name_of(0), of_leader["rows"].get<int64_t>()));

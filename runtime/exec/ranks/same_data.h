@@ -1,4 +1,4 @@
-// What ranks must have in common before the first step: data, and shards for each.
+// What ranks must have in common before the first step: devices, data, and shards for each.
 #pragma once
 
 #include <string>
@@ -11,8 +11,10 @@
 
 namespace flow::exec {
 
-/// A rank's data, as far as it has read them: lengths, and digests of the files in `files`.
-std::string describe_data(const DataFiles& files, const StepIndex& step_index);
+/// What a rank runs on, and its data, as far as it has read them: lengths, and digests of the files
+/// in `files`. `device`: Backend::device.
+std::string describe_data(const std::string& device, const DataFiles& files,
+                          const StepIndex& step_index);
 
 /// `texts`: what describe_data made on each rank. Where they differ, RequestError on rank 0 and
 /// EndedByLeader on the others.

@@ -46,8 +46,9 @@ Gpu open_module(const fs::path& module) {
                                          remedy_without, {kFind, kMakeBackend});
   if (!opened) return {opened.error().what(), opened.error().hint()};
   const char *problem = "", *remedy = "";
-  if (!opened->entry<ModuleEntries::Find>(kFind)(&problem, &remedy)) return {problem, remedy};
-  return Gpu(opened->entry<ModuleEntries::MakeBackend>(kMakeBackend));
+  const std::string names = opened->entry<ModuleEntries::Find>(kFind)(&problem, &remedy);
+  if (names.empty()) return {problem, remedy};
+  return {opened->entry<ModuleEntries::MakeBackend>(kMakeBackend), names};
 }
 
 }  // namespace flow::exec

@@ -15,20 +15,21 @@ namespace flow::exec {
 struct ModuleEntries {
   /// flow_module_build_id: compared before anything else is called.
   using BuildId = const char*();
-  /// flow_module_find: true where there is a device; else why there is none, and what to do. Both
-  /// texts stay valid.
-  using Find = bool(const char** problem, const char** remedy);
-  /// flow_module_make_backend: for the first device; the caller owns it. Throws RunError.
-  using MakeBackend = Backend*();
+  /// flow_module_find: the names of the devices, with commas between them, that no two devices of a
+  /// machine have in common. Where there are none: "", why, and what to do. All texts stay valid.
+  using Find = const char*(const char** problem, const char** remedy);
+  /// flow_module_make_backend: for a device, by its index; the caller owns it. Throws RunError.
+  using MakeBackend = Backend*(int device);
 };
 
 /// The build that this library is of.
 const char* build_id();
 
-/// The GPU of this machine, or why none can be used.
+/// The GPUs of this machine, or why none can be used.
 class Gpu {
  public:
-  explicit Gpu(ModuleEntries::MakeBackend* make) : make_(make) {}
+  Gpu(ModuleEntries::MakeBackend* make, std::string names)
+      : make_(make), names_(std::move(names)) {}
   Gpu(std::string problem, std::string remedy)
       : problem_(std::move(problem)), remedy_(std::move(remedy)) {}
 
@@ -36,11 +37,16 @@ class Gpu {
   /// Where none is found: "this machine has no NVIDIA driver", "install it".
   const std::string& problem() const { return problem_; }
   const std::string& remedy() const { return remedy_; }
-  /// Takes the device into use. RunError where that fails. REQUIRES: found().
-  std::unique_ptr<Backend> open() const { return std::unique_ptr<Backend>(make_()); }
+  /// "GPU-0b9e...,GPU-5f21...": of those that this process may use.
+  const std::string& names() const { return names_; }
+  /// Takes a device into use. RunError where that fails. REQUIRES: found().
+  std::unique_ptr<Backend> open(int device) const {
+    return std::unique_ptr<Backend>(make_(device));
+  }
 
  private:
   ModuleEntries::MakeBackend* make_ = nullptr;
+  std::string names_;
   std::string problem_, remedy_;
 };
 

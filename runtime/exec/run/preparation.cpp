@@ -450,7 +450,7 @@ PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
     error = std::current_exception();
   }
   require_same_data(
-      ranks, ranks.join(error, prepared ? describe_data(prepared->start.data,
+      ranks, ranks.join(error, prepared ? describe_data(backend.device(), prepared->start.data,
                                                         prepared->input_pipeline->step_index())
                                         : ""));
   share_variables(ranks, *prepared);

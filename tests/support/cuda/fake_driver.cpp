@@ -55,7 +55,7 @@ bool holds(const std::map<const std::byte*, size_t>& blocks, const void* memory,
 }  // namespace
 
 FakeDriver::FakeDriver(const FakeDevice& device) : device_(device) {
-  properties_ = {"Fake Device", 0, 9, 0, 4, "13.0", "13.0", device.memory, 232448};
+  properties_ = {"Fake Device", "GPU-0", 0, 9, 0, 4, "13.0", "13.0", device.memory, 232448};
 }
 
 FakeDriver::~FakeDriver() {

@@ -3,6 +3,6 @@
 
 extern "C" {
 const char* flow_module_build_id() { return "0.0.0-stale"; }
-bool flow_module_find(const char**, const char**) { std::abort(); }
-void* flow_module_make_backend() { std::abort(); }
+const char* flow_module_find(const char**, const char**) { std::abort(); }
+void* flow_module_make_backend(int) { std::abort(); }
 }

@@ -119,6 +119,24 @@ TEST_CASE("ranks are counted by host, in whatever order they are", "[exec]") {
   CHECK(is(3, 1));
 }
 
+TEST_CASE("ranks of a host take a GPU each, in order", "[exec]") {
+  std::vector<RankIdentity> ranks = four_ranks();
+  for (RankIdentity& rank : ranks) rank.gpus = "GPU-1,GPU-2";
+  for (const int rank : {0, 1, 2, 3}) CHECK(gpu_of(ranks, rank) == rank % 2);
+  ranks[0].gpus = "GPU-1";  // given by the launcher
+  ranks[1].gpus = "GPU-2";
+  CHECK(gpu_of(ranks, 0) == 0);
+  CHECK(gpu_of(ranks, 1) == 0);
+  ranks[2].gpus = ranks[3].gpus = "GPU-3";
+  try {
+    gpu_of(ranks, 3);
+    FAIL("not refused");
+  } catch (const RequestError& error) {
+    CHECK(error.what() ==
+          std::string("2 ranks on hostb have 1 GPU; each rank requires a GPU of its own"));
+  }
+}
+
 TEST_CASE("ranks share the cores that they may all run on", "[exec]") {
   std::vector<RankIdentity> ranks = four_ranks();
   CHECK(threads_here(ranks, 0, 8) == 4);
