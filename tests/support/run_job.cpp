@@ -68,6 +68,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
   const auto own = cpu::make_backend(options.kernels);
   exec::Backend& backend = options.backend ? *options.backend : *own;
   const auto program = backend.prepare(job, prepare);
+  program->connect();
   for (const auto& [name, value] : values) {
     const TensorId id = tensor(job, name);
     if (job[id].role == plan::Role::kVariable)

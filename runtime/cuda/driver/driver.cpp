@@ -130,6 +130,13 @@ class CudaDriver : public Driver {
     check(cudaStreamSynchronize(native(stream)), "a call");
   }
 
+  bool is_reached(Event event) override {
+    activate();
+    const cudaError_t error = cudaEventQuery(native(event));
+    if (error != cudaErrorNotReady) check(error, "a call");
+    return error == cudaSuccess;
+  }
+
   double milliseconds_between(Event first, Event second) override {
     activate();
     float milliseconds = 0;

@@ -89,6 +89,8 @@ class Driver {
   /// Returns when all work before the event is done; throws what went wrong in it.
   virtual void synchronize(Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
+  /// Is all work before the event done? Throws what went wrong in it.
+  virtual bool is_reached(Event event) = 0;
   /// Between two timed events, both reached.
   virtual double milliseconds_between(Event first, Event second) = 0;
 

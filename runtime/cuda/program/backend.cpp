@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/fuse_gradients.h"
 #include "runtime/cuda/program/program.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
 namespace {
@@ -31,18 +32,33 @@ auto named(const plan::Job& job, F f) {
   }
 }
 
-/// Sums over shards lie at the end of the arena.
-void add_sums(const SumPlan& sums, exec::MemoryReport& report) {
-  if (sums.bytes == 0) return;
-  report.arena += sums.bytes;
-  report.at_peak.push_back({"sums over shards", sums.bytes});
+/// Sums lie at the end of the arena.
+void add_sums(PreparedJob& prepared, const exec::Collectives* ranks, exec::MemoryReport& report) {
+  const auto add = [&](const char* name, size_t bytes) {
+    if (bytes > 0) report.at_peak.push_back({name, bytes});
+    return std::exchange(report.arena, report.arena + bytes);
+  };
+  prepared.sums_offset = add("sums over shards", prepared.sums.bytes);
+  prepared.rank_sums_offset = add("sums over ranks", prepared.rank_sums.bytes);
+  if (ranks) report.sent = exec::bytes_sent(prepared.rank_sums.buckets, ranks->size());
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
+}
+
+/// The shards that this rank has, and what it exchanges.
+void plan_ranks(exec::Collectives* ranks, PreparedJob& prepared) {
+  const plan::Job& job = prepared.grouped.job;
+  const int64_t size = ranks ? ranks->size() : 1, here = plan::shards_of(job) / size;
+  prepared.first_shard = ranks ? ranks->rank() * here : 0;
+  prepared.end_shard = prepared.first_shard + here;
+  prepared.sums = plan_sums(job, prepared.owners, size);
+  if (ranks) prepared.rank_sums = plan_rank_sums(job, prepared.sums, *ranks);
 }
 
 class CudaBackend : public exec::Backend {
  public:
-  CudaBackend(std::unique_ptr<Driver> driver, std::unique_ptr<Libraries> libraries)
-      : driver_(std::move(driver)), libraries_(std::move(libraries)) {}
+  CudaBackend(std::unique_ptr<Driver> driver, std::unique_ptr<Libraries> libraries,
+              const NcclCalls& (*open_nccl)())
+      : driver_(std::move(driver)), libraries_(std::move(libraries)), open_nccl_(open_nccl) {}
 
   std::string device() const override {
     return fmt::format("cuda:{} {}", driver_->properties().index, driver_->properties().name);
@@ -52,6 +68,7 @@ class CudaBackend : public exec::Backend {
   }
   bool asynchronous() const override { return true; }
   bool runs_shards() const override { return true; }
+  bool runs_ranks() const override { return true; }
   std::map<std::string, std::string> libraries() const override {
     std::map<std::string, std::string> versions = libraries_->versions();
     versions["cuda"] = driver_->properties().runtime_version;
@@ -66,6 +83,7 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
+    if (options.ranks) open_communicator(job, *options.ranks);
     exec::check_tensors_fit(job, available_memory(job), kMemory);
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
@@ -90,14 +108,14 @@ class CudaBackend : public exec::Backend {
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
-    prepared.sums = plan_sums(grouped.job, prepared.owners);
-    prepared.sums_offset = memory.report.arena;
-    add_sums(prepared.sums, memory.report);
+    plan_ranks(options.ranks, prepared);
+    add_sums(prepared, options.ranks, memory.report);
     // Less may be left by now: the libraries have taken some.
     const bool keeps = account(grouped.job, options, available_memory(job), memory.report);
     return named(job, [&] {
       return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(memory.report),
-                                           options, keeps);
+                                           options, keeps,
+                                           options.ranks ? communicator_.get() : nullptr);
     });
   }
 
@@ -109,6 +127,13 @@ class CudaBackend : public exec::Backend {
     const size_t free = named(job, [&] { return driver_->free_memory(); });
     const size_t margin = std::max(kLeast, driver_->properties().memory / 50);
     return free - std::min(margin, free / 4);
+  }
+
+  /// One for all programs.
+  void open_communicator(const plan::Job& job, exec::Collectives& ranks) {
+    if (communicator_) return;
+    communicator_ =
+        named(job, [&] { return std::make_unique<Communicator>(open_nccl_(), *driver_, ranks); });
   }
 
   plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
@@ -145,13 +170,16 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Libraries> libraries_;
+  const NcclCalls& (*open_nccl_)();
+  std::unique_ptr<Communicator> communicator_;
 };
 
 }  // namespace
 
 std::unique_ptr<exec::Backend> make_backend(std::unique_ptr<Driver> driver,
-                                            std::unique_ptr<Libraries> libraries) {
-  return std::make_unique<CudaBackend>(std::move(driver), std::move(libraries));
+                                            std::unique_ptr<Libraries> libraries,
+                                            const NcclCalls& (*open_nccl)()) {
+  return std::make_unique<CudaBackend>(std::move(driver), std::move(libraries), open_nccl);
 }
 
 }  // namespace flow::cuda

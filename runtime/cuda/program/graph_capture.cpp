@@ -19,12 +19,15 @@ using plan::TensorId;
 
 GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job,
                            const KeptColumns& columns, const ProgramMemory& memory,
-                           std::span<const TensorId> deliverables)
+                           std::span<const TensorId> deliverables, RankSums* rank_sums)
     : driver_(driver),
       stream_(stream),
       columns_(columns),
       memory_(memory),
       shards_(plan::shards_of(job.grouped.job)),
+      first_shard_(job.first_shard),
+      end_shard_(job.end_shard),
+      rank_sums_(rank_sums),
       copies_(driver, driver.create_stream()),
       made_(driver, driver.create_event()),
       outer_copied_(driver, driver.create_event()),
@@ -45,6 +48,7 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
   end_parts(job);
   plan_deliveries(job, deliverables);
   place_sums(job);
+  if (rank_sums_) place_buckets(job);
 }
 
 void GraphCapture::end_parts(const PreparedJob& job) {
@@ -135,11 +139,11 @@ void GraphCapture::plan_deliveries(const PreparedJob& prepared,
     std::vector<CopyOut>& deliveries = of_shards ? job[id].combine ? combined_ : after_shard_
                                        : made_by ? made_by->deliveries
                                                  : outer_;
-    deliveries.push_back(copy_out(prepared, i, id, of_shards));
-    if (const OutputLayout::Output& output = memory_.output_layout().outputs[i]; output.parts) {
-      const size_t bytes = output.part_bytes;
-      after_shard_.push_back({i, deliveries.back().from, *output.parts, {1, bytes, bytes}, bytes});
-    }
+    const CopyOut whole = copy_out(prepared, i, id, of_shards);
+    const OutputLayout::Output& output = memory_.output_layout().outputs[i];
+    if (!output.spread) deliveries.push_back(whole);
+    if (const size_t bytes = output.part_bytes; output.parts)
+      after_shard_.push_back({i, whole.from, *output.parts, {1, bytes, bytes}, bytes});
   }
   const std::vector<std::vector<size_t>> probes =
       exec::readers_of_probes(job, deliverables, prepared.transferred);
@@ -164,19 +168,41 @@ GraphCapture::CopyOut GraphCapture::copy_out(const PreparedJob& job, size_t inde
 }
 
 void GraphCapture::place_sums(const PreparedJob& job) {
-  for (const SumPlan::Entry& entry : job.sums.entries) {
-    const plan::Tensor& tensor = job.grouped.job[entry.tensor];
-    const ShardPart part{tensor.dtype,
-                         tensor.shape.rank() == 0,
-                         *tensor.combine,
-                         tensor.shape.elements(),
-                         memory_.address(job.places[entry.tensor.index()]),
-                         memory_.arena() + job.sums_offset + entry.offset,
-                         entry.stride};
-    const size_t item = item_of_[entry.step];
-    (items_[item].probe ? sums_.of_probes : sums_.always).push_back(part);
+  for (size_t i = 0; i < job.sums.entries.size(); ++i) {
+    const size_t item = item_of_[job.sums.entries[i].step];
+    (items_[item].probe ? sums_.of_probes : sums_.always).push_back(part_of(job, i));
     if (items_[item].probe) sums_.probes.push_back(item);
   }
+}
+
+ShardPart GraphCapture::part_of(const PreparedJob& job, size_t index) const {
+  const SumPlan::Entry& entry = job.sums.entries[index];
+  const plan::Tensor& tensor = job.grouped.job[entry.tensor];
+  return {tensor.dtype,
+          tensor.shape.rank() == 0,
+          *tensor.combine,
+          tensor.shape.elements(),
+          memory_.address(job.places[entry.tensor.index()]),
+          memory_.arena() + job.sums_offset + entry.offset,
+          entry.stride,
+          rank_sums_ ? rank_sums_->total(index) : nullptr};
+}
+
+/// The last piece ends with the last step of shards.
+void GraphCapture::place_buckets(const PreparedJob& job) {
+  for (const exec::Bucket& planned : job.rank_sums.buckets) {
+    Bucket bucket{{}, 0, 0};
+    for (const size_t entry : planned.tensors) {
+      bucket.parts.push_back(part_of(job, entry));
+      bucket.item = item_of_[job.sums.entries[entry].step];
+    }
+    if (piece_ends_.empty() || piece_ends_.back() != bucket.item + 1)
+      piece_ends_.push_back(bucket.item + 1);
+    bucket.piece = piece_ends_.size() - 1;
+    buckets_.push_back(std::move(bucket));
+  }
+  if (piece_ends_.empty() || piece_ends_.back() != part_ends_[0])
+    piece_ends_.push_back(part_ends_[0]);
 }
 
 bool GraphCapture::Item::runs(std::span<const uint8_t> wanted) const {
@@ -187,7 +213,10 @@ void GraphCapture::put(size_t part, std::span<const uint8_t> wanted, size_t inpu
                        size_t output_slot) {
   const LaunchState state = launch_state(output_slot);
   if (part == 0 && shards_ == 1) begin(wanted, input_slot, output_slot);
-  for (size_t i = part == 0 ? 0 : part_ends_[part - 1]; i < part_ends_[part]; ++i) {
+  const bool of_job = part < part_ends_.size();
+  const std::vector<size_t>& ends = of_job ? part_ends_ : piece_ends_;
+  const size_t index = of_job ? part : part - part_ends_.size();
+  for (size_t i = index == 0 ? 0 : ends[index - 1]; i < ends[index]; ++i) {
     const Item& item = items_[i];
     if (!item.runs(wanted)) continue;
     // A variable is delivered as it was before its update.
@@ -217,21 +246,37 @@ void GraphCapture::begin_shard(int64_t shard, size_t input_slot, size_t output_s
   mark(output_slot, 0);
 }
 
+void GraphCapture::end_piece(size_t piece, std::span<const uint8_t> wanted, size_t output_slot) {
+  const int64_t shards = end_shard_ - first_shard_;
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const Bucket& bucket = buckets_[i];
+    if (bucket.piece != piece || !items_[bucket.item].runs(wanted)) continue;
+    join_parts(bucket.parts, shards - 1, shards, launch_state(output_slot));
+    rank_sums_->exchange(i, stream_);
+    mark(output_slot, 1 + part_ends_[0]);
+  }
+}
+
 void GraphCapture::end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot) {
   deliver(after_shard_, wanted, output_slot, shard);
   join_copies();  // before sums or the next shard take the place of what is copied
   mark(output_slot, timed_steps_.size() - 1);
-  add_to_sums(shard, wanted, output_slot);
+  const bool last = shard + 1 == end_shard_;
+  if (last && rank_sums_)
+    rank_sums_->finish(stream_);
+  else
+    add_to_sums(shard - first_shard_, wanted, output_slot);
   mark(output_slot, 1 + part_ends_[0]);
-  if (shard + 1 == shards_) deliver(combined_, wanted, output_slot);
+  if (last) deliver(combined_, wanted, output_slot);
 }
 
 void GraphCapture::add_to_sums(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot) {
   const LaunchState state = launch_state(output_slot);
-  join_parts(sums_.always, shard, shards_, state);
+  const int64_t shards = end_shard_ - first_shard_;
+  join_parts(sums_.always, shard, shards, state);
   for (size_t i = 0; i < sums_.probes.size(); ++i)
     if (items_[sums_.probes[i]].runs(wanted))
-      join_parts({&sums_.of_probes[i], 1}, shard, shards_, state);
+      join_parts({&sums_.of_probes[i], 1}, shard, shards, state);
 }
 
 void GraphCapture::rehearse(const PreparedJob& job) {
@@ -248,7 +293,7 @@ void GraphCapture::rehearse(const PreparedJob& job) {
       throw error.at(fmt::format("step `{}` ({})", step.name, step.where));
     }
   }
-  join_parts(sums_.always, 0, shards_, launch_state(0));
+  join_parts(sums_.always, 0, end_shard_ - first_shard_, launch_state(0));
 }
 
 /// Sums over shards come behind the items of shards.
@@ -261,8 +306,9 @@ void GraphCapture::take_times(const PreparedJob& job, size_t output_slots) {
   timed_steps_[0] = {"inputs", "copy to the device", ""};
   const size_t of_shards = shards_ > 1 ? part_ends_[0] : 0;
   if (shards_ > 1)
-    timed_steps_.insert(timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + of_shards),
-                        {"sums over shards", "combine", ""});
+    timed_steps_.insert(
+        timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + of_shards),
+        {rank_sums_ ? "sums over shards and ranks" : "sums over shards", "combine", ""});
   const std::vector<plan::Step>& steps = job.grouped.job.steps;
   for (size_t i = steps.size(); i-- > 0;) {
     exec::TimedStep& timed = timed_steps_[timed_index(item_of_[i])];
@@ -275,7 +321,8 @@ void GraphCapture::take_times(const PreparedJob& job, size_t output_slots) {
   timed_steps_.push_back(
       {"outputs", "wait for copies to the host", "", shards_ > 1 ? 0 : part_ends_.size() - 1});
   // A shard's items, with inputs, outputs and sums of its own; inputs and outputs of a call.
-  const size_t marks = static_cast<size_t>(shards_) * (shards_ > 1 ? of_shards + 3 : 0) +
+  const auto shards = static_cast<size_t>(end_shard_ - first_shard_);
+  const size_t marks = shards * (shards_ > 1 ? of_shards + 3 : 0) + buckets_.size() +
                        (items_.size() - of_shards) + 2;
   times_.resize(output_slots);
   for (Times& times : times_) {
@@ -333,7 +380,7 @@ void GraphCapture::deliver(std::span<const CopyOut> deliveries, std::span<const 
                            size_t output_slot, int64_t shard) {
   bool waits = false;
   for (const CopyOut& delivery : deliveries) {
-    if (!wanted[delivery.index] || (shard > 0 && delivery.per_shard == 0)) continue;
+    if (!wanted[delivery.index] || (shard > first_shard_ && delivery.per_shard == 0)) continue;
     if (!std::exchange(waits, true)) {
       driver_.record(made_.get(), stream_);
       driver_.wait(copies_.get(), made_.get());

@@ -10,6 +10,7 @@
 #include "runtime/cuda/program/bound_kernels.h"
 #include "runtime/cuda/program/device_dataset.h"
 #include "runtime/cuda/program/program_memory.h"
+#include "runtime/cuda/program/rank_sums.h"
 #include "runtime/cuda/program/sum_plan.h"
 
 namespace flow::cuda {
@@ -29,14 +30,25 @@ struct PreparedJob {
   size_t part_count = 1;
   SumPlan sums = {};
   size_t sums_offset = 0;  // in the arena
+  // Several ranks run the job: this one has shards [first_shard, end_shard).
+  int64_t first_shard = 0, end_shard = 1;
+  RankPlan rank_sums = {};
+  size_t rank_sums_offset = 0;  // in the arena
 };
 
 /// Copies to the host go through a stream of their own, beside the kernels that follow.
 class GraphCapture {
  public:
-  /// Borrows the driver, the columns and the memory.
+  /// Borrows the driver, the columns and the memory. `rank_sums`: null where one rank has all
+  /// shards.
   GraphCapture(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
-               const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
+               const ProgramMemory& memory, std::span<const plan::TensorId> deliverables,
+               RankSums* rank_sums);
+
+  /// Parts of a job, then the pieces in which several ranks put the steps of their last shard. A
+  /// piece ends where a bucket is complete.
+  size_t parts() const { return part_ends_.size() + piece_ends_.size(); }
+  size_t pieces() const { return piece_ends_.size(); }
 
   /// Puts a part of a call: `wanted` says for each deliverable whether it is delivered. Without
   /// shards, what comes before the first step belongs to it.
@@ -46,6 +58,8 @@ class GraphCapture {
   /// Before the first shard.
   void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
   void begin_shard(int64_t shard, size_t input_slot, size_t output_slot);
+  /// Behind a piece of the last shard: starts the exchange of what it completes.
+  void end_piece(size_t piece, std::span<const uint8_t> wanted, size_t output_slot);
   /// Delivers what the shard made, and adds it to the sums.
   void end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot);
   /// From here on copies to the host are complete.
@@ -92,6 +106,12 @@ class GraphCapture {
     std::vector<ShardPart> always, of_probes;
     std::vector<size_t> probes;  // the items that make those
   };
+  /// Of several ranks: what the last shard makes, by bucket.
+  struct Bucket {
+    std::vector<ShardPart> parts;
+    size_t item;   // that makes the last of them
+    size_t piece;  // that ends with it
+  };
 
   LaunchState launch_state(size_t output_slot) const {
     return {driver_, stream_, memory_.call(), &memory_.fault(output_slot)};
@@ -104,6 +124,8 @@ class GraphCapture {
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
   CopyOut copy_out(const PreparedJob& job, size_t index, plan::TensorId id, bool of_shards) const;
   void place_sums(const PreparedJob& job);
+  void place_buckets(const PreparedJob& job);
+  ShardPart part_of(const PreparedJob& job, size_t entry) const;
   void copy_in(const InputLayout::Copy& copy, int64_t shard, size_t input_slot);
   void put_rows(int64_t shard, size_t input_slot, size_t output_slot);
   void add_to_sums(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot);
@@ -119,16 +141,20 @@ class GraphCapture {
   const KeptColumns& columns_;
   const ProgramMemory& memory_;
   const int64_t shards_;
+  const int64_t first_shard_, end_shard_;  // of this rank
+  RankSums* const rank_sums_;              // null: there is one rank
   OwnedStream copies_;
   OwnedEvent made_, outer_copied_, copied_;
   std::vector<std::byte*> column_inputs_;  // by column
   std::vector<Item> items_;
   std::vector<size_t> item_of_;       // by step
   std::vector<size_t> part_ends_;     // the item behind the last of each part
+  std::vector<size_t> piece_ends_;    // ... of each piece
   std::vector<CopyOut> outer_;        // inputs and variables: before the first step
   std::vector<CopyOut> after_shard_;  // of each shard
   std::vector<CopyOut> combined_;     // after the last shard
   Sums sums_;
+  std::vector<Bucket> buckets_;
   bool copying_ = false;                      // the stream of copies has not joined the other
   bool outer_copying_ = false;                // and variables may not be written yet
   std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken

@@ -8,6 +8,8 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/whole_index.h"
+#include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/profile.h"
 #include "runtime/plan/model/shards.h"
 
@@ -21,6 +23,29 @@ KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
                  const exec::PrepareOptions& options, bool keep_columns) {
   if (!keep_columns) return {};
   return {driver, stream, job, options.columns};
+}
+
+/// Deliveries of shards.
+exec::RankOutputs outputs_of_ranks(exec::Collectives& ranks, const plan::Job& job,
+                                   std::span<const TensorId> deliverables,
+                                   const OutputLayout& layout) {
+  const int64_t shards = plan::shards_of(job);
+  const std::vector<bool> by_shards = tensors_of_shards(job);
+  exec::RankOutputs outputs(ranks, shards);
+  for (size_t i = 0; i < deliverables.size(); ++i) {
+    const TensorId id = deliverables[i];
+    if (!id.valid() || !by_shards[id.index()]) continue;
+    const plan::Tensor& tensor = job[id];
+    const OutputLayout::Output& output = layout.outputs[i];
+    if (tensor.batch_axis == 0) outputs.add(i, output.offset, exec::whole_bytes_of(job, tensor));
+    if (!output.parts) continue;
+    std::optional<exec::RankOutputs::Spread> spread;
+    if (output.spread)
+      spread = {output.offset, whole_index(tensor.shape, tensor.batch_axis, shards),
+                tensor.shape.elements(), size_of(tensor.dtype)};
+    outputs.add(i, *output.parts, output.part_bytes * static_cast<size_t>(shards), spread);
+  }
+  return outputs;
 }
 
 /// Ends a capture on every way out; a graph that was not finished goes.
@@ -56,11 +81,14 @@ class Capture {
 }  // namespace
 
 CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryReport report,
-                         const exec::PrepareOptions& options, bool keep_columns)
+                         const exec::PrepareOptions& options, bool keep_columns,
+                         Communicator* communicator)
     : driver_(driver),
       name_(fmt::format("{}: job `{}`", prepared.grouped.job.where, prepared.grouped.job.name)),
       report_(std::move(report)),
       shards_(plan::shards_of(prepared.grouped.job)),
+      first_shard_(prepared.first_shard),
+      end_shard_(prepared.end_shard),
       deliverables_(options.deliverables),
       checks_(prepared.bound.checks),
       sizes_{report_.variables, report_.arena, std::max<size_t>(1, options.input_slots),
@@ -81,7 +109,9 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
   }
   for (size_t i = 0; i < sizes_.output_slots * segments_; ++i)
     done_.emplace_back(driver, driver.create_event());
-  graph_capture_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_);
+  if (communicator) add_ranks(prepared, options, *communicator);
+  graph_capture_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_,
+                         of_ranks_ ? &of_ranks_->sums : nullptr);
   driver.synchronize(stream_.get());
   if (options.profile) {
     graph_capture_->take_times(prepared, sizes_.output_slots);
@@ -91,6 +121,24 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
     graph_capture_->rehearse(prepared);
     capture_forms(options.always);
   }
+}
+
+void CudaProgram::add_ranks(const PreparedJob& prepared, const exec::PrepareOptions& options,
+                            Communicator& communicator) {
+  const plan::Job& job = prepared.grouped.job;
+  exec::Collectives& ranks = *options.ranks;
+  std::vector<std::byte*> parts;
+  for (const SumPlan::Entry& entry : prepared.sums.entries)
+    parts.push_back(memory_.address(prepared.places[entry.tensor.index()]));
+  of_ranks_.emplace(
+      OfRanks{.ranks = ranks,
+              .communicator = communicator,
+              .sums = RankSums(driver_, communicator, ranks, job, prepared.sums, prepared.rank_sums,
+                               memory_.arena() + prepared.rank_sums_offset, parts),
+              .outputs = outputs_of_ranks(ranks, job, deliverables_, memory_.output_layout()),
+              .streamed = options.streamed,
+              .faults = std::vector<std::optional<exec::Fault>>(sizes_.output_slots),
+              .wanted = std::vector<uint8_t>(deliverables_.size())});
 }
 
 std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVariable> shared) const {
@@ -120,9 +168,10 @@ void CudaProgram::capture_forms(std::vector<uint8_t> always) {
     Form& form = forms_.emplace_back(Form{wanted, {}});
     for (size_t in = 0; in < input_slots(); ++in)
       for (size_t out = 0; out < sizes_.output_slots; ++out)
-        for (size_t part = 0; part < parts_; ++part)
-          form.graphs.push_back(in % divisor == out % divisor ? capture(part, wanted, in, out)
-                                                              : OwnedGraph());
+        for (size_t part = 0; part < graph_capture_->parts(); ++part)
+          form.graphs.push_back(in % divisor == out % divisor && launches(part)
+                                    ? capture(part, wanted, in, out)
+                                    : OwnedGraph());
   }
 }
 
@@ -134,6 +183,7 @@ OwnedGraph CudaProgram::capture(size_t part, std::span<const uint8_t> wanted, si
 }
 
 CudaProgram::~CudaProgram() {
+  if (of_ranks_ && of_ranks_->calling) of_ranks_->communicator.abort();  // other ranks may be gone
   try {
     driver_.synchronize(stream_.get());  // nothing goes while a call still uses it
   } catch (const RunError&) {
@@ -167,6 +217,19 @@ std::span<std::byte> CudaProgram::input(TensorId input, size_t slot) {
   return {memory_.host_inputs(slot) + offset, tensors_[input.index()].bytes()};
 }
 
+void CudaProgram::connect() {
+  if (!of_ranks_) return;
+  try {
+    driver_.synchronize(stream_.get());
+    of_ranks_->calling = true;
+    of_ranks_->communicator.connect();
+    of_ranks_->sums.rehearse(stream_.get());
+    of_ranks_->calling = false;
+  } catch (const RunError& error) {
+    throw error.at(name_);
+  }
+}
+
 /// The graphs of the first form that delivers all that is wanted.
 const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) const {
   const auto suffices = [&](const Form& form) {
@@ -195,33 +258,49 @@ void CudaProgram::start(const exec::Call& call, size_t input_slot, size_t output
     block = {call.step, call.learning_rate, shard++};
   memory_.fault(output_slot) = {};
   if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
+  if (!of_ranks_) return;
+  of_ranks_->calling = true;
+  std::ranges::copy(call.wanted, of_ranks_->wanted.begin());
+  for (const TensorId id : of_ranks_->streamed)
+    exec::broadcast(of_ranks_->ranks, 0, input(id, input_slot));
 }
 
 void CudaProgram::put_shards(const exec::Call& call, size_t input_slot, size_t output_slot) {
   graph_capture_->begin(call.wanted, input_slot, output_slot);
-  for (int64_t shard = 0; shard < shards_; ++shard) {
+  for (int64_t shard = first_shard_; shard < end_shard_; ++shard) {
     graph_capture_->begin_shard(shard, input_slot, output_slot);
-    put(0, call, input_slot, output_slot);
+    put_shard(shard + 1 == end_shard_, call, input_slot, output_slot);
     graph_capture_->end_shard(shard, call.wanted, output_slot);
   }
   put(1, call, input_slot, output_slot);
   graph_capture_->join_copies();
 }
 
+void CudaProgram::put_shard(bool last, const exec::Call& call, size_t input_slot,
+                            size_t output_slot) {
+  if (!last || !of_ranks_) return put(0, call, input_slot, output_slot);
+  for (size_t piece = 0; piece < graph_capture_->pieces(); ++piece) {
+    put(parts_ + piece, call, input_slot, output_slot);
+    graph_capture_->end_piece(piece, call.wanted, output_slot);
+  }
+}
+
 /// A graph, or step by step.
 void CudaProgram::put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot) {
   if (forms_.empty()) return graph_capture_->put(part, call.wanted, input_slot, output_slot);
   const size_t slots = input_slot % input_slots() * sizes_.output_slots + output_slot;
-  const OwnedGraph& graph = form_for(call.wanted).graphs[slots * parts_ + part];
+  const OwnedGraph& graph = form_for(call.wanted).graphs[slots * graph_capture_->parts() + part];
   FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
   driver_.launch(graph.get(), stream_.get());
 }
 
 void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
   const bool last = segment + 1 == segments_;
+  const Event done = done_[output_slot * segments_ + segment].get();
   try {
-    driver_.synchronize(done_[output_slot * segments_ + segment].get());
+    of_ranks_ ? of_ranks_->communicator.wait(done) : driver_.synchronize(done);
     if (last && !times_.empty()) read_times(output_slot);
+    if (of_ranks_ && of_ranks_->calling) finish_on_ranks(output_slot);
   } catch (const RunError& error) {
     throw error.at(name_);
   }
@@ -255,7 +334,20 @@ std::span<const std::byte> CudaProgram::delivered_part(TensorId tensor, int64_t 
           output.part_bytes};
 }
 
+/// What shards deliver comes to rank 0, and their faults to all.
+void CudaProgram::finish_on_ranks(size_t output_slot) {
+  of_ranks_->outputs.gather(memory_.host_outputs(output_slot), of_ranks_->wanted);
+  std::optional<exec::Fault>& fault = of_ranks_->faults[output_slot];
+  fault = fault_found(output_slot);
+  exec::agree_on_fault(of_ranks_->ranks, fault);
+  of_ranks_->calling = false;
+}
+
 std::optional<exec::Fault> CudaProgram::fault(size_t output_slot) const {
+  return of_ranks_ ? of_ranks_->faults[output_slot] : fault_found(output_slot);
+}
+
+std::optional<exec::Fault> CudaProgram::fault_found(size_t output_slot) const {
   const FaultBlock& found = memory_.fault(output_slot);
   if (found.check == 0) return std::nullopt;
   const Check& check = checks_[static_cast<size_t>(found.check) - 1];

@@ -78,7 +78,9 @@ OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& opt
     if (!id.valid()) continue;
     bytes += aligned(exec::whole_bytes_of(job, job[id]));
     const bool in_parts = i < options.in_parts.size() && options.in_parts[i] != 0;
-    if (!in_parts || !by_shards[id.index()]) continue;
+    // The rows of a rank lie together in the whole along the first axis alone.
+    output.spread = options.ranks && by_shards[id.index()] && job[id].batch_axis > 0;
+    if (!output.spread && (!in_parts || !by_shards[id.index()])) continue;
     output.parts = bytes;
     output.part_bytes = exec::bytes_of(job[id]);
     bytes += aligned(output.part_bytes * static_cast<size_t>(plan::shards_of(job)));

@@ -53,6 +53,8 @@ struct OutputLayout {
     size_t offset = 0;
     std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
     size_t part_bytes = 0;
+    /// The whole is made of the parts, of which each rank has some, when a call is complete.
+    bool spread = false;
   };
   std::vector<Output> outputs;  // by deliverable
   size_t bytes = 0;

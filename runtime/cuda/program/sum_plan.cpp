@@ -11,11 +11,11 @@ namespace flow::cuda {
 
 using plan::TensorId;
 
-SumPlan plan_sums(const plan::Job& job, std::span<const TensorId> owners) {
+SumPlan plan_sums(const plan::Job& job, std::span<const TensorId> owners, int64_t ranks) {
   SumPlan sums;
   if (!job.sharding) return sums;
   const auto levels =
-      static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(job.sharding->count)));
+      static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(job.sharding->count / ranks)));
   std::set<TensorId> seen;
   for (size_t step = 0; step < job.sharding->steps.index(); ++step)
     for (const TensorId id : job.steps[step].outputs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct SumPlan {
 };
 
 /// Of several tensors in one memory, the first stands for all. `owners`: by tensor, whose memory it
-/// lies in.
-SumPlan plan_sums(const plan::Job& job, std::span<const plan::TensorId> owners);
+/// lies in. `ranks`: that share the shards.
+SumPlan plan_sums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks);
 
 }  // namespace flow::cuda

@@ -118,6 +118,9 @@ class Program {
   /// all of them call it, in the same order; `into` may be empty on other ranks than 0, which alone
   /// gets what several have parts of.
   virtual void read_variable(plan::TensorId variable, std::span<std::byte> into) const = 0;
+  /// Connects the devices of several ranks: all of them call it once, after each has prepared the
+  /// program and before its first launch. RunError.
+  virtual void connect() {}
   /// Host memory in C order that the feed fills before a launch on that slot.
   virtual std::span<std::byte> input(plan::TensorId input, size_t slot) = 0;
   /// Where the device keeps the columns: which of their rows the call on that slot reads, one for

@@ -136,7 +136,7 @@ class Executor {
   const bool asynchronous_;  // the job
   const bool in_step_;       // inputs are read when the previous step has been delivered
   /// A call is launched before the previous one is settled. Not where the writer of its input may
-  /// wait for the previous call's results.
+  /// wait for the previous call's results, and not on ranks, which agree on each call.
   const bool ahead_;
   const size_t input_slots_;
   StepCounter filled_, computed_, consumed_, reached_, finished_;
@@ -149,7 +149,7 @@ class Executor {
   std::vector<int64_t> delivered_;  // by output slot: steps to be reached before a call uses it
   bool saves_ = false;              // the state after the next call is captured
   int64_t saved_ = 0;               // steps of the last captured state
-  Clock::time_point begin_, woken_;
+  Clock::time_point begin_, woken_, launched_;
   Stop stop_ = Stop::kNone;
   std::string loss_failure_;
 
@@ -163,7 +163,7 @@ Executor::Executor(const Execution& run)
     : run_(run),
       asynchronous_(pipeline_of(run.job) > 1),
       in_step_(!asynchronous_ && run.input_pipeline.is_seen_reading()),
-      ahead_(run.launches_ahead && !run.input_pipeline.is_seen_reading()),
+      ahead_(run.launches_ahead && !run.ranks && !run.input_pipeline.is_seen_reading()),
       input_slots_(input_slots(run.job)),
       filled_(run.input_pipeline.varies() ? run.first : run.end),
       computed_(run.first),
@@ -266,13 +266,9 @@ void Executor::launch(int64_t step) {
   }
   const Timed timed(run_.profile, Activity::kLaunch, step);
   const Call call{step, record.learning_rate, wanted_};
-  if (!run_.ranks) return run_.program.launch(call, input_slot(step), output_slot(step));
-  run_.ranks->enter(RankActivity::kComputing, step);
-  with_all_ranks([&] {
-    const Clock::time_point begin = Clock::now();
-    run_.program.launch(call, input_slot(step), output_slot(step));
-    run_.ranks->step_took(Clock::now() - begin);
-  });
+  if (run_.ranks) run_.ranks->enter(RankActivity::kComputing, step);
+  launched_ = Clock::now();
+  with_all_ranks([&] { run_.program.launch(call, input_slot(step), output_slot(step)); });
 }
 
 /// Does the delivery thread deliver something of the step? In a synchronous job this is asked when
@@ -294,7 +290,8 @@ bool Executor::leaves_something(int64_t step) {
 void Executor::await_device(int64_t step) {
   Profile* const profile = run_.launches_ahead ? run_.profile : nullptr;  // else it is the host
   const Timed timed(profile, Activity::kAwaitDevice, step);
-  run_.program.wait(output_slot(step));
+  with_all_ranks([&] { run_.program.wait(output_slot(step)); });
+  if (run_.ranks) run_.ranks->step_took(Clock::now() - launched_);
 }
 
 /// A few sums at most, which take less time than waking a thread.

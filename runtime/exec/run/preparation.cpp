@@ -432,6 +432,17 @@ PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
 
 PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request);
 
+/// Devices of all ranks find each other. What fails on one rank ends all.
+void connect(Ranks& ranks, PreparedRun& prepared) {
+  try {
+    prepared.program->connect();
+    for (const auto& job : prepared.called.jobs()) job->program().connect();
+  } catch (const std::exception& error) {
+    ranks.fail(error);
+    throw;
+  }
+}
+
 /// Each rank prepares for itself. Where all succeed, they have the data and the variables of rank
 /// 0.
 PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
@@ -453,6 +464,7 @@ PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
       ranks, ranks.join(error, prepared ? describe_data(backend.device(), prepared->start.data,
                                                         prepared->input_pipeline->step_index())
                                         : ""));
+  connect(*request.ranks, *prepared);
   share_variables(ranks, *prepared);
   return std::move(*prepared);
 }

@@ -74,6 +74,44 @@ std::vector<Array> sums_on_device(const plan::Job& job, Shards shards, LaneOrder
   return shards.back();
 }
 
+/// The totals of ranks, joined on the CPU and on the device.
+void require_totals_alike(const plan::Tensor& tensor, const std::vector<Array>& totals) {
+  const auto ranks = std::ssize(totals);
+  const plan::Job job = job_of({tensor}, 2 * ranks);
+  const std::vector<plan::TensorId> owners = {plan::TensorId(size_t{0})};
+  Array expected(tensor.dtype, tensor.shape);
+  std::vector<const std::byte*> addresses;
+  for (const Array& total : totals) addresses.push_back(total.bytes().data());
+  cpu::ShardSums(job, owners, ranks)
+      .join_ranks(1, 0, 0, tensor.shape.elements(), addresses, expected.bytes().data());
+
+  const auto device = open_test_device(LaneOrder::kForward);
+  cuda::Driver& driver = device->driver();
+  const cuda::Stream stream = driver.create_stream();
+  const size_t stride = totals[0].bytes().size() + 256;
+  const cuda::RankPart part{tensor.dtype,
+                            tensor.shape.rank() == 0,
+                            *tensor.combine,
+                            tensor.shape.elements(),
+                            driver.allocate(totals.size() * stride),
+                            stride,
+                            driver.allocate(expected.bytes().size())};
+  for (size_t rank = 0; rank < totals.size(); ++rank)
+    driver.copy(part.totals + rank * stride, totals[rank].bytes().data(),
+                totals[rank].bytes().size(), stream);
+  cuda::join_ranks({&part, 1}, static_cast<int>(ranks), 2 * ranks,
+                   {driver, stream, nullptr, nullptr});
+  Array got(tensor.dtype, tensor.shape);
+  driver.copy(got.bytes().data(), part.whole, got.bytes().size(), stream);
+  driver.synchronize(stream);
+  driver.release(part.totals);
+  driver.release(part.whole);
+  driver.destroy(stream);
+  device->finish();
+  INFO(name_of(tensor.dtype) << tensor.shape.str() << " of " << ranks);
+  CHECK(std::ranges::equal(got.bytes(), expected.bytes()));
+}
+
 Array random_part(Random& random, const plan::Tensor& tensor) {
   std::uniform_real_distribution<double> uniform(-200, 200);
   Array array(tensor.dtype, tensor.shape);
@@ -132,6 +170,26 @@ TEST_CASE("NaN wins among the extremes of shards on the device", "[cuda]") {
     }
     require_sums_alike(tensors, shards);
   }
+}
+
+TEST_CASE("totals of ranks are joined on the device to the CPU's bits", "[cuda]") {
+  struct Summed {
+    DType dtype, total;
+    Shape shape;
+  };
+  const Summed summed = GENERATE(
+      Summed{DType::kFloat32, DType::kFloat32, {3, 1031}},
+      Summed{DType::kFloat16, DType::kFloat32, {70}}, Summed{DType::kFloat32, DType::kFloat64, {}},
+      Summed{DType::kFloat64, DType::kFloat64, {5}}, Summed{DType::kInt32, DType::kInt32, {9}});
+  Random random(5);
+  for (const size_t ranks : {1, 2, 4, 16})
+    for (const Combine combine : {Combine::kSum, Combine::kMean, Combine::kMax, Combine::kMin}) {
+      if (combine == Combine::kMean && !is_float(summed.dtype)) continue;
+      std::vector<Array> totals;
+      for (size_t rank = 0; rank < ranks; ++rank)
+        totals.push_back(random_part(random, tensor_of(summed.total, summed.shape, combine)));
+      require_totals_alike(tensor_of(summed.dtype, summed.shape, combine), totals);
+    }
 }
 
 }  // namespace flow::test

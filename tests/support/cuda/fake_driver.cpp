@@ -218,6 +218,12 @@ void FakeDriver::run_until(int stream, int64_t position) {
   }
 }
 
+void FakeDriver::run_others(int stream) {
+  if (device_.timing != Timing::kBeside) return;
+  for (auto& [other, state] : streams_)
+    if (other != stream) run_until(other, state.put);
+}
+
 /// Puts work into a stream, or into the capture that the stream is part of.
 void FakeDriver::put(cuda::Stream stream, const std::string& line, Work work) {
   StreamState& state = state_of(stream);
@@ -331,6 +337,7 @@ void FakeDriver::synchronize(cuda::Event event) {
   const EventState point = state_of(event);
   begin_call("synchronize event");
   if (point.captured_for != 0) misuse("waiting for an event of a capture");
+  run_others(point.stream);
   run_until(point.stream, point.position);
 }
 
@@ -338,7 +345,13 @@ void FakeDriver::synchronize(cuda::Stream stream) {
   const StreamState& state = state_of(stream);
   begin_call(fmt::format("synchronize stream {}", id_of(stream.handle)));
   if (state.captures_for != 0) misuse("waiting for a stream that is captured");
+  run_others(id_of(stream.handle));
   run_until(id_of(stream.handle), state.put);
+}
+
+bool FakeDriver::is_reached(cuda::Event event) {
+  synchronize(event);
+  return true;
 }
 
 double FakeDriver::milliseconds_between(cuda::Event first, cuda::Event second) {

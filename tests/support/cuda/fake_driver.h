@@ -17,8 +17,9 @@ namespace flow::test {
 
 /// When the work of a stream is done. A real one may do it at any time between these.
 enum class Timing {
-  kEager,  // at once
-  kLazy,   // when somebody waits for it
+  kEager,   // at once
+  kLazy,    // when somebody waits for it
+  kBeside,  // when somebody waits for any: that of other streams first, as far as it may come first
 };
 
 /// In which order the work of a graph is done, as far as what was captured leaves it open.
@@ -56,6 +57,10 @@ class FakeDriver : public cuda::Driver {
   /// What was misused so far, and what is not destroyed at this moment.
   std::vector<std::string> problems() const;
   size_t allocated() const { return allocated_; }  // bytes of device memory
+  /// Puts work of a stand-in for a library into the stream.
+  void put_work(cuda::Stream stream, const std::string& line, std::function<void()> work) {
+    put(stream, line, std::move(work));
+  }
   /// Does [memory, memory + bytes) lie in one allocation on the device?
   bool is_on_device(const void* memory, size_t bytes = 1) const;
 
@@ -79,6 +84,8 @@ class FakeDriver : public cuda::Driver {
   void wait(cuda::Stream stream, cuda::Event event) override;
   void synchronize(cuda::Event event) override;
   void synchronize(cuda::Stream stream) override;
+  /// Does the work first, where nobody has waited for it.
+  bool is_reached(cuda::Event event) override;
   /// One for each piece of work between them.
   double milliseconds_between(cuda::Event first, cuda::Event second) override;
   void begin_capture(cuda::Stream stream) override;
@@ -127,6 +134,7 @@ class FakeDriver : public cuda::Driver {
   std::vector<Work> ordered(std::vector<Captured> captured) const;
   void finish() noexcept;
   void run_until(int stream, int64_t position);
+  void run_others(int stream);
 
   FakeDevice device_;
   cuda::DeviceProperties properties_;

@@ -6,11 +6,11 @@
 
 namespace flow::test {
 
-FakeGpu::FakeGpu(const FakeDevice& device) {
+FakeGpu::FakeGpu(const FakeDevice& device, const cuda::NcclCalls& (*open_nccl)()) {
   auto fake = std::make_unique<FakeDriver>(device);
   driver = fake.get();
   auto libraries = std::make_unique<cuda::NaiveLibraries>(*fake);
-  backend = cuda::make_backend(std::move(fake), std::move(libraries));
+  backend = cuda::make_backend(std::move(fake), std::move(libraries), open_nccl);
 }
 
 }  // namespace flow::test

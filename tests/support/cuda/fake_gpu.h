@@ -3,13 +3,15 @@
 
 #include <memory>
 
+#include "runtime/cuda/libraries/nccl.h"
 #include "runtime/exec/run/backend.h"
 #include "tests/support/cuda/fake_driver.h"
 
 namespace flow::test {
 
 struct FakeGpu {
-  explicit FakeGpu(const FakeDevice& device = {});
+  explicit FakeGpu(const FakeDevice& device = {},
+                   const cuda::NcclCalls& (*open_nccl)() = cuda::open_nccl);
 
   FakeDriver* driver;  // the backend's
   std::unique_ptr<exec::Backend> backend;
