@@ -156,10 +156,12 @@ TEST_CASE("parts of the shards of all GPUs come to rank 0", "[cuda]") {
     options.deliverables = {sum, across};
     options.in_parts = {1, 1};
     options.ranks = &ranks;
+    options.streamed = {x};  // as from a pipe
     const auto program = gpu.backend->prepare(job, options);
     program->connect();
     std::vector<float> values(24);
     for (size_t i = 0; i < 24; ++i) values[i] = static_cast<float>(i);
+    if (ranks.rank() != 0) std::ranges::fill(values, -1.0F);
     std::memcpy(program->input(x, 0).data(), values.data(), 24 * sizeof(float));
     const uint8_t wanted[] = {1, 1};
     program->launch({0, 0, wanted}, 0, 0);
@@ -265,6 +267,30 @@ TEST_CASE("a rank exchanges the sums of its last shard, and then runs the rest",
     std::string text;
     for (const std::string& line : calls) text += line + "\n";
     FLOW_CHECK(calls == expected, "{}", text);
+  });
+}
+
+TEST_CASE("a profile on several GPUs has the time of sums and exchanges", "[cuda]") {
+  ThreadRanks world(2);
+  FakeNccl nccl(2);
+  on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
+    exec::PrepareOptions options;
+    options.ranks = &ranks;
+    options.profile = true;
+    const plan::Job job = small_training();
+    const auto program = gpu.backend->prepare(job, options);
+    program->connect();
+    const std::vector<exec::TimedStep> steps = program->timed_steps();
+    FLOW_CHECK(steps[job.steps.size()].name == "sums over shards and ranks");
+    for (const int64_t step : {0, 1}) {
+      program->launch({step, 0.5, {}}, 0, 0);
+      program->wait(0);
+      const auto times = program->step_times(0);
+      FLOW_CHECK(times.size() == steps.size() + 1);
+      const auto took = [&](size_t i) { return times[i + 1] - times[i]; };
+      for (size_t i = 1; i < job.steps.size(); ++i) FLOW_CHECK(took(i) == 2'000'000);
+      FLOW_CHECK(took(job.steps.size()) >= 4'000'000);
+    }
   });
 }
 
