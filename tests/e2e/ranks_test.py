@@ -177,7 +177,7 @@ class Ranks(FlowTest):
         self.assertIn(refused.format("2 ranks"), self.refusal(2, "train", "job.yaml", "-o", "out", *sets, "--set", "vars.shards=4"))
         for words in (("-o", "other"), ("-o", "mpich", "--resume")):
             self.assertIn(refused.format("1 rank"), self.flowrun("train", "job.yaml", *words, *sets, "--set", "vars.shards=4", status=2).stderr)
-        self.assertIn("shards", self.refusal(2, "train", "job.yaml", "-o", "mpich", "--resume", *sets, "--set", "vars.shards=2"))
+        self.assertIn("job `train` differs from the run", self.refusal(2, "train", "job.yaml", "-o", "mpich", "--resume", *sets, "--set", "vars.shards=2"))
 
     def test_rank_0_reads_pipes_for_all(self):
         self.write("pipe.yaml", PIPE)
