@@ -54,12 +54,13 @@ TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[proper
   const plan::Job& job = plan.jobs[0];
   const test::Arrays values = test::random_values(job);
   const std::vector<std::string> wanted = tensors_of(job);
-  const test::Arrays alone = test::run(job, values, wanted, {.calls = 3});
+  const test::Arrays alone = test::run(job, values, wanted, {.calls = 2});
   for (const int size : {1, 2, 4, 8})
-    for (const unsigned seed : {1U, 2U, 3U}) {
+    for (const unsigned seed : {1U, 2U}) {
+      if (size == 1 && seed > 1) continue;
       ThreadRanks world(size, seed);
       world.run([&](exec::Collectives& ranks) {
-        const test::RunJob options{.threads = 1 + size % 3, .calls = 3, .ranks = &ranks};
+        const test::RunJob options{.threads = 1 + size % 3, .calls = 2, .ranks = &ranks};
         const test::Arrays found = test::run(job, values, wanted, options);
         if (ranks.rank() == 0) FLOW_CHECK(test::same_bits(found, alone), "{} ranks", size);
       });
