@@ -102,7 +102,7 @@ std::vector<std::string> wanted_of(const plan::Job& job) {
   return wanted;
 }
 
-plan::Job small_training() { return layer_training(8, 64, 32, 4, DType::kFloat32); }
+plan::Job training_on_ranks() { return layer_training(8, 64, 32, 4, DType::kFloat32); }
 
 /// Prepares a job on a rank and calls it twice; `then` is called while its program is there.
 void train(
@@ -227,7 +227,7 @@ TEST_CASE("a rank exchanges the sums of its last shard, and then runs the rest",
   ThreadRanks world(2);
   FakeNccl nccl(2);
   on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
-    const plan::Job job = small_training();
+    const plan::Job job = training_on_ranks();
     exec::PrepareOptions options;
     options.ranks = &ranks;
     options.eager = true;
@@ -277,7 +277,7 @@ TEST_CASE("a profile on several GPUs has the time of sums and exchanges", "[cuda
     exec::PrepareOptions options;
     options.ranks = &ranks;
     options.profile = true;
-    const plan::Job job = small_training();
+    const plan::Job job = training_on_ranks();
     const auto program = gpu.backend->prepare(job, options);
     program->connect();
     const std::vector<exec::TimedStep> steps = program->timed_steps();
@@ -300,7 +300,7 @@ TEST_CASE("memory for sums over GPUs is counted in the arena", "[cuda]") {
   on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
     exec::PrepareOptions options;
     options.ranks = &ranks;
-    const auto program = gpu.backend->prepare(small_training(), options);
+    const auto program = gpu.backend->prepare(training_on_ranks(), options);
     const exec::MemoryReport& report = program->memory();
     const auto holds = [&](const char* name) {
       return std::ranges::find(report.at_peak, name, &exec::MemoryReport::Holder::name) !=
@@ -371,14 +371,14 @@ TEST_CASE("several GPUs without NCCL are refused before the first step", "[cuda]
   exec::PrepareOptions options;
   options.ranks = &world.rank(0);
   try {
-    gpu.backend->prepare(small_training(), options);
+    gpu.backend->prepare(training_on_ranks(), options);
     FAIL("prepared");
   } catch (const RunError& error) {
     CHECK_THAT(error.what(), Catch::Contains("require NCCL; libnccl.so.2 is missing"));
     CHECK(error.exit_status() == kRequestWrong);
   }
   options.ranks = nullptr;
-  CHECK(gpu.backend->prepare(small_training(), options));
+  CHECK(gpu.backend->prepare(training_on_ranks(), options));
 }
 
 }  // namespace flow::test
