@@ -1,7 +1,13 @@
-"""The MPI launchers of this machine, for runs of several ranks."""
+"""The MPI launchers of this machine, and what tests of runs on several ranks share."""
+import contextlib
+import json
 import os
+import pathlib
 import shutil
 import subprocess
+import time
+
+from flow import BIN, FlowTest
 
 # What Open MPI asks of root, and where there are more ranks than cores.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -28,3 +34,48 @@ def launch(name, ranks):
 
 def environment():
     return {**os.environ, **AS_ROOT}
+
+
+class RanksTest(FlowTest):
+    def launch_words(self, mpi, ranks, *words):
+        if mpi not in available(BIN):
+            self.skipTest(f"{mpi} is not installed")
+        return [*launch(mpi, ranks), str(BIN / "flowrun"), *map(str, words), "--distributed"]
+
+    def ranks(self, ranks, *words, mpi="openmpi", status=0, timeout=300):
+        done = subprocess.run(self.launch_words(mpi, ranks, *words), cwd=self.dir, capture_output=True, text=True, timeout=timeout,
+                              env=environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, status, f"{mpi}, {ranks} ranks: {words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, path):
+        return json.loads((self.dir / path).read_text())
+
+    def outputs(self, out):
+        return {f"{folder}/{name}": data for folder in ("returns", "watch", "checkpoints", "also")
+                for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
+
+    def rows_without_seconds(self, out):
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in self.rows(out)]
+
+    def assert_same(self, one, other):
+        self.assertGreater(len(one), 15)
+        self.assertEqual(one.keys(), other.keys())
+        self.assertEqual([], [name for name, data in one.items() if other[name] != data])
+
+    def wait_for(self, path):
+        limit = time.monotonic() + 60
+        while not path.exists() or path.stat().st_size == 0:
+            self.assertLess(time.monotonic(), limit, path)
+            time.sleep(0.01)
+
+    def processes_of(self, out):
+        """Of a run: process numbers by rank."""
+        found = {}
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"flowrun") and out.encode() in words:
+                    variables = dict(v.split(b"=", 1) for v in (path / "environ").read_bytes().split(b"\0") if b"=" in v)
+                    found[int(variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK", b"-1")))] = int(path.name)
+        return found

@@ -1,8 +1,6 @@
 """Distributed runs: ranks of Open MPI and of MPICH compute the bits of one process."""
 import contextlib
-import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -13,7 +11,8 @@ import unittest
 import numpy as np
 
 import launchers
-from flow import BIN, FlowTest, Program
+from flow import BIN, Program
+from launchers import RanksTest
 
 # Batch norm, dropout on rows and on another axis, clipping, LAMB, a dynamic loss scale, hooks of every kind, a called job.
 JOB = """flow: 1
@@ -89,36 +88,18 @@ jobs:
 """
 
 
-class Ranks(FlowTest):
+def write_data(folder):
+    """What JOB reads."""
+    random = np.random.default_rng(1)
+    np.save(folder / "x.npy", random.uniform(-1, 1, (240, 2, 6, 5)).astype(np.float32))
+    np.save(folder / "label.npy", random.integers(0, 4, 240).astype(np.int32))
+
+
+class Ranks(RanksTest):
     def setUp(self):
         super().setUp()
-        random = np.random.default_rng(1)
-        np.save(self.dir / "x.npy", random.uniform(-1, 1, (240, 2, 6, 5)).astype(np.float32))
-        np.save(self.dir / "label.npy", random.integers(0, 4, 240).astype(np.int32))
+        write_data(self.dir)
         self.write("job.yaml", JOB)
-
-    def launch_words(self, mpi, ranks, *words):
-        if mpi not in launchers.available(BIN):
-            self.skipTest(f"{mpi} is not installed")
-        return [*launchers.launch(mpi, ranks), str(BIN / "flowrun"), *map(str, words), "--distributed"]
-
-    def ranks(self, ranks, *words, mpi="openmpi", status=0, timeout=300):
-        done = subprocess.run(self.launch_words(mpi, ranks, *words), cwd=self.dir, capture_output=True, text=True, timeout=timeout,
-                              env=launchers.environment(), stdin=subprocess.DEVNULL)
-        self.assertEqual(done.returncode, status, f"{mpi}, {ranks} ranks: {words}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def json(self, path):
-        return json.loads((self.dir / path).read_text())
-
-    def outputs(self, out):
-        return {f"{folder}/{name}": data for folder in ("returns", "watch", "checkpoints", "also")
-                for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
-
-    def assert_same(self, one, other):
-        self.assertGreater(len(one), 15)
-        self.assertEqual(one.keys(), other.keys())
-        self.assertEqual([], [name for name, data in one.items() if other[name] != data])
 
     # Bits.
 
@@ -155,7 +136,7 @@ class Ranks(FlowTest):
         self.flowrun("train", "also.yaml", "-o", "alone")
         self.ranks(4, "train", "also.yaml", "-o", "out")
         self.assert_same(self.outputs("alone"), self.outputs("out"))
-        self.assertEqual(*[[{k: v for k, v in row.items() if k != "seconds"} for row in self.rows(out)] for out in ("alone", "out")])
+        self.assertEqual(self.rows_without_seconds("alone"), self.rows_without_seconds("out"))
 
     def test_synchronized_ranks_normalize_as_one_process_does(self):
         text = JOB.replace("type: lamb", "type: sgd").replace("batch_normalization}", "batch_normalization, synchronized: true}")
@@ -278,12 +259,6 @@ class Ranks(FlowTest):
             final = {name: data for name, data in self.outputs(out).items() if not name.startswith("checkpoints/") or "/000200/" in name}
             self.assert_same({name: data for name, data in self.outputs("alone").items()}, final)
 
-    def wait_for(self, path):
-        limit = time.monotonic() + 60
-        while not path.exists() or path.stat().st_size == 0:
-            self.assertLess(time.monotonic(), limit, path)
-            time.sleep(0.01)
-
     def test_a_hook_that_fails_on_rank_0_ends_all(self):
         self.write("hook.yaml", JOB.replace('cat > hit.events', 'head -n 1 > /dev/null; exit 5'))
         self.assertIn("exit", self.refusal(2, "train", "hook.yaml", "-o", "out", status=3))
@@ -306,17 +281,6 @@ class Ranks(FlowTest):
         text = self.ranks(2, "train", "job.yaml", "-o", "out", "--profile").stderr
         for name in ("waiting for other ranks", "exchange between ranks", "sums over shards"):
             self.assertIn(name, text)
-
-    def processes_of(self, out):
-        """Of a run: process numbers by rank."""
-        found = {}
-        for path in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                words = (path / "cmdline").read_bytes().split(b"\0")
-                if words[0].endswith(b"flowrun") and out.encode() in words:
-                    variables = dict(v.split(b"=", 1) for v in (path / "environ").read_bytes().split(b"\0") if b"=" in v)
-                    found[int(variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK", b"-1")))] = int(path.name)
-        return found
 
     def test_a_rank_that_is_lost_ends_the_others_with_one_message(self):
         for mpi, ranks, lost in (("mpich", 4, 2), ("openmpi", 2, 1), ("openmpi", 2, 0)):
