@@ -1,4 +1,4 @@
-"""LeNet after one epoch classifies at least 96.5 % of the test images, for three seeds."""
+"""LeNet after one epoch classifies at least 96.5 % of the test images. `tests/long.sh` trains with other seeds, and longer."""
 import json
 import unittest
 
@@ -25,10 +25,6 @@ class Accuracy(FlowTest):
         self.assertEqual((record["exit_status"], record["seed"]), (0, seed))
 
     def test_seed_1(self): self.lenet(1)
-
-    def test_seed_2(self): self.lenet(2)
-
-    def test_seed_3(self): self.lenet(3)
 
 
 if __name__ == "__main__":

@@ -104,12 +104,13 @@ class Ranks(RanksTest):
     # Bits.
 
     def test_ranks_compute_the_bits_of_one_process(self):
-        for sets in ((), ("--set", "vars.precision=mixed_bfloat16", "--set", "jobs.train.optimizer.loss_scale={type: dynamic, initial: 1024, growth_interval: 3}"),
-                     ("--set", "vars.precision=float64")):
-            name = f"alone-{len(sets)}{sets[1][-2:] if sets else ''}"
+        """`long_ranks.py` has more combinations."""
+        two, four = ("openmpi", 2, 2), ("mpich", 4, 1)
+        low_precision = ("--set", "vars.precision=mixed_bfloat16", "--set", "jobs.train.optimizer.loss_scale={type: dynamic, initial: 1024, growth_interval: 3}")
+        for name, sets, runs in (("float32", (), (two, four)), ("bfloat16", low_precision, (two,)), ("float64", ("--set", "vars.precision=float64"), (four,))):
             printed = self.flowrun("train", "job.yaml", "-o", name, *sets).stdout
             alone = self.outputs(name)
-            for mpi, ranks, threads in (("openmpi", 2, 2), ("mpich", 4, 1)):
+            for mpi, ranks, threads in runs:
                 out = f"{name}-{mpi}"
                 with self.subTest(sets=sets, mpi=mpi):
                     self.assertEqual(self.ranks(ranks, "train", "job.yaml", "-o", out, "--threads", threads, *sets, mpi=mpi).stdout, printed)
@@ -144,7 +145,7 @@ class Ranks(RanksTest):
         sets = ("--set", "vars.precision=float64")
         self.flowrun("train", "job.yaml", "-o", "alone", *sets, "--set", "vars.shards=1")
         alone = self.outputs("alone")
-        for mpi, ranks, threads in (("openmpi", 2, 2), ("mpich", 4, 1)):
+        for mpi, ranks, threads in (("mpich", 4, 1),):
             with self.subTest(mpi=mpi):
                 shards = ("--set", f"vars.shards={ranks}")
                 self.ranks(ranks, "train", "job.yaml", "-o", mpi, "--threads", threads, *sets, *shards, mpi=mpi)
@@ -244,9 +245,9 @@ class Ranks(RanksTest):
         self.assertEqual(self.json("alone/run.json")["last_step"], self.json("out/run.json")["last_step"])
 
     def test_signals_stop_all_ranks_and_the_run_resumes(self):
-        self.flowrun("train", "job.yaml", "-o", "alone", "--set", "jobs.train.run.epochs=40")
-        more = ("--set", "jobs.train.run.epochs=40")
-        for mpi, stop in (("openmpi", signal.SIGUSR1), ("mpich", signal.SIGUSR1), ("mpich", signal.SIGINT)):
+        self.flowrun("train", "job.yaml", "-o", "alone", "--set", "jobs.train.run.epochs=20")
+        more = ("--set", "jobs.train.run.epochs=20")
+        for mpi, stop in (("openmpi", signal.SIGUSR1), ("mpich", signal.SIGINT)):
             out = f"{mpi}-{stop.name}"
             with Program(self.launch_words(mpi, 2, "train", "job.yaml", "-o", out, *more), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          env=launchers.environment(), stdin=subprocess.DEVNULL) as run:
@@ -256,7 +257,7 @@ class Ranks(RanksTest):
             self.assertIn("flowrun: stopped after", errors)
             self.assertIn(f"mpirun -np 2 flowrun train job.yaml -o {out} --resume", errors)
             self.ranks(4, "train", "job.yaml", "-o", out, "--resume", *more)
-            final = {name: data for name, data in self.outputs(out).items() if not name.startswith("checkpoints/") or "/000200/" in name}
+            final = {name: data for name, data in self.outputs(out).items() if not name.startswith("checkpoints/") or "/000100/" in name}
             self.assert_same({name: data for name, data in self.outputs("alone").items()}, final)
 
     def test_a_hook_that_fails_on_rank_0_ends_all(self):
@@ -283,7 +284,7 @@ class Ranks(RanksTest):
             self.assertIn(name, text)
 
     def test_a_rank_that_is_lost_ends_the_others_with_one_message(self):
-        for mpi, ranks, lost in (("mpich", 4, 2), ("openmpi", 2, 1), ("openmpi", 2, 0)):
+        for mpi, ranks, lost in (("mpich", 4, 2), ("openmpi", 2, 0)):
             out = f"{mpi}-{lost}"
             words = self.launch_words(mpi, ranks, "train", "job.yaml", "-o", out, "--rank-timeout", 2, "--set", "jobs.train.run.epochs=100000",
                                       "--set", "jobs.train.run.checkpoint={every: {steps: 5}}")
