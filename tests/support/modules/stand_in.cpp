@@ -10,6 +10,7 @@
 #include "runtime/exec/run/module.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
+#include "tests/support/modules/file_nccl.h"
 
 namespace {
 
@@ -34,11 +35,16 @@ flow::exec::ModuleEntries::MakeBackend flow_module_make_backend;
 
 const char* flow_module_build_id() { return FLOW_BUILD_ID; }
 
-const char* flow_module_find(const char**, const char**) { return "GPU-0"; }
+const char* flow_module_find(const char**, const char**) {
+  return "GPU-0,GPU-1,GPU-2,GPU-3,GPU-4,GPU-5,GPU-6,GPU-7";
+}
 
 flow::exec::Backend* flow_module_make_backend(int) {
   auto driver = std::make_unique<JudgingDriver>();
   auto libraries = std::make_unique<flow::cuda::NaiveLibraries>(*driver);
-  return flow::cuda::make_backend(std::move(driver), std::move(libraries)).release();
+  flow::stand_in::use_file_nccl(*driver);
+  return flow::cuda::make_backend(std::move(driver), std::move(libraries),
+                                  flow::stand_in::open_file_nccl)
+      .release();
 }
 }
