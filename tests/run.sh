@@ -38,4 +38,4 @@ ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" -L unit -E
 ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" -R "^property$|^e2e_($hostile)$"
 unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
 
-tests/fuzz/run.sh 8
+tests/fuzz/run.sh 5
