@@ -12,7 +12,6 @@
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/loops/parallel.h"
-#include "runtime/exec/ranks/fault_text.h"
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/probes.h"
 #include "runtime/plan/model/shards.h"
@@ -52,6 +51,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
       input_stride_(report_.inputs) {
   place_tensors(job, memory.tensors);
   steps_.resize(kernels.size());
+  if (ranks_) ranked_.emplace(*ranks_, shards_);
   plan_deliveries(job, options);
   const size_t input_slots = std::max<size_t>(1, options.input_slots);
   const size_t output_slots = std::max<size_t>(1, options.output_slots);
@@ -161,29 +161,18 @@ void CpuProgram::plan_delivery(const plan::Job& job, size_t index, TensorId id, 
   output_stride_ = parts;
   if (ranks_ && axis > 0) {  // the rows of a rank are not adjacent
     copies.push_back(to_parts);
-    rank_output(index, parts, parts_bytes, to_whole);
+    ranked_->add(index, parts, parts_bytes, {{whole, to_whole.place, n, size_of(tensor.dtype)}});
     output_stride_ += aligned(parts_bytes);
     return;
   }
   copies.push_back(to_whole);
   const bool has_rows = by_shards || tensor.role == plan::Role::kInput;
-  if (ranks_ && has_rows && tensor.batch_axis == 0) rank_output(index, whole, whole_bytes);
+  if (ranks_ && has_rows && tensor.batch_axis == 0) ranked_->add(index, whole, whole_bytes);
   if (!in_parts || !by_shards) return;
   steps_[maker].deliveries.push_back(to_parts);
   delivered_.back().parts = parts;
-  if (ranks_) rank_output(index, parts, parts_bytes);
+  if (ranks_) ranked_->add(index, parts, parts_bytes);
   output_stride_ += aligned(parts_bytes);
-}
-
-void CpuProgram::rank_output(size_t index, size_t offset, size_t bytes,
-                             std::optional<CopyOut> spread) {
-  RankedOutput output{index, {}, {}, std::move(spread)};
-  const auto ranks = static_cast<size_t>(ranks_->size());
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    output.offsets.push_back(offset + rank * (bytes / ranks));
-    output.bytes.push_back(bytes / ranks);
-  }
-  ranked_.push_back(std::move(output));
 }
 
 /// Sums over shards and ranks come behind the steps of shards.
@@ -437,36 +426,8 @@ void CpuProgram::finish_updates(const Turn& turn) {
 
 /// What shards deliver comes to rank 0, and their faults to all.
 void CpuProgram::gather_outputs(const Turn& turn) {
-  std::byte* const slot = outputs_.data() + turn.output_slot * output_stride_;
-  for (const RankedOutput& output : ranked_) {
-    if (!turn.call.wanted[output.index]) continue;
-    exec::gather_at(*ranks_, 0, {slot, output.offsets, output.bytes});
-    if (output.spread && ranks_->rank() == 0) spread(output, turn.output_slot);
-  }
-  agree_on_fault(turn.output_slot);
-}
-
-void CpuProgram::spread(const RankedOutput& output, size_t output_slot) const {
-  std::byte* const slot = outputs_.data() + output_slot * output_stride_;
-  const size_t index = output.spread->tensor.index(), element = size_of(tensors_[index].dtype);
-  const WholeIndex& place = output.spread->place;
-  const int64_t elements = tensors_[index].shape.elements();
-  const auto bytes = [element](int64_t count) { return static_cast<size_t>(count) * element; };
-  for (int64_t shard = 0; shard < shards_; ++shard)
-    for (int64_t i = 0; i < elements; i += place.run)
-      std::memcpy(slot + output.spread->offset + bytes(place.at(i, shard)),
-                  slot + output.offsets[0] + bytes(shard * elements + i), bytes(place.run));
-}
-
-/// That of the lowest rank, whose shards come first, is the one to report.
-void CpuProgram::agree_on_fault(size_t output_slot) {
-  std::optional<exec::Fault>& fault = faults_[output_slot];
-  if (exec::agree(*ranks_, fault ? 1 : 0) == 0) return;
-  for (const std::string& text : exec::gather_texts(*ranks_, fault ? exec::to_text(*fault) : ""))
-    if (!text.empty()) {
-      fault = exec::fault_of(text);
-      return;
-    }
+  ranked_->gather(outputs_.data() + turn.output_slot * output_stride_, turn.call.wanted);
+  exec::agree_on_fault(*ranks_, faults_[turn.output_slot]);
 }
 
 void CpuProgram::deliver(const std::vector<CopyOut>& deliveries, const Turn& turn) const {

@@ -13,6 +13,7 @@
 #include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/parallel.h"
+#include "runtime/exec/ranks/rank_outputs.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/memory.h"
 
@@ -101,13 +102,6 @@ class CpuProgram : public exec::Program {
     size_t offset, bytes;
     std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
   };
-  /// A delivery of which each rank has a block.
-  struct RankedOutput {
-    size_t index;                        // of the deliverable
-    std::vector<size_t> offsets, bytes;  // by rank, in an output slot
-    /// Where shards' elements go from there, if they lie apart in the whole.
-    std::optional<CopyOut> spread = {};
-  };
   /// A slot of which each rank has a slice: where all of it comes together.
   struct SlicedSlot {
     size_t first;                        // byte that is here
@@ -131,7 +125,6 @@ class CpuProgram : public exec::Program {
   void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
   void plan_delivery(const plan::Job& job, size_t index, plan::TensorId id, size_t maker,
                      bool in_parts);
-  void rank_output(size_t index, size_t offset, size_t bytes, std::optional<CopyOut> spread = {});
   const Output& output_of(plan::TensorId tensor) const;
   size_t bytes_here(const SlicedSlot& slot) const;
   void gather_slot(plan::TensorId id, const SlicedSlot& slot, std::span<std::byte> into) const;
@@ -146,8 +139,6 @@ class CpuProgram : public exec::Program {
   void finish_sums(const Turn& turn);
   void finish_updates(const Turn& turn);
   void gather_outputs(const Turn& turn);
-  void spread(const RankedOutput& output, size_t output_slot) const;
-  void agree_on_fault(size_t output_slot);
   void deliver(const std::vector<CopyOut>& deliveries, const Turn& turn) const;
   void copy_out(const CopyOut& delivery, const Turn& turn) const;
   size_t timed_index(size_t step) const;
@@ -172,7 +163,7 @@ class CpuProgram : public exec::Program {
   std::vector<CopyOut> early_;   // inputs and variables: before the first step
   std::vector<CopyOut> wholes_;  // behind the last shard: what was combined
   std::vector<Output> delivered_;
-  std::vector<RankedOutput> ranked_;
+  std::optional<exec::RankOutputs> ranked_;         // of several ranks
   std::vector<plan::TensorId> streamed_;            // inputs that rank 0 reads for all
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
   std::vector<std::byte*> shared_;                  // variables of other programs

@@ -23,7 +23,7 @@ void RankOutputs::add(size_t index, size_t offset, size_t bytes, std::optional<S
 void RankOutputs::gather(std::byte* slot, std::span<const uint8_t> wanted) const {
   for (const Output& output : outputs_) {
     if (!wanted[output.index]) continue;
-    wait(ranks_, ranks_.gather_at(0, {slot, output.offsets, output.bytes}));
+    gather_at(ranks_, 0, {slot, output.offsets, output.bytes});
     if (output.spread && ranks_.rank() == 0) spread(slot, output);
   }
 }
