@@ -16,7 +16,7 @@ namespace flow::cli {
 
 class RankSession {
  public:
-  /// Joins the processes of the launcher. RequestError where there is no launcher, or ranks differ
+  /// Joins the processes of the launcher. RequestError if there is no launcher, or if ranks differ
   /// in what would change results; then only rank 0 has something to report.
   explicit RankSession(const RunOptions& options);
   ~RankSession();

@@ -25,7 +25,7 @@ namespace {
 
 using plan::TensorId;
 
-/// What a run on so many ranks would do. Kernels of a device may divide fewer updates.
+/// How a run divides its work among ranks. A device may divide fewer updates.
 class Sharing {
  public:
   Sharing(const plan::Job& job, int ranks)

@@ -7,7 +7,7 @@
 
 namespace flow::cli {
 
-/// A line for each tensor that ranks combine, and totals. RequestError where so many ranks cannot
+/// A line for each tensor that ranks combine, and totals. RequestError if this many ranks cannot
 /// share the job's shards.
 std::string show_ranks(const plan::Job& job, int ranks);
 

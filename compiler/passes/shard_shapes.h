@@ -20,7 +20,7 @@ class ShardShapes {
 
   /// The rows of the whole batch.
   int64_t batch() const { return batch_; }
-  /// False where the extent is no multiple of the number of shards.
+  /// False if the extent is not a multiple of the number of shards.
   bool cut(Shape& shape, int axis) const;
   /// Extents of the result, cut along `axis`, and of what is read of the first operand.
   void cut_attributes(ir::Node& node, int axis) const;

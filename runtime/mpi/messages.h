@@ -25,7 +25,7 @@ class Messages {
   void post(int to, std::span<const std::byte> message);
   std::optional<exec::RankMessage> poll();
   bool all_sent();
-  /// So many messages have been sent to each rank, and received from each.
+  /// The number of messages sent to each rank, and received from each.
   const std::vector<int>& sent() const { return sent_; }
   const std::vector<int>& received() const { return received_counts_; }
   void stop_receiving();

@@ -48,7 +48,7 @@ class Binder {
       check_whole(found.value, value.name, value.span);
   }
 
-  /// What each shard has for itself is no array of the batch.
+  /// A value that differs between shards is not an array of the batch.
   void check_whole(ir::ValueId id, const std::string& name, Span span) {
     if (!instance_.graph.is_own(id)) return;
     reader_

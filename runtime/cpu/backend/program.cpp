@@ -405,7 +405,7 @@ void CpuProgram::combine(const Turn& turn) {
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 
-/// Of a call that is timed, waiting for the other ranks is told apart from the exchange.
+/// A timed call measures the wait for other ranks and the exchange separately.
 void CpuProgram::finish_sums(const Turn& turn) {
   if (!timed_steps_.empty()) {
     clock_.stamp(turn.output_slot, 1 + shard_steps_, true);

@@ -129,7 +129,7 @@ class UpdateFinder {
            readers_[update.variable.index()].back() == update.steps.back();
   }
 
-  /// Of its second operand, where it is no scalar.
+  /// Does the step read only the variable, or a scalar, as its second operand?
   bool reads_only(const plan::Step& step, TensorId variable) const {
     return step.inputs.size() < 2 || step.inputs[1] == variable ||
            job_[step.inputs[1]].shape.rank() == 0;

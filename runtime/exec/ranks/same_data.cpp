@@ -1,4 +1,4 @@
-// Data as ranks describe them to each other, and shards for so many ranks.
+// How ranks describe their data to each other, and whether they can divide the shards.
 #include "runtime/exec/ranks/same_data.h"
 
 #include <fmt/format.h>

@@ -66,7 +66,7 @@ std::vector<plan::TensorId> share_memory(const plan::Job& job, const LieAlike& l
 /// True when the step has nothing to do: a reshape that lies on its operand.
 bool is_view(const plan::Step& step, std::span<const plan::TensorId> owners);
 
-/// A variable of which only so many bytes have memory here.
+/// A variable of which this rank stores only a slice, of this many bytes.
 struct VariableSlice {
   plan::TensorId variable;
   size_t bytes;
