@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,24 +15,23 @@
 #include "cli/profile_table.h"
 #include "cli/progress_bar.h"
 #include "cli/rank_session.h"
+#include "cli/run_devices.h"
 #include "cli/run_directory.h"
 #include "cli/run_options.h"
 #include "cli/show_memory.h"
-#include "ops/spec.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
-#include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/checkpoint/resumable.h"
-#include "runtime/exec/multi_device/multi_device.h"
 #include "runtime/exec/ranks/follower.h"
-#include "runtime/exec/run/module.h"
+#include "runtime/exec/ranks/follower_threads.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/io/keeper.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/model/device_ids.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::cli {
@@ -83,20 +84,6 @@ void allow_many_files() {
   constexpr rlim_t kEnough = 65536;  // some programs close all that they might have, one by one
   files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
   setrlimit(RLIMIT_NOFILE, &files);
-}
-
-/// `instead`: how to run on the CPU.
-RunError no_gpu(const std::string& what, const exec::Gpu& gpu, const std::string& instead) {
-  return RunError(fmt::format("{}, but none is usable: {}", what, gpu.problem()),
-                  fmt::format("{}; or run on the CPU: {}", gpu.remedy(), instead));
-}
-
-exec::Gpu find_gpu(const RunOptions& options) {
-  if (options.device == "cpu") return {"--device cpu", ""};
-  exec::Gpu gpu = exec::find_gpu();
-  if (options.device == "gpu" && !gpu.found())
-    throw no_gpu("--device gpu requires a GPU", gpu, "--device cpu");
-  return gpu;
 }
 
 CompileRequest compile_request(const RunOptions& options, const exec::Gpu& gpu) {
@@ -245,65 +232,28 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
   exec::dry_run(backend, silent);
 }
 
-/// "lenet.yaml:36:3: job `train` runs on a GPU", or the first step that does.
-std::string what_is_for_gpu(const plan::Job& job) {
-  for (const plan::Step& step : job.steps)
-    if (step.device == plan::DeviceKind::kGpu && !step.op->between_devices)
-      return fmt::format("{}: `{}` of job `{}` runs on a GPU", step.where, step.name, job.name);
-  return fmt::format("{}: job `{}` runs on a GPU", job.where, job.name);
-}
-
-/// Placements of a job file may put a job on the CPU, whatever `--device gpu` asks for.
-bool runs_on_cpu(const plan::Plan& plan, const plan::Job& job) {
-  return job.device == plan::DeviceKind::kCpu && !plan::needs_two_devices(plan, job);
-}
-
-/// `session`: of a distributed run; else null.
-std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan::Job& job,
-                                            const RunOptions& options, const exec::Gpu& gpu,
-                                            const RankSession* session) {
-  if (runs_on_cpu(loaded.plan, job)) {
-    if (options.device == "gpu" && !loaded.from_job_file)
-      throw RequestError(
-          fmt::format("job `{}` of {} is compiled for the CPU", job.name, options.file),
-          "omit --device gpu; or remove the job's CPU placement and run flowc build --device gpu");
-    return cpu::make_backend();
-  }
-  if (options.device == "cpu")
-    throw RequestError(fmt::format("job `{}` of {} is compiled for a GPU", job.name, options.file),
-                       "rebuild the plan with flowc build --device cpu");
-  if (!gpu.found())
-    throw no_gpu(
-        what_is_for_gpu(job), gpu,
-        loaded.from_job_file ? "--device cpu" : "rebuild the plan with flowc build --device cpu");
-  const int device = session ? session->gpu() : 0;
-  if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open(device);
-  return exec::make_multi_device_backend(cpu::make_backend(), gpu.open(device));
-}
-
-/// Why the CPU computes where no flag asked for it; "" where one did, or a GPU computes.
-std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const plan::Job& job,
-                    const exec::Gpu& gpu) {
-  if (options.device == "cpu" || !runs_on_cpu(loaded.plan, job)) return "";
-  if (!gpu.found()) return gpu.problem();
-  return loaded.from_job_file ? "set by the job file" : "the plan is compiled for the CPU";
+/// "4 ranks on 2 hosts", "4 GPUs"; "" where this process is alone with one device.
+std::string ranks_text(const RankSession* session, const RunDevices& devices) {
+  if (session) return session->text();
+  return devices.gpus.size() > 1 ? counted(devices.gpus.size(), "GPU") : "";
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
 void print_start(const RunOptions& options, const exec::RunRequest& request,
-                 const exec::Backend& backend, const std::string& why_cpu, RankSession* session) {
+                 const exec::Backend& backend, const std::string& why_cpu,
+                 const std::string& ranks) {
   if (options.json) {
     OrderedJson line{{"event", "start"},
                      {"job", request.job.name},
                      {"device", backend.device()},
                      {"directory", request.directory.string()}};
-    if (session) line["ranks"] = session->ranks().size();
+    if (!ranks.empty()) line["ranks"] = request.ranks ? request.ranks->size() : 1;
     print_object(line);
   }
   if (options.quiet || options.json) return;
   print_to_stderr(fmt::format("flowrun: {} on {}{}{}, writing to {}\n", request.job.name,
                               backend.device(), why_cpu.empty() ? "" : " (" + why_cpu + ")",
-                              session ? ", " + session->text() : "",
+                              ranks.empty() ? "" : ", " + ranks,
                               escaped(request.directory.string())));
 }
 
@@ -385,6 +335,27 @@ void check_file(const RunOptions& options) {
         fmt::format("write {}", command_line(std::vector<std::string>{"flowrun", word, file})));
 }
 
+/// The GPUs of this process beyond the first: threads that follow this one. None where there is
+/// one.
+std::unique_ptr<exec::FollowerThreads> start_followers(const RunOptions& options,
+                                                       const RunDevices& devices,
+                                                       const exec::Gpu& gpu) {
+  if (devices.gpus.size() < 2) return nullptr;
+  const auto open = [devices, gpu](int rank, const plan::Plan&, const plan::Job&) {
+    return devices.open(gpu, static_cast<size_t>(rank));
+  };
+  return std::make_unique<exec::FollowerThreads>(devices.names(), open,
+                                                 exec::FollowOptions{options.threads, {}});
+}
+
+/// Those that the run shares its shards with, or null.
+exec::Ranks* ranks_of(RankSession* session, exec::FollowerThreads* followers) {
+  if (session) return session->others();
+  return followers ? &followers->leader() : nullptr;
+}
+
+int execute_distributed(const RunOptions& options, const std::string& what);
+
 /// `session`: of a distributed run, of which this is rank 0; else null.
 int execute(const RunOptions& options, RankSession* session) {
   check_file(options);
@@ -393,10 +364,16 @@ int execute(const RunOptions& options, RankSession* session) {
   if (!loaded) return kRequestWrong;
   const plan::Plan& plan = loaded->plan;
   const plan::Job& job = choose_job(plan, options);
+  if (!session && plan::machines_of(job.ids) > 1)
+    return execute_distributed(
+        options,
+        fmt::format("{}: job `{}`, whose `ids` names several machines,", job.where, job.name));
   std::optional<io::Keeper> keeper;  // which this process forks while it is small
   const bool commands = !options.no_commands && !options.dry_run;
   if (commands && !plan::commands_of(plan, job).empty()) keeper.emplace();
-  const auto backend = make_backend(*loaded, job, options, gpu, session);
+  const RunDevices devices = choose_devices(*loaded, job, options, gpu, session);
+  const auto backend = devices.open(gpu);
+  const auto followers = start_followers(options, devices, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
   const auto say = [&](const std::string& text) {
@@ -427,7 +404,7 @@ int execute(const RunOptions& options, RankSession* session) {
                            .say = say,
                            .stop_signal = [] { return stop_signal.load(); },
                            .keeper = keeper ? &*keeper : nullptr,
-                           .ranks = session ? session->others() : nullptr};
+                           .ranks = ranks_of(session, followers.get())};
   if (const std::string remark = session ? "" : remark_on_launcher(); !remark.empty()) say(remark);
   request.inputs = inputs_of(options);
   check_directory_flags(options);
@@ -437,16 +414,19 @@ int execute(const RunOptions& options, RankSession* session) {
     if (options.directory && !options.resume) check_directory(*options.directory, options.force);
     if (options.resume) begin_resume(request);
     print_memory(options, exec::dry_run(*backend, request));
+    if (followers) followers->end();
     return kDone;
   }
   const DirectoryLock taken = take_directory_of(options, *backend, request);
-  print_start(options, request, *backend, why_cpu(options, *loaded, job, gpu), session);
+  print_start(options, request, *backend, why_cpu(options, *loaded, job, gpu),
+              ranks_text(session, devices));
   catch_stop_signals(session != nullptr);
   stop_waiting_when([] { return stop_signal != 0; });
   allow_many_files();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   bar.begin();
   const exec::RunOutcome outcome = exec::run(*backend, request);
+  if (followers) followers->end();
   bar.clear();
   for (const exec::ProfileReport& profile : outcome.profiles) print_profile(options, profile);
   return finish(options, job, request.directory, outcome, session);
@@ -456,14 +436,16 @@ int execute(const RunOptions& options, RankSession* session) {
 int follow(const RunOptions& options, RankSession& session) {
   catch_stop_signals(true);
   const auto make = [&](const plan::Plan& plan, const plan::Job& job) {
-    return make_backend({plan}, job, options, find_gpu(options), &session);
+    const exec::Gpu gpu = find_gpu(options);
+    return choose_devices({plan}, job, options, gpu, &session).open(gpu);
   };
   return exec::follow(session.ranks(), make,
                       {threads_of(options, &session), [] { return stop_signal.load(); }});
 }
 
-int execute_distributed(const RunOptions& options) {
-  RankSession session(options);
+/// `what` makes the run distributed.
+int execute_distributed(const RunOptions& options, const std::string& what) {
+  RankSession session(options, what);
   return session.ranks().leads() ? session.lead([&] { return execute(options, &session); })
                                  : session.follow([&] { return follow(options, session); });
 }
@@ -475,7 +457,7 @@ int run(int argc, char** argv) {
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (options.json) print_errors_as_json();
-  if (options.distributed) return execute_distributed(options);
+  if (options.distributed) return execute_distributed(options, "--distributed");
   return execute(options, nullptr);
 }
 

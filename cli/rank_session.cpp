@@ -31,9 +31,9 @@ constexpr std::chrono::seconds kMostSecondsToEnd(20);
 
 const char* variable(const char* name) { return std::getenv(name); }
 
-exec::LaunchedRank require_launched() {
+exec::LaunchedRank require_launched(const std::string& what) {
   if (const auto launched = exec::launched_rank(variable)) return *launched;
-  throw RequestError("--distributed requires a launcher, but none started this process",
+  throw RequestError(fmt::format("{} requires a launcher, but none started this process", what),
                      "start it with `mpirun -np 4 flowrun ...` or `srun -n 4 flowrun ...`");
 }
 
@@ -72,7 +72,8 @@ exec::TimeLimit limit_start(int rank, int64_t rank_timeout) {
 
 }  // namespace
 
-RankSession::RankSession(const RunOptions& options) : launched_(require_launched()) {
+RankSession::RankSession(const RunOptions& options, const std::string& what)
+    : launched_(require_launched(what)) {
   const exec::TimeLimit limit = limit_start(launched_.rank, options.rank_timeout);
   collectives_ = exec::open_mpi(launched_, options.mpi);
   identities_ = exec::gather_identities(

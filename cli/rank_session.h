@@ -18,7 +18,8 @@ class RankSession {
  public:
   /// Joins the processes of the launcher. RequestError if there is no launcher, or if ranks differ
   /// in what would change results; then only rank 0 has something to report.
-  explicit RankSession(const RunOptions& options);
+  /// `what` makes the run distributed, for the message.
+  RankSession(const RunOptions& options, const std::string& what);
   ~RankSession();
   RankSession(const RankSession&) = delete;
   RankSession& operator=(const RankSession&) = delete;
@@ -26,8 +27,9 @@ class RankSession {
   exec::Ranks& ranks() { return *ranks_; }
   /// Null where this process is the only rank.
   exec::Ranks* others() { return ranks_->size() > 1 ? &*ranks_ : nullptr; }
-  /// The GPU that this rank takes. RequestError where there are too few.
-  int gpu() const { return exec::gpu_of(identities_, ranks_->rank()); }
+  /// The GPU that this rank takes, by its index. RequestError where there are too few, or others
+  /// than the job's `ids` names.
+  int gpu(const plan::Job& job) const { return exec::gpu_of(identities_, ranks_->rank(), job.ids); }
   /// Threads that a rank takes by default.
   int threads() const;
   /// "4 ranks on 2 hosts"

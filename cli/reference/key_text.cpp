@@ -82,6 +82,8 @@ std::string named(KeyType type) {
       return "name or glob, or a list of them";
     case KeyType::kRanges:
       return "range of rows, or a list of ranges";
+    case KeyType::kDevices:
+      return "`machine:first-last`, or a list of them";
     case KeyType::kStepList:
       return "list of steps and ranges";
     case KeyType::kCommand:

@@ -55,6 +55,10 @@ class Object {
   }
   void flag(std::string_view key, bool value) { properties_[std::string(key)] = of(value); }
   template <typename T>
+  void some(std::string_view key, const std::vector<T>& list) {
+    properties_[std::string(key)] = of(list);
+  }
+  template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     (*this)(key, list);
   }

@@ -101,6 +101,7 @@ OrderedJson Tables::value(const KeyDef& def) {
     case KeyType::kGlobs:
       return list_of(reference("text"), true, 1);
     case KeyType::kRanges:
+    case KeyType::kDevices:
       return list_of(text(def.pattern), true, 1);
     case KeyType::kStepList:
       return list_of(steps(), true, 1);

@@ -19,7 +19,7 @@ class RunError : public std::runtime_error {
   const std::string& hint() const { return hint_; }
   int exit_status() const { return exit_status_; }
   /// The same, told of `place`: "lenet.yaml:12:5: step `loss`".
-  RunError at(std::string_view place) const;
+  virtual RunError at(std::string_view place) const;
   /// The same with one more thing in its hint.
   RunError hinting(std::string_view more) const;
 

@@ -72,7 +72,7 @@ NOT_RUN = {
     r"cmake .*|cpack.*|ctest.*": "builds; minutes",
     r"export PATH=.*": "the programs are on PATH",
     r"mpirun .*--(hostfile|bind-to|map-by|oversubscribe|mca) .*|export OMPI_.*": "needs several machines, or more cores",
-    r"mpirun .*--device gpu": "needs several GPUs",
+    r"(mpirun|flowrun) .*--device gpu.*": "needs several GPUs",
     r"(srun|sbatch) .*": "needs Slurm",
 }
 

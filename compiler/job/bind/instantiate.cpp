@@ -120,9 +120,8 @@ ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std
 /// Its own, or that of the surrounding network or job.
 plan::DeviceKind Instance::device_of(const Entry& entry, const Scope& scope) {
   if (!entry.placement) return scope.device;
-  const plan::DeviceKind device = job::device_of(*entry.placement, target_);
-  check_entry_placement(reader_, entry, job_, device);
-  return device;
+  check_entry_placement(reader_, entry, job_, target_);
+  return job::device_of(*entry.placement, target_);
 }
 
 /// The name of the variables of the entry in `variables:`, or of its copy with the same number.

@@ -40,8 +40,8 @@ struct Operand {
 struct Placement {
   std::string type = "auto";  // auto gpu cpu
   Span ids_span;
-  bool has_ids = false;
-  int64_t first = 0, devices = 1;
+  std::vector<plan::DeviceRange> ids;  // none: absent or wrong
+  int64_t devices = 1;                 // that `ids` names
 };
 
 /// An entry of a graph: a call of an op or of a network.

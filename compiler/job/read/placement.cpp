@@ -3,15 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/job/read/sections.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/device_ids.h"
 
 namespace flow::job {
 namespace {
 
-/// The first device that `ids` names and the last, or nothing where it cannot be read: "0:0-3".
-std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
+/// "0:0-3", or nothing where it cannot be read.
+std::optional<plan::DeviceRange> parse_range(const std::string& text) {
   constexpr int64_t kLargest = 1'000'000;
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return {};
@@ -19,25 +22,116 @@ std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
   const auto machine = parse_bound(text.substr(0, colon));
   const auto first = parse_bound(text.substr(colon + 1, dash - colon - 1));
   const auto last = dash == std::string::npos ? first : parse_bound(text.substr(dash + 1));
-  if (machine != 0 || !first || !last || *first < 0 || *last < *first || *last > kLargest)
+  if (!machine || !first || !last) return {};
+  if (*machine < 0 || *machine > kLargest || *first < 0 || *last < *first || *last > kLargest)
     return {};
-  return std::pair{*first, *last};
+  return plan::DeviceRange{*machine, *first, *last};
 }
 
-/// Are there devices of those numbers?
-void check_ids(Reader& reader, const Placement& placement, plan::DeviceKind device) {
-  const int64_t end = placement.first + placement.devices;
-  if (device == plan::DeviceKind::kCpu && end > plan::kMaxDevices)
+std::optional<plan::DeviceRange> read_range(Reader& reader, const yaml::Node& node) {
+  const auto text = read_text(reader, node, "`ids`");
+  if (!text) return {};
+  const auto range = parse_range(*text);
+  if (!range)
+    reader
+        .error(Diagnosis::kPlacement, node,
+               fmt::format("`ids` is `{}`; expected `machine:first-last`", *text))
+        .with_hint("write `\"0:0\"` or `\"0:0-3\"`; for two machines, `[\"0:0-3\", \"1:0-3\"]`");
+  return range;
+}
+
+/// Nothing after an error.
+std::vector<plan::DeviceRange> read_ids(Reader& reader, const yaml::Node& node) {
+  std::vector<plan::DeviceRange> ids;
+  bool good = true;
+  for (const yaml::Node& item : yaml::each_of(node)) {
+    const auto range = read_range(reader, item);
+    good = good && range;
+    if (range) ids.push_back(*range);
+  }
+  if (good && ids.empty())
+    reader.error(Diagnosis::kPlacement, node, "`ids` is empty; expected `machine:first-last`");
+  return good ? ids : std::vector<plan::DeviceRange>();
+}
+
+int64_t count_devices(std::span<const plan::DeviceRange> ids) {
+  int64_t count = 0;
+  for (const auto& [machine, first, last] : ids) count += last - first + 1;
+  return count;
+}
+
+/// A device that is named twice, or nothing.
+std::optional<plan::DeviceId> find_twice(std::span<const plan::DeviceRange> ids) {
+  std::vector<plan::DeviceId> devices = plan::devices_of(ids);
+  std::ranges::sort(devices);
+  const auto twice = std::ranges::adjacent_find(devices);
+  if (twice == devices.end()) return {};
+  return *twice;
+}
+
+void report_too_large(Reader& reader, const Placement& placement, int64_t device,
+                      plan::DeviceKind kind) {
+  const bool on_gpu = kind == plan::DeviceKind::kGpu;
+  reader
+      .error(Diagnosis::kPlacement, placement.ids_span,
+             fmt::format("`ids` names {} {}; expected 0 to {}", on_gpu ? "GPU" : "CPU device",
+                         device, plan::kMaxDevices - 1))
+      .with_hint(on_gpu ? "number the GPUs of each machine from 0"
+                        : "name fewer devices of a machine: they share the batch");
+}
+
+/// Can there be devices of those numbers? Reports why not.
+bool check_ids(Reader& reader, const Placement& placement, plan::DeviceKind kind) {
+  const auto last = std::ranges::max_element(placement.ids, {}, &plan::DeviceRange::last);
+  if (last == placement.ids.end()) return true;
+  if (last->last >= plan::kMaxDevices) {
+    report_too_large(reader, placement, last->last, kind);
+    return false;
+  }
+  if (placement.devices > plan::kMaxShards) {
+    reader.error(Diagnosis::kPlacement, placement.ids_span,
+                 fmt::format("`ids` names {} devices; expected at most {}", placement.devices,
+                             plan::kMaxShards));
+    return false;
+  }
+  const auto twice = find_twice(placement.ids);
+  if (twice)
     reader
         .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names CPU device {}; expected 0 to {}", end - 1,
-                           plan::kMaxDevices - 1))
-        .with_hint("name fewer devices: they share the batch");
-  if (device == plan::DeviceKind::kGpu && end > 1)
-    reader
-        .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names GPU {}; expected GPU 0", end - 1))
-        .with_hint("write `\"0:0\"`, and select a GPU with CUDA_VISIBLE_DEVICES");
+               fmt::format("`ids` names device {}:{} twice", twice->machine, twice->device))
+        .with_hint("name each device once");
+  return !twice;
+}
+
+/// Does it matter which devices the job names? CPU devices of one machine are shards only.
+bool names_places(std::span<const plan::DeviceRange> ids, plan::DeviceKind device) {
+  if (plan::machines_of(ids) > 1) return true;
+  const bool is_first = ids.size() == 1 && ids[0] == plan::DeviceRange();
+  return device == plan::DeviceKind::kGpu && !ids.empty() && !is_first;
+}
+
+void check_cpus_of_job(Reader& reader, const Entry& entry, const Job& job) {
+  const int64_t devices = entry.placement->devices, of_job = job.placement.devices;
+  if (devices == of_job) return;
+  reader
+      .error(
+          Diagnosis::kPlacement, entry.placement->ids_span,
+          fmt::format("{}: `ids` names {}, but job `{}` has {}", entry.name.text,
+                      counted(static_cast<uint64_t>(devices), "CPU device"), job.name.text, of_job))
+      .with_hint("delete `ids`: the devices of the job share the rows of all tensors");
+}
+
+void check_gpus_of_job(Reader& reader, const Entry& entry, const Job& job, const Target& target) {
+  const bool on_gpu = device_of(job.placement, target) == plan::DeviceKind::kGpu;
+  const std::vector<plan::DeviceRange> of_job =
+      on_gpu && !job.placement.ids.empty() ? job.placement.ids : std::vector<plan::DeviceRange>(1);
+  const std::vector<plan::DeviceRange>& ids = entry.placement->ids;
+  if (plan::devices_of(ids) == plan::devices_of(of_job)) return;
+  reader
+      .error(Diagnosis::kPlacement, entry.placement->ids_span,
+             fmt::format("{}: `ids` names GPUs {}; expected {}", entry.name.text,
+                         plan::ids_text(ids), plan::ids_text(of_job)))
+      .with_hint("delete `ids`: an entry runs on the GPUs of its job, or on GPU 0");
 }
 
 }  // namespace
@@ -54,17 +148,8 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const
   placement.type = *fields.word("device");
   if (const yaml::Node* ids = fields.find("ids")) {
     placement.ids_span = ids->span;
-    const auto text = fields.text("ids");
-    if (!text) return placement;
-    const auto devices = parse_ids(*text);
-    if (!devices)
-      reader
-          .error(Diagnosis::kPlacement, *ids,
-                 fmt::format("`ids` is `{}`; expected `machine:first-last`", *text))
-          .with_hint("write `\"0:0\"` or `\"0:0-3\"`: the only machine is 0");
-    placement.has_ids = devices.has_value();
-    placement.first = devices ? devices->first : 0;
-    placement.devices = devices ? devices->second - devices->first + 1 : 1;
+    placement.ids = read_ids(reader, *ids);
+    if (!placement.ids.empty()) placement.devices = count_devices(placement.ids);
   }
   return placement;
 }
@@ -80,21 +165,18 @@ void place(Reader& reader, const Job& job, const Target& target, plan::Job& made
   made.device = device_of(placement, target);
   made.devices = job.shards;
   check_ids(reader, placement, made.device);
+  if (names_places(placement.ids, made.device)) made.ids = placement.ids;
 }
 
 void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,
-                           plan::DeviceKind device) {
+                           const Target& target) {
   const Placement& placement = *entry.placement;
-  check_ids(reader, placement, device);
-  const int64_t devices = job.placement.devices;
-  if (device != plan::DeviceKind::kCpu || !placement.has_ids || placement.devices == devices)
-    return;
-  reader
-      .error(Diagnosis::kPlacement, placement.ids_span,
-             fmt::format("{}: `ids` names {}, but job `{}` has {}", entry.name.text,
-                         counted(static_cast<uint64_t>(placement.devices), "CPU device"),
-                         job.name.text, devices))
-      .with_hint("delete `ids`: the devices of the job share the rows of all tensors");
+  const plan::DeviceKind device = device_of(placement, target);
+  if (!check_ids(reader, placement, device) || placement.ids.empty()) return;
+  if (device == plan::DeviceKind::kCpu)
+    check_cpus_of_job(reader, entry, job);
+  else
+    check_gpus_of_job(reader, entry, job, target);
 }
 
 }  // namespace flow::job

@@ -12,8 +12,8 @@ plan::DeviceKind device_of(const Placement& placement, const Target& target);
 /// Chooses the devices that the job runs on. Reports devices that the target does not have.
 void place(Reader& reader, const Job& job, const Target& target, plan::Job& made);
 
-/// Reports an entry's placement on `device` that names other devices than its job can use.
+/// Reports an entry's placement that names other devices than those of its job.
 void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,
-                           plan::DeviceKind device);
+                           const Target& target);
 
 }  // namespace flow::job

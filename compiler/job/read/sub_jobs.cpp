@@ -35,6 +35,18 @@ const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view 
   return found == made.end() ? nullptr : &*found;
 }
 
+/// A job that is called runs on the devices of its caller.
+void check_devices_of_called(Reader& reader, Span span, const plan::Job& main,
+                             const plan::Job& called) {
+  if (called.ids.empty() || called.ids == main.ids) return;
+  reader
+      .error(Diagnosis::kAlso, span,
+             fmt::format("`ids` of job `{}` names other devices than job `{}`, which calls it",
+                         called.name, main.name))
+      .with_hint(fmt::format("delete `ids` in `{}`: it runs on the devices of `{}`", called.name,
+                             main.name));
+}
+
 }  // namespace
 
 void read_sub_jobs(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
@@ -70,6 +82,7 @@ void check_sub_job_plans(Reader& reader, const File& file, const std::vector<pla
     for (size_t i = 0; i < job.run.also.size(); ++i) {
       const plan::Job* other = find_made(made, job.run.also[i].job);
       if (!other) continue;
+      check_devices_of_called(reader, job.also_spans[i], *main, *other);
       for (const plan::Job* before : together) {
         const auto conflict = plan::sharing_conflict(*before, *other);
         if (!conflict) continue;

@@ -30,6 +30,7 @@ enum class KeyType {
   kTexts,     // a list of names or patterns
   kGlobs,     // the same, or one
   kRanges,    // of rows: a list, or one
+  kDevices,   // machine:first-last: a list, or one
   kStepList,  // steps and ranges of them
   kCommand,   // a line, or a list of words
   kVersion,   // of the language

@@ -77,7 +77,11 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
 std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
   return {word("device", "auto", "kind of device; auto: a GPU if there is one, else the CPU",
                {"auto", "gpu", "cpu"}),
-          text("ids", ids, doc, R"(^0:\d+(-\d+)?$)")};
+          {.name = "ids",
+           .type = KeyType::kDevices,
+           .fallback = ids,
+           .doc = doc,
+           .pattern = R"(^\d+:\d+(-\d+)?$)"}};
 }
 
 }  // namespace
@@ -114,14 +118,17 @@ const std::vector<Section>& hook_sections() {
 
 const Section& placement_section() {
   static const Section kSection{
-      "`placement`", placement_keys("0:0", "devices as machine:first-last, such as 0:0")};
+      "`placement`",
+      placement_keys("0:0",
+                     "devices as machine:first-last, such as 0:0-3; for several machines, "
+                     "a list")};
   return kSection;
 }
 
 const Section& entry_placement_section() {
   static const Section kSection{
       "`placement` of an entry",
-      placement_keys("none", "devices as machine:first-last; on the CPU, the devices of the job")};
+      placement_keys("none", "devices as machine:first-last; those of the job")};
   return kSection;
 }
 

@@ -78,13 +78,14 @@ class NcclLibrary {
   NcclCalls calls_{};
 };
 
-/// Calls `done` until it is true, and lets other threads run meanwhile.
+/// Calls `done` until it is true, as long as all ranks live, and lets other threads run meanwhile.
 template <typename Done>
-void poll(Done done) {
+void poll(exec::Collectives& ranks, Done done) {
   using Clock = std::chrono::steady_clock;
   using namespace std::chrono_literals;
   const auto start = Clock::now();
   while (!done()) {
+    ranks.require_alive();
     const auto waited = Clock::now() - start;
     if (waited < 2ms)
       std::this_thread::yield();
@@ -143,7 +144,7 @@ NcclResult Communicator::put(std::span<const Transfer> sends, std::span<const Tr
 /// A call that does not block is complete when its communicator says so.
 void Communicator::settle(NcclResult result, const char* what) {
   if (result == NcclResult::kInProgress)
-    poll([&] {
+    poll(ranks_, [&] {
       result = asynchronous_result();
       return result != NcclResult::kInProgress;
     });
@@ -153,6 +154,7 @@ void Communicator::settle(NcclResult result, const char* what) {
 void Communicator::require(NcclResult result, const char* what) {
   if (result == NcclResult::kSuccess) return;
   abort();
+  ranks_.require_alive();  // the failure of another rank is the cause
   throw RunError(fmt::format("{} failed: {}", what, nccl_.get_error_string(result)),
                  "NCCL_DEBUG=WARN makes NCCL print the reason");
 }
@@ -169,7 +171,7 @@ void Communicator::check() {
 
 /// An error is looked for behind the event, too: kernels of an aborted communicator just end.
 void Communicator::wait(Event event) {
-  poll([&] {
+  poll(ranks_, [&] {
     const bool reached = driver_.is_reached(event);
     check();
     return reached;

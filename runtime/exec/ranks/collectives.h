@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ class Collectives {
   virtual ~Collectives() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// "Open MPI 4.1.4"
+  /// "Open MPI 4.1.4"; "" where ranks are threads of one process
   virtual std::string library() const = 0;
 
   /// Block r of `send` goes to rank r, where it is the block of this rank in `receive`. Blocks of
@@ -57,6 +58,13 @@ class Collectives {
   virtual void post(int to, std::span<const std::byte> message) = 0;
   /// A message that has arrived; those of one rank in their order.
   virtual std::optional<RankMessage> poll() = 0;
+
+  /// This rank fails while the others count on it: where ranks are threads of one process, what
+  /// the others start or wait for throws `error`, the first one where there are several.
+  virtual void fail(const std::exception_ptr& /*error*/) {}
+  /// Throws the error of another rank that called `fail`. Ranks that wait for something else than
+  /// an operation call it.
+  virtual void require_alive() {}
 
   /// Ends the use of the library: the last call of every rank. May wait for the others.
   virtual void finish() = 0;

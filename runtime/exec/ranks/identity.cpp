@@ -15,6 +15,7 @@
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/module.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/model/device_ids.h"
 
 namespace flow::exec {
 
@@ -85,6 +86,20 @@ std::string rank_name(std::span<const RankIdentity> ranks, size_t rank) {
   return fmt::format("rank {} ({})", rank, ranks[rank].host);
 }
 
+/// A rank and each one before it are on one host where `ids` puts them on one machine.
+void require_same_place(std::span<const RankIdentity> ranks,
+                        std::span<const plan::DeviceId> devices, size_t rank) {
+  for (size_t before = 0; before < rank; ++before) {
+    const bool machine = devices[before].machine == devices[rank].machine;
+    if (machine == (ranks[before].host == ranks[rank].host)) continue;
+    throw RequestError(
+        fmt::format("`ids` puts {} and {} on {}, but they run on {}", rank_name(ranks, before),
+                    rank_name(ranks, rank), machine ? "one machine" : "two machines",
+                    machine ? "two hosts" : "one host"),
+        "start as many ranks on each host as `ids` names GPUs of a machine, in its order");
+  }
+}
+
 }  // namespace
 
 RankIdentity identify(const std::string& instruction_set, const std::string& device,
@@ -143,6 +158,17 @@ int gpu_of(std::span<const RankIdentity> ranks, int rank) {
                                    counted(sharing, "rank"), own.host, counted(gpus, "GPU")),
                        "start one rank a GPU, or use --device cpu");
   return static_cast<int>(std::ranges::count_if(ranks.first(static_cast<size_t>(rank)), shares));
+}
+
+int gpu_of(std::span<const RankIdentity> ranks, int rank, std::span<const plan::DeviceRange> ids) {
+  if (ids.empty()) return gpu_of(ranks, rank);
+  const std::vector<plan::DeviceId> devices = plan::devices_of(ids);
+  if (devices.size() != ranks.size())
+    throw RequestError(fmt::format("`ids` names {} for {}; each rank takes one",
+                                   counted(devices.size(), "GPU"), counted(ranks.size(), "rank")),
+                       fmt::format("start {}, or change `ids`", counted(devices.size(), "rank")));
+  for (size_t other = 1; other < ranks.size(); ++other) require_same_place(ranks, devices, other);
+  return static_cast<int>(devices[static_cast<size_t>(rank)].device);
 }
 
 int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/ranks/collectives.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
 
@@ -45,6 +46,10 @@ PlaceOnHost place_on_host(std::span<const RankIdentity> ranks, int rank);
 /// each, in order; a launcher may also have given each rank GPUs of its own. RequestError where
 /// there are too few.
 int gpu_of(std::span<const RankIdentity> ranks, int rank);
+
+/// The same where `ids` names the GPU of each rank. RequestError where there are not as many, or
+/// where ranks that `ids` puts on one machine run on two hosts, or the other way round.
+int gpu_of(std::span<const RankIdentity> ranks, int rank, std::span<const plan::DeviceRange> ids);
 
 /// Compute threads of a rank that is not given a number: ranks of one host that may run on the same
 /// cores share them. At least 1. `usable_cores`: of this rank.

@@ -23,10 +23,21 @@ Json describe(const std::exception_ptr& error) {
   }
 }
 
+/// On the other ranks: it names its own place.
+class FailedElsewhere : public RunError {
+ public:
+  using RunError::RunError;
+  RunError at(std::string_view) const override { return *this; }
+};
+
 }  // namespace
 
-Ranks::Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts)
-    : collectives_(collectives), monitor_(monitor), hosts_(std::move(hosts)) {}
+Ranks::Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts,
+             std::vector<std::string> names)
+    : collectives_(collectives),
+      monitor_(monitor),
+      hosts_(std::move(hosts)),
+      names_(std::move(names)) {}
 
 bool Ranks::is_first_of_host() const {
   const auto own = hosts_.begin() + rank();
@@ -34,6 +45,7 @@ bool Ranks::is_first_of_host() const {
 }
 
 std::string Ranks::name_of(int rank) const {
+  if (!names_.empty()) return names_[static_cast<size_t>(rank)];
   return fmt::format("rank {} ({})", rank, hosts_[static_cast<size_t>(rank)]);
 }
 
@@ -48,7 +60,11 @@ void Ranks::step_took(std::chrono::nanoseconds duration) const {
 void Ranks::fail(const std::exception& error) {
   if (std::exchange(failed_, true)) return;
   const auto* failed = dynamic_cast<const RunError*>(&error);
-  if (monitor_) monitor_->fail(error.what(), failed ? failed->hint() : "");
+  const std::string hint = failed ? failed->hint() : "";
+  if (monitor_) monitor_->fail(error.what(), hint);
+  const std::string name = leads() ? "" : name_of(rank()) + ": ";
+  collectives_.fail(
+      std::make_exception_ptr(FailedElsewhere(name + error.what(), hint, exit_status_of(error))));
 }
 
 void Ranks::send(const Order& order) const {

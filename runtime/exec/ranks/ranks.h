@@ -36,8 +36,10 @@ class EndedByLeader : public std::exception {
 
 class Ranks {
  public:
-  /// `hosts`: by rank. What it is given outlives it; `monitor` may be null.
-  Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts);
+  /// `hosts` and, for messages, `names`: by rank. Without names it is "rank 2 (node7)". What it is
+  /// given outlives it; `monitor` may be null.
+  Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts,
+        std::vector<std::string> names = {});
 
   Collectives& collectives() const { return collectives_; }
   int rank() const { return collectives_.rank(); }
@@ -46,7 +48,7 @@ class Ranks {
   /// Is this the lowest rank of its host?
   bool is_first_of_host() const;
   bool is_on_host_of_leader() const { return hosts_[static_cast<size_t>(rank())] == hosts_[0]; }
-  /// "rank 2 (node7)"
+  /// "rank 2 (node7)", or its own name
   std::string name_of(int rank) const;
 
   /// For heartbeats: what this rank is at.
@@ -68,7 +70,7 @@ class Ranks {
  private:
   Collectives& collectives_;
   Monitor* const monitor_;
-  const std::vector<std::string> hosts_;
+  const std::vector<std::string> hosts_, names_;
   bool failed_ = false;
 };
 

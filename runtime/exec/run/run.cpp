@@ -405,7 +405,8 @@ void Run::write_record(int exit_status, const std::string& error) const {
   record.libraries = backend_.libraries();
   if (const Ranks* ranks = request_.ranks) {
     record.ranks = {ranks->size(), prepared_.program->memory().sent};
-    record.libraries["mpi"] = ranks->collectives().library();
+    const std::string mpi = ranks->collectives().library();
+    if (!mpi.empty()) record.libraries["mpi"] = mpi;
   }
   write_text_atomically(request_.directory / kRunRecord, plan::to_json(record));
 }

@@ -7,6 +7,7 @@
 #include "runtime/plan/check/call_check.h"
 #include "runtime/plan/check/check_job.h"
 #include "runtime/plan/json/fields.h"
+#include "runtime/plan/model/device_ids.h"
 #include "runtime/plan/model/layouts.h"
 
 namespace flow::plan {
@@ -191,9 +192,23 @@ void check_devices(const Job& job, const Location& location) {
     location.at("step", step.name).require(!step.per_shard, "per shard, without shards");
 }
 
+/// Ranks share the shards evenly.
+void check_named_devices(const Job& job, const Location& location) {
+  for (const auto& [machine, first, last] : job.ids)
+    location.require(machine >= 0 && first >= 0 && first <= last && last < kMaxDevices,
+                     "devices {}:{}-{}", machine, first, last);
+  std::vector<DeviceId> devices = devices_of(job.ids);
+  if (devices.empty()) return;
+  location.require(job.devices % static_cast<int64_t>(devices.size()) == 0,
+                   "{} named devices for {} shards", devices.size(), job.devices);
+  std::ranges::sort(devices);
+  location.require(std::ranges::adjacent_find(devices) == devices.end(), "a device named twice");
+}
+
 }  // namespace
 
 void check_sharding(const Job& job, const Location& location) {
+  check_named_devices(job, location);
   if (!job.sharding) return check_devices(job, location);
   const auto& [count, steps] = *job.sharding;
   location.require(

@@ -1,9 +1,10 @@
 // The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
 // or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
 // object; text.optional(key, value) as the first, where there is a value; text.flag(key, value)
-// likewise, where it is true; text.lines(key, list) with one element a line; text.remark(key,
-// value) as the first, but outside the plan's hash, for what names nothing that runs.
-// text.named(variant, noun, write) calls write(values) with the values of a record by name.
+// likewise, where it is true; text.some(key, list), where it has elements; text.lines(key, list)
+// with one element a line; text.remark(key, value) as the first, but outside the plan's hash, for
+// what names nothing that runs. text.named(variant, noun, write) calls write(values) with the
+// values of a record by name.
 #pragma once
 
 #include <array>
@@ -301,6 +302,12 @@ void fields(auto& text, Is<Sharding> auto& sharding) {
   text("steps", sharding.steps.value);
 }
 
+void fields(auto& text, Is<DeviceRange> auto& range) {
+  text("first", range.first);
+  text("last", range.last);
+  text("machine", range.machine);
+}
+
 template <>
 inline constexpr bool kSpread<Job> = true;
 
@@ -311,6 +318,7 @@ void fields(auto& text, Is<Job> auto& job) {
   text("device", job.device);
   text("devices", job.devices);
   text.lines("hooks", job.hooks);
+  text.some("ids", job.ids);
   text.lines("inputs", job.inputs);
   text("name", job.name);
   text("optimizer", job.optimizer);

@@ -53,6 +53,11 @@ class JsonReader {
     if (json_.contains(key)) child(key).read(out);
   }
   template <typename T>
+  void some(std::string_view key, std::vector<T>& out) {
+    out.clear();
+    if (json_.contains(key)) child(key).read(out);
+  }
+  template <typename T>
   void lines(std::string_view key, std::vector<T>& out) {
     (*this)(key, out);
   }

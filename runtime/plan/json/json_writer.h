@@ -44,6 +44,10 @@ class JsonWriter {
     if (value) (*this)(key, value);
   }
   template <typename T>
+  void some(std::string_view key, const std::vector<T>& list) {
+    if (!list.empty()) (*this)(key, list);
+  }
+  template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     begin_key(key);
     put_list(list, true);

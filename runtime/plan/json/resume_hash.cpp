@@ -77,6 +77,7 @@ void leave_out_watched(Job& job) {
 Job resumed_part(const Job& job) {
   Job bare = job;
   bare.hooks.clear();
+  bare.ids.clear();
   if (bare.returns) bare.returns->sinks.clear();
   bare.run = {};
   bare.run.shuffle = job.run.shuffle;  // it decides which rows a step sees

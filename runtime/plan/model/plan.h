@@ -278,11 +278,20 @@ struct Run {
   Checkpointing checkpoint;
 };
 
+/// Devices `first` to `last` of a machine.
+struct DeviceRange {
+  int64_t machine = 0, first = 0, last = 0;
+
+  bool operator==(const DeviceRange&) const = default;
+};
+
 struct Job {
   std::string name;
   bool train = false;
   DeviceKind device = DeviceKind::kCpu;  // of all that does not say another
   int64_t devices = 1;                   // that share the rows of a batch
+  /// The devices of ranks, in the order of ranks. None: each rank takes the next one of its host.
+  std::vector<DeviceRange> ids = {};
   /// Where the batch is cut: shapes of tensors with a batch axis are those of one shard.
   std::optional<Sharding> sharding = {};
   std::string precision = "float32";  // see precision.h

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,23 +23,28 @@ namespace fs = std::filesystem;
 using cuda::NcclComm;
 using cuda::NcclResult;
 
+constexpr const char* kAborted = "aborted";
+
 struct Message {
   std::byte* memory;
   size_t bytes;
   fs::path file;
 };
 
-/// This process, as a rank.
-struct Process {
+/// A communicator, as one rank sees it. Work under way shares it.
+struct Rank : std::enable_shared_from_this<Rank> {
   test::FakeDriver* driver = nullptr;
   fs::path folder;
   int rank = 0;
   std::map<std::pair<int, int>, size_t> counts;  // messages so far, by sender and receiver
   void* stream = nullptr;                        // of the group
   std::vector<Message> sends, receives;          // of the group
-  std::atomic<bool> aborted = false;
+  std::atomic<bool> aborted = false, left_by_others = false;
 };
-Process process;
+thread_local std::shared_ptr<Rank> own;  // of the thread that connects
+thread_local Rank* grouped = nullptr;    // whose calls this thread groups
+
+Rank& rank_of(NcclComm* comm) { return *reinterpret_cast<Rank*>(comm); }
 
 void write(const Message& message) {
   const fs::path beside = message.file.string() + ".part";
@@ -48,9 +54,14 @@ void write(const Message& message) {
   fs::rename(beside, message.file);
 }
 
-void read(const Message& message) {
+/// Leaves the memory as it is where the other rank ends before it sends.
+void read(Rank& rank, const Message& message) {
   while (!fs::exists(message.file)) {
-    if (process.aborted) return;
+    if (rank.aborted) return;
+    if (fs::exists(rank.folder / kAborted) || !fs::exists(rank.folder)) {
+      rank.left_by_others = true;
+      return;
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   if (fs::file_size(message.file) != message.bytes) std::abort();
@@ -59,10 +70,10 @@ void read(const Message& message) {
   fs::remove(message.file);
 }
 
-Message message(void* memory, size_t bytes, int from, int to) {
-  const size_t number = process.counts[{from, to}]++;
+Message message(Rank& rank, void* memory, size_t bytes, int from, int to) {
+  const size_t number = rank.counts[{from, to}]++;
   return {static_cast<std::byte*>(memory), bytes,
-          process.folder / fmt::format("{}-{}-{}", from, to, number)};
+          rank.folder / fmt::format("{}-{}-{}", from, to, number)};
 }
 
 NcclResult get_version(int* version) {
@@ -79,47 +90,57 @@ NcclResult get_unique_id(cuda::NcclId* id) {
 }
 
 NcclResult init(NcclComm** comm, int, cuda::NcclId id, int rank, cuda::NcclConfig*) {
-  process.folder = id.bytes;
-  process.rank = rank;
-  *comm = reinterpret_cast<NcclComm*>(&process);
+  own->folder = id.bytes;
+  own->rank = rank;
+  *comm = reinterpret_cast<NcclComm*>(own.get());
   return NcclResult::kSuccess;
 }
 
-NcclResult get_async_error(NcclComm*, NcclResult* error) {
-  *error = NcclResult::kSuccess;
+NcclResult get_async_error(NcclComm* comm, NcclResult* error) {
+  *error = rank_of(comm).left_by_others ? NcclResult::kRemoteError : NcclResult::kSuccess;
   return NcclResult::kSuccess;
 }
 
 /// All messages have been read, or nobody waits for them any more.
-NcclResult abort_comm(NcclComm*) {
+NcclResult abort_comm(NcclComm* comm) {
+  Rank& rank = rank_of(comm);
   std::error_code ignored;
-  process.aborted = true;
-  if (process.rank == 0) fs::remove_all(process.folder, ignored);
+  rank.aborted = true;
+  std::ofstream(rank.folder / kAborted) << rank.rank;
+  if (rank.rank == 0) fs::remove_all(rank.folder, ignored);
   return NcclResult::kSuccess;
 }
 
 NcclResult group_start() { return NcclResult::kSuccess; }
 
 NcclResult group_end() {
-  process.driver->put_work(
-      {process.stream}, "group",
-      [sends = std::exchange(process.sends, {}), receives = std::exchange(process.receives, {})] {
-        if (process.aborted) return;
-        for (const Message& one : sends) write(one);
-        for (const Message& one : receives) read(one);
-      });
+  Rank& rank = *std::exchange(grouped, nullptr);
+  rank.driver->put_work({rank.stream}, "group",
+                        [rank = rank.shared_from_this(), sends = std::exchange(rank.sends, {}),
+                         receives = std::exchange(rank.receives, {})] {
+                          if (rank->aborted) return;
+                          for (const Message& one : sends) write(one);
+                          for (const Message& one : receives) read(*rank, one);
+                        });
   return NcclResult::kSuccess;
 }
 
-NcclResult send(const void* memory, size_t count, int, int peer, NcclComm*, void* stream) {
-  process.stream = stream;
-  process.sends.push_back(message(const_cast<void*>(memory), count, process.rank, peer));
+/// The rank of a call in a group.
+Rank& enter_group(NcclComm* comm, void* stream) {
+  grouped = &rank_of(comm);
+  grouped->stream = stream;
+  return *grouped;
+}
+
+NcclResult send(const void* memory, size_t count, int, int peer, NcclComm* comm, void* stream) {
+  Rank& rank = enter_group(comm, stream);
+  rank.sends.push_back(message(rank, const_cast<void*>(memory), count, rank.rank, peer));
   return NcclResult::kSuccess;
 }
 
-NcclResult receive(void* memory, size_t count, int, int peer, NcclComm*, void* stream) {
-  process.stream = stream;
-  process.receives.push_back(message(memory, count, peer, process.rank));
+NcclResult receive(void* memory, size_t count, int, int peer, NcclComm* comm, void* stream) {
+  Rank& rank = enter_group(comm, stream);
+  rank.receives.push_back(message(rank, memory, count, peer, rank.rank));
   return NcclResult::kSuccess;
 }
 
@@ -127,7 +148,10 @@ const char* get_error_string(NcclResult) { return "unhandled system error"; }
 
 }  // namespace
 
-void use_file_nccl(test::FakeDriver& driver) { process.driver = &driver; }
+void use_file_nccl(test::FakeDriver& driver) {
+  own = std::make_shared<Rank>();
+  own->driver = &driver;
+}
 
 const cuda::NcclCalls& open_file_nccl() {
   static constexpr cuda::NcclCalls kCalls{get_version, get_unique_id,   init,      get_async_error,

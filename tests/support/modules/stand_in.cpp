@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "flow_build_id.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/program/backend.h"
 #include "runtime/exec/run/module.h"
 #include "tests/support/cuda/fake_driver.h"
@@ -13,6 +14,8 @@
 #include "tests/support/modules/file_nccl.h"
 
 namespace {
+
+constexpr int kGpus = 8;
 
 /// Ends the program where the driver was misused or is left with what nobody destroyed.
 class JudgingDriver final : public flow::test::FakeDriver {
@@ -39,8 +42,14 @@ const char* flow_module_find(const char**, const char**) {
   return "GPU-0,GPU-1,GPU-2,GPU-3,GPU-4,GPU-5,GPU-6,GPU-7";
 }
 
-flow::exec::Backend* flow_module_make_backend(int) {
+flow::exec::Backend* flow_module_make_backend(int device) {
+  if (device >= kGpus) throw flow::RunError(fmt::format("no GPU {}: there are {}", device, kGpus));
   auto driver = std::make_unique<JudgingDriver>();
+  // STAND_IN_FAILS=1:500 lets call 500 of GPU 1 fail.
+  int failing = 0, call = 0;
+  const char* const fails = std::getenv("STAND_IN_FAILS");
+  if (fails && std::sscanf(fails, "%d:%d", &failing, &call) == 2 && failing == device)
+    driver->fail_at(call);
   auto libraries = std::make_unique<flow::cuda::NaiveLibraries>(*driver);
   flow::stand_in::use_file_nccl(*driver);
   return flow::cuda::make_backend(std::move(driver), std::move(libraries),

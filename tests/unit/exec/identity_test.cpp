@@ -137,6 +137,28 @@ TEST_CASE("ranks of a host take a GPU each, in order", "[exec]") {
   }
 }
 
+TEST_CASE("`ids` names the GPU of each rank, machine by machine", "[exec]") {
+  const std::vector<RankIdentity> ranks = four_ranks();
+  const std::vector<plan::DeviceRange> ids = {{5, 2, 3}, {0, 7, 7}, {0, 1, 1}};
+  CHECK(gpu_of(ranks, 0, ids) == 2);
+  CHECK(gpu_of(ranks, 1, ids) == 3);
+  CHECK(gpu_of(ranks, 2, ids) == 7);
+  CHECK(gpu_of(ranks, 3, ids) == 1);
+  const auto refusal = [&](const std::vector<plan::DeviceRange>& other) {
+    try {
+      gpu_of(ranks, 0, other);
+      return std::string("not refused");
+    } catch (const RequestError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refusal({{0, 0, 7}}) == "`ids` names 8 GPUs for 4 ranks; each rank takes one");
+  CHECK(refusal({{0, 0, 3}}) ==
+        "`ids` puts rank 0 (hosta) and rank 2 (hostb) on one machine, but they run on two hosts");
+  CHECK(refusal({{0, 0, 0}, {1, 0, 0}, {2, 0, 1}}) ==
+        "`ids` puts rank 0 (hosta) and rank 1 (hosta) on two machines, but they run on one host");
+}
+
 TEST_CASE("ranks share the cores that they may all run on", "[exec]") {
   std::vector<RankIdentity> ranks = four_ranks();
   CHECK(threads_here(ranks, 0, 8) == 4);

@@ -83,6 +83,52 @@ TEST_CASE("devices share rows, and a scalar goes to each", "[job]") {
   CHECK(plan.jobs[0].devices == 64);
 }
 
+TEST_CASE("a plan names the devices of ranks where it matters which they are", "[job]") {
+  const auto ids_of = [](const std::string& placement) {
+    return plan_of(placed_job("      a: {op: relu}\n", "{op: net, in: x}",
+                              "    placement: " + placement + "\n"))
+        .jobs[0]
+        .ids;
+  };
+  using Ids = std::vector<plan::DeviceRange>;
+  CHECK(ids_of("{device: gpu}").empty());
+  CHECK(ids_of("{device: gpu, ids: \"0:0\"}").empty());
+  CHECK(ids_of("{device: cpu, ids: \"0:1-2\"}").empty());
+  CHECK(ids_of("{device: gpu, ids: \"0:1\"}") == Ids{{0, 1, 1}});
+  CHECK(ids_of("{device: gpu, ids: \"0:0-3\"}") == Ids{{0, 0, 3}});
+  CHECK(ids_of("{device: cpu, ids: [\"0:0\", \"1:0\"]}") == Ids{{0, 0, 0}, {1, 0, 0}});
+}
+
+TEST_CASE("devices leave the hash that resuming compares as it is", "[job]") {
+  const auto plan_on = [](const std::string& ids) {
+    return plan_of(placed_job("      a: {op: relu}\n", "{op: net, in: x}",
+                              "    shards: 4\n    placement: {device: gpu, ids: " + ids + "}\n"));
+  };
+  const plan::Plan two = plan_on("\"0:2-3\""), four = plan_on("[\"0:0-1\", \"1:0-1\"]");
+  CHECK(plan::resume_hash(two.jobs[0]) == plan::resume_hash(four.jobs[0]));
+  CHECK(plan::hash(two) != plan::hash(four));
+  CHECK(plan::from_json(plan::to_json(four), "p").jobs[0].ids == four.jobs[0].ids);
+}
+
+TEST_CASE("a job that is called runs on the devices of its caller", "[job]") {
+  const std::string body =
+      "    inputs: {x: {shape: [4], dtype: float32, from: {type: iota}}}\n"
+      "    graph: {y: {op: relu, in: x}}\n    returns: {value: y}\n";
+  const auto called_on = [&](const std::string& placement) {
+    return "flow: 1\njobs:\n  a:\n    type: predict\n"
+           "    placement: {device: gpu, ids: \"0:0-1\"}\n" +
+           body +
+           "    run: {steps: 2, also: [{job: b, every: {steps: 1}}]}\n"
+           "  b:\n    type: predict\n    placement: " +
+           placement + "\n" + body;
+  };
+  CHECK_NOTHROW(plan_of(called_on("{device: gpu}")));
+  CHECK_NOTHROW(plan_of(called_on("{device: gpu, ids: \"0:0-1\"}")));
+  CHECK(messages_of(called_on("{device: gpu, ids: \"0:2-3\"}"))
+            .find("`ids` of job `b` names other devices than job `a`, which calls it") !=
+        std::string::npos);
+}
+
 TEST_CASE("a param may say where, and so may a repeated entry", "[job]") {
   const std::string text = placed_job(
       "      a: {op: chosen, where: gpu}\n      b: {op: chosen, repeat: 2}\n"

@@ -293,7 +293,7 @@ TEST_CASE("a job runs where the file and the target say", "[job]") {
   CHECK(plan_of(job("gpu"), forced).jobs[0].device == plan::DeviceKind::kCpu);
   CHECK(plan_of(predict("{value: b}", "    placement: {ids: \"0:2-3\"}\n")).jobs[0].devices == 2);
   for (const char* placement :
-       {"{device: cpu, ids: \"0:0-64\"}", "{device: gpu, ids: \"0:1\"}", "{ids: \"0:0-2\"}"})
+       {"{device: cpu, ids: \"0:0-64\"}", "{device: gpu, ids: \"0:64\"}", "{ids: \"0:0-2\"}"})
     CHECK(messages_of(predict("{value: b}", fmt::format("    placement: {}\n", placement)))
               .find("E0703") != std::string::npos);
 }

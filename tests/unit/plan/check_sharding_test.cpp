@@ -52,6 +52,18 @@ TEST_CASE("the whole batch has a size that can be counted", "[plan]") {
   check_sharded({{"is too large", [](Job& j) { j.tensors[0].shape = {int64_t{1} << 45}; }}});
 }
 
+TEST_CASE("the devices of ranks are named once and share the shards", "[plan]") {
+  const auto with_ids = [](std::vector<DeviceRange> ids) { return [ids](Job& j) { j.ids = ids; }; };
+  check_sharded({
+      {"devices -1:0-0", with_ids({{-1, 0, 0}})},
+      {"devices 0:-1-0", with_ids({{0, -1, 0}})},
+      {"devices 0:2-1", with_ids({{0, 2, 1}})},
+      {"devices 0:0-64", with_ids({{0, 0, 64}})},
+      {"3 named devices for 4 shards", with_ids({{0, 0, 1}, {1, 0, 0}})},
+      {"a device named twice", with_ids({{0, 0, 2}, {0, 1, 1}})},
+  });
+}
+
 TEST_CASE("inputs of shards are cut along their first axis, and variables are not", "[plan]") {
   check_sharded({
       {"tensor `outer`: batch axis 1 of an input of shards; expected 0",

@@ -1,0 +1,31 @@
+// Counts and lists the devices of ranges.
+#include "runtime/plan/model/device_ids.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace flow::plan {
+
+std::vector<DeviceId> devices_of(std::span<const DeviceRange> ids) {
+  std::vector<DeviceId> devices;
+  for (const auto& [machine, first, last] : ids)
+    for (int64_t device = first; device <= last; ++device) devices.push_back({machine, device});
+  return devices;
+}
+
+size_t machines_of(std::span<const DeviceRange> ids) {
+  std::set<int64_t> machines;
+  for (const DeviceRange& range : ids) machines.insert(range.machine);
+  return machines.size();
+}
+
+std::string ids_text(std::span<const DeviceRange> ids) {
+  std::string text;
+  for (const auto& [machine, first, last] : ids)
+    text += fmt::format("{}\"{}:{}{}\"", text.empty() ? "" : ", ", machine, first,
+                        last == first ? "" : fmt::format("-{}", last));
+  return text;
+}
+
+}  // namespace flow::plan
