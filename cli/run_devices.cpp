@@ -5,6 +5,7 @@
 
 #include "ops/spec.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/multi_device.h"
 #include "runtime/plan/model/device_ids.h"
