@@ -195,8 +195,14 @@ int reported(const char* program, const std::function<int()>& body) {
   return kDefect;
 }
 
-void configure(CLI::App& app, const std::string& name) {
-  app.set_version_flag("--version", name + " " FLOW_VERSION, "print the version");
+void configure(CLI::App& app, const std::string& name, std::function<std::string()> as_json) {
+  const char* doc =
+      as_json ? "print the version; with --json also devices and libraries" : "print the version";
+  const auto version = [&app, name, as_json = std::move(as_json)] {
+    const CLI::Option* json = as_json ? app.get_option_no_throw("--json") : nullptr;
+    return json && json->count() > 0 ? as_json() : name + " " FLOW_VERSION;
+  };
+  app.set_version_flag("--version", version, doc);
   app.set_help_flag("-h,--help", "print this help");
   app.get_formatter()->column_width(34);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
@@ -378,6 +384,10 @@ int parse(CLI::App& app, int argc, char** argv) {
     if (const auto wrong = misnamed_command(app, argc, argv)) {
       print_error(app.get_name().c_str(), wrong->message, wrong->hint);
       return kRequestWrong;
+    }
+    if (dynamic_cast<const CLI::CallForVersion*>(&success)) {
+      print(success.what() + std::string("\n"));
+      return kDone;
     }
     std::ostringstream out;
     const int status = app.exit(success, out, out);

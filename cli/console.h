@@ -24,8 +24,9 @@ int reported(const char* program, const std::function<int()>& body);
 /// Returns -1 to continue, or the exit status (0 after --help and --version).
 int parse(CLI::App& app, int argc, char** argv);
 
-/// Sets the program's name, --version and the format of --help.
-void configure(CLI::App& app, const std::string& name);
+/// Sets the program's name, --version and the format of --help. `as_json`: what `--version --json`
+/// prints, where the program has that flag.
+void configure(CLI::App& app, const std::string& name, std::function<std::string()> as_json = {});
 
 /// Is the stream a terminal with a movable cursor? TERM must not be dumb.
 bool is_screen(std::FILE* stream);

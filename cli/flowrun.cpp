@@ -19,6 +19,7 @@
 #include "cli/run_directory.h"
 #include "cli/run_options.h"
 #include "cli/show_memory.h"
+#include "cli/version_report.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
@@ -452,7 +453,7 @@ int execute_distributed(const RunOptions& options, const std::string& what) {
 
 int run(int argc, char** argv) {
   CLI::App app("Run a job from a job file, or from a plan that flowc built.", "flowrun");
-  configure(app, "flowrun");
+  configure(app, "flowrun", version_report);
   RunOptions options;
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;

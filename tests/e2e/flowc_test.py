@@ -438,6 +438,12 @@ class Help(FlowTest):
         for program in ("flowc", "flowrun", "flowdiff"):
             self.assertRegex(self.call(program, "--version").stdout, rf"^{program} \d+\.\d+\.\d+$")
 
+    def test_the_version_as_json_lists_what_the_machine_has(self):
+        report = json.loads(self.call("flowrun", "--version", "--json").stdout)
+        self.assertEqual(list(report), ["name", "version", "build", "cpu", "gpu", "mpi", "libraries"])
+        self.assertGreaterEqual(report["cpu"]["cores"], 1)
+        self.assertEqual(set(report["gpu"]), {"usable", "devices"} if report["gpu"]["usable"] else {"usable", "problem", "remedy"})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -40,6 +40,12 @@ class Gpu(FlowTest):
         self.assertRegex(record["instruction_set"], r"^sm_\d+$")
         self.assertTrue({"cuda", "driver"} <= set(record["libraries"]))
 
+    def test_the_version_lists_devices_and_libraries(self):
+        report = json.loads(self.flowrun("--version", "--json").stdout)
+        self.assertTrue(report["gpu"]["usable"])
+        self.assertGreater(len(report["gpu"]["devices"]), 0)
+        self.assertIn("libcuda.so.1", report["libraries"])
+
     def test_graphs_and_single_steps_give_the_same_bits_and_the_cpu_nearly(self):
         self.run_job("graphs")
         self.run_job("eager", "--eager")

@@ -27,7 +27,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 STAND_INS = CACHE / "generated"
 GENERATED = {"flow_build_id.h": '#define FLOW_BUILD_ID ""\n', "flow_version.h": '#define FLOW_VERSION ""\n'}
 FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-I.", f"-I{STAND_INS}", "-DFMT_SHARED", '-DFLOW_SOURCE_DIR=""', '-DFLOW_STALE_MODULE=""',
-         '-DFLOW_LACKING_MODULE=""', '-DFLOW_RUNTIME_LIBRARY=""', '-DFLOW_CUDA_MODULE=""']
+         '-DFLOW_LACKING_MODULE=""', '-DFLOW_SEARCHING_MODULE=""', '-DFLOW_RUNTIME_LIBRARY=""', '-DFLOW_CUDA_MODULE=""']
 # The CUDA backend for the CPU needs no toolkit; what calls CUDA's libraries does.
 ON_CPU = ["-x", "c++", "-DFLOW_CUDA_ON_CPU", "-Itests/support/cuda"]
 NEEDS_TOOLKIT = re.compile(r"^(runtime/cuda/(driver/(device|driver|runtime_error)|libraries/(cublas|cudnn|nvidia_libraries)|program/module)\b|tests/device/|tests/support/modules/)")

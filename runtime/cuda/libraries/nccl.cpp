@@ -14,6 +14,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/ranks/together.h"
+#include "runtime/exec/run/library_search.h"
 
 namespace flow::cuda {
 namespace {
@@ -21,17 +22,21 @@ namespace {
 constexpr const char* kNccl = "libnccl.so.2";
 constexpr int kOldest = 21400;  // the first one with calls that do not block
 constexpr const char* kInstall =
-    "install NCCL (package libnccl2), or add its directory to LD_LIBRARY_PATH; or use one GPU";
+    "install NCCL (package libnccl2, or the Python package nvidia-nccl-cu13), or add its directory "
+    "to LD_LIBRARY_PATH; or use one GPU";
 
 [[noreturn]] void refuse(const std::string& found) {
   throw RequestError(fmt::format("several GPUs require NCCL; {}", found), kInstall);
 }
 
-/// Of the library that dlopen found last.
-[[noreturn]] void refuse_unloadable() {
+/// As the loader finds it, else from where NVIDIA's libraries may be.
+void* open_library() {
+  if (void* handle = ::dlopen(kNccl, RTLD_NOW | RTLD_LOCAL)) return handle;
   const std::string said = ::dlerror();
-  if (said.starts_with(fmt::format("{}: cannot open", kNccl)))
-    refuse(fmt::format("{} is missing", kNccl));
+  const bool missing = said.starts_with(fmt::format("{}: cannot open", kNccl));
+  if (missing && exec::open_from(exec::nvidia_folders(), kNccl))
+    return ::dlopen(kNccl, RTLD_NOW | RTLD_LOCAL);
+  if (missing) refuse(fmt::format("{} is missing", kNccl));
   refuse(fmt::format("cannot load {}: {}", kNccl, said));
 }
 
@@ -42,8 +47,7 @@ std::string version_text(int version) {
 
 class NcclLibrary {
  public:
-  NcclLibrary() : handle_(::dlopen(kNccl, RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle_) refuse_unloadable();
+  NcclLibrary() : handle_(open_library()) {
     find("ncclGetVersion", calls_.get_version);
     require_version();
     find("ncclGetUniqueId", calls_.get_unique_id);

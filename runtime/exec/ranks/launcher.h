@@ -1,9 +1,10 @@
 // Which rank of a launcher this process is, as its environment says.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
+
+#include "runtime/exec/run/environment.h"
 
 namespace flow::exec {
 
@@ -16,9 +17,6 @@ struct LaunchedRank {
   std::string launcher;              // "Open MPI", "PMI", "Slurm"
   std::optional<MpiKind> kind = {};  // of the library; Slurm does not say
 };
-
-/// The value of a variable of the environment, or null.
-using Environment = std::function<const char*(const char* name)>;
 
 /// Nothing where no launcher started this process. RequestError that names a variable whose value
 /// makes no sense.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "flow_build_id.h"
+#include "runtime/exec/run/library_search.h"
 #include "runtime/exec/run/shared_object.h"
 
 namespace flow::exec {
@@ -15,8 +16,14 @@ constexpr const char* kDriver = "libcuda.so.1";
 
 std::string remedy_without(const std::string& library) {
   if (library.find("libcudnn") != std::string::npos)
-    return "install cuDNN 9 for CUDA 13, or add its directory to LD_LIBRARY_PATH";
-  return "install the libraries of CUDA 13, or add their directory to LD_LIBRARY_PATH";
+    return "install cuDNN 9 for CUDA 13 (such as the Python package nvidia-cudnn-cu13), or add its "
+           "directory to LD_LIBRARY_PATH";
+  return "install the libraries of CUDA 13 (such as the Python packages of PyTorch), or add their "
+         "directory to LD_LIBRARY_PATH";
+}
+
+bool find_nvidia_library(const std::string& library) {
+  return open_from(nvidia_folders(), library);
 }
 
 /// The driver's library, which every use of a GPU needs. Asked for first: the module brings
@@ -42,8 +49,9 @@ Gpu find_gpu() {
 
 Gpu open_module(const fs::path& module) {
   constexpr const char *kFind = "flow_module_find", *kMakeBackend = "flow_module_make_backend";
-  const auto opened = SharedObject::open(module, RTLD_NOW | RTLD_LOCAL, "CUDA module",
-                                         remedy_without, {kFind, kMakeBackend});
+  const auto opened =
+      SharedObject::open(module, RTLD_NOW | RTLD_LOCAL, "CUDA module", remedy_without,
+                         {kFind, kMakeBackend}, find_nvidia_library);
   if (!opened) return {opened.error().what(), opened.error().hint()};
   const char *problem = "", *remedy = "";
   const std::string names = opened->entry<ModuleEntries::Find>(kFind)(&problem, &remedy);

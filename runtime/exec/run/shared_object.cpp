@@ -12,15 +12,34 @@
 namespace flow::exec {
 namespace {
 
+/// The library that an object needs and the loader does not find, as it says; or "".
+std::string missing_library(const fs::path& path, const std::string& said) {
+  const std::string library = said.substr(0, said.find(':'));
+  const bool missing = said.find("cannot open shared object") != std::string::npos;
+  return missing && library != path.string() ? library : "";
+}
+
 /// What the loader says of an object that it could not open, as flow says it.
 RunError not_loaded(const fs::path& path, const std::string& said, const std::string& title,
                     SharedObject::Remedy* remedy) {
-  const std::string library = said.substr(0, said.find(':'));
-  if (library != path.string() && said.find("cannot open shared object") != std::string::npos)
+  if (const std::string library = missing_library(path, said); !library.empty())
     return RunError(fmt::format("{} is missing; the {} requires it", library, title),
                     remedy(library));
   return RunError(fmt::format("cannot load the {} {}: {}", title, path.string(), said),
                   "rebuild or reinstall flow");
+}
+
+/// Each library that the loader misses is looked for once. `said`: why the result is null.
+void* open_with_libraries(const fs::path& path, int mode, SharedObject::FindLibrary* find,
+                          std::string& said) {
+  std::string looked_for;
+  for (;;) {
+    if (void* handle = ::dlopen(path.c_str(), mode)) return handle;
+    said = ::dlerror();
+    const std::string library = missing_library(path, said);
+    if (!find || library.empty() || library == looked_for || !find(library)) return nullptr;
+    looked_for = library;
+  }
 }
 
 }  // namespace
@@ -34,9 +53,11 @@ fs::path library_folder() {
 
 Expected<SharedObject> SharedObject::open(const fs::path& path, int mode, const std::string& title,
                                           Remedy* remedy,
-                                          std::initializer_list<const char*> entries) {
-  void* handle = ::dlopen(path.c_str(), mode);
-  if (!handle) return not_loaded(path, ::dlerror(), title, remedy);
+                                          std::initializer_list<const char*> entries,
+                                          FindLibrary* find) {
+  std::string said;
+  void* handle = open_with_libraries(path, mode, find, said);
+  if (!handle) return not_loaded(path, said, title, remedy);
   const SharedObject object(handle);
   auto* id = object.entry<ModuleEntries::BuildId>("flow_module_build_id");
   if (!id || !std::ranges::all_of(entries, [&](const char* name) { return object.find(name); }))

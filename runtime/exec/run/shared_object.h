@@ -17,11 +17,14 @@ class SharedObject {
  public:
   /// How to get a library that the module needs.
   using Remedy = std::string(const std::string& library);
+  /// Opens a library that the loader does not find. False where that fails.
+  using FindLibrary = bool(const std::string& library);
 
   /// Opens a module of this build that exports `entries` and flow_module_build_id. `mode` is that
-  /// of dlopen, `title` is for messages: "CUDA module".
+  /// of dlopen, `title` is for messages: "CUDA module". `find` may be null.
   static Expected<SharedObject> open(const fs::path& path, int mode, const std::string& title,
-                                     Remedy* remedy, std::initializer_list<const char*> entries);
+                                     Remedy* remedy, std::initializer_list<const char*> entries,
+                                     FindLibrary* find = nullptr);
 
   template <typename Function>
   Function* entry(const char* name) const {

@@ -2,8 +2,10 @@
 #include "runtime/exec/run/module.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "flow_version.h"
+#include "runtime/exec/run/library_search.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::exec {
@@ -35,6 +37,18 @@ TEST_CASE("what the loader cannot open is told in its words", "[exec]") {
 TEST_CASE("a library that the module needs and this machine lacks is named", "[exec]") {
   check_refused(FLOW_LACKING_MODULE, "libcudnn_absent.so is missing; the CUDA module requires it",
                 "install cuDNN 9");
+}
+
+TEST_CASE("a library that a Python environment has is found there", "[exec]") {
+  const fs::path module = FLOW_SEARCHING_MODULE;
+  REQUIRE(::setenv("VIRTUAL_ENV", (module.parent_path() / "venv").c_str(), 1) == 0);
+  check_refused(module, "is not a flow module", "rebuild or reinstall flow");  // it was opened
+  const auto opened = opened_nvidia_libraries();
+  const auto found = opened.find("libcudnn_elsewhere.so");
+  REQUIRE(found != opened.end());
+  CHECK(found->second.find("/venv/lib/python3.11/site-packages/nvidia/cudnn/lib/") !=
+        std::string::npos);
+  ::unsetenv("VIRTUAL_ENV");
 }
 
 TEST_CASE("where no GPU is found there is a reason and a remedy", "[exec]") {
