@@ -8,25 +8,15 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/checkpoint/state.h"
 #include "runtime/exec/deliver/delivery.h"
-#include "runtime/exec/input/data_files.h"
 #include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/run.h"
+#include "runtime/exec/run/start.h"
 #include "runtime/exec/run/sub_jobs.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
-
-/// Where a run starts: at step 0, or where the run that it resumes ended.
-struct Start {
-  State state;               // of the variables of all jobs
-  int64_t first = 0;         // the first global step
-  Sums sums = {};            // that print sinks of a resumed run continue
-  int64_t metrics_rows = 0;  // of metrics.jsonl that a resumed run keeps
-  DataFiles data = {};       // of train jobs
-};
 
 struct PreparedRun {
   const plan::Job& job;  // as it is prepared: its batch may be cut

@@ -1,0 +1,144 @@
+// Draws, loads or resumes what a run starts with.
+#include "runtime/exec/run/start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
+#include "runtime/exec/checkpoint/initialize.h"
+#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/run/request_paths.h"
+#include "runtime/exec/run/run_files.h"
+
+namespace flow::exec {
+namespace {
+
+/// Does the request say what variables start with?
+void require_values(const RunRequest& request) {
+  const plan::Job& job = request.job;
+  if (!request.load_partial.empty() && !loaded_from(request))
+    throw RequestError("--load-partial requires a checkpoint to load", "add --load CHECKPOINT");
+  const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
+  if (!request.load && !job.run.checkpoint.load && !job.train && parameters > 0)
+    throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
+                                   job.where, job.name, parameters),
+                       "add --load CHECKPOINT or --load RUN; --load none initializes them");
+}
+
+/// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
+/// not loaded.
+std::vector<State::Entry*> load_unreplaced(const fs::path& path, const std::string& where,
+                                           const RunRequest& request, State& state) {
+  constexpr int kMostTimes = 10;
+  for (int i = 1;; ++i) {
+    const auto stored = open_variables(path, where);
+    try {
+      return load(*stored, request.job, state, request.load_partial);
+    } catch (const RunError&) {
+      if (i == kMostTimes || !stored->is_replaced()) throw;
+    }
+  }
+}
+
+/// Loads what the request names, and draws the rest.
+void load_variables(const RunRequest& request, State& state) {
+  state.initialize(request.root, true);
+  std::vector<std::string> anew;
+  const std::string where = request.load ? "--load" : request.job.run.checkpoint.load_where;
+  for (State::Entry* entry : load_unreplaced(*loaded_from(request), where, request, state)) {
+    entry->value = initial_value(*entry->job, *entry->variable, request.root);
+    anew.push_back("`" + entry->tensor->name + "`");
+  }
+  if (request.say && !anew.empty())
+    request.say("not loaded, initialized instead: " + join(anew, ", "));
+}
+
+Checkpoint open_newest(const RunRequest& request) {
+  if (request.load || !request.load_partial.empty())
+    throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
+                       "omit one of them");
+  require_own_files(request.directory);
+  if (const auto newest = io::CheckpointFolder(request.directory).newest())
+    return Checkpoint(*newest);
+  throw RequestError(fmt::format("nothing to resume in {}: no complete checkpoint in checkpoints/",
+                                 request.directory.string()),
+                     "start a new run without --resume; --force removes the files of the earlier "
+                     "one");
+}
+
+/// RequestError where the data have another length than before. Sets where sub-jobs continue.
+void resume_data(const Checkpoint& checkpoint, const StepIndex& step_index, SubJobRuns& called) {
+  constexpr const char* kOtherData =
+      "to train on other data, start a new run with --load and another -o DIR";
+  const plan::CheckpointRecord& record = checkpoint.record();
+  const Position position = step_index.at(record.step);
+  if (position.epoch != record.epoch || position.row != record.row)
+    throw RequestError(
+        fmt::format("{}: the length of the data changed: step {} was at row {} of epoch {}, and is "
+                    "now at row {} of epoch {}",
+                    checkpoint.path().string(), record.step, record.row, record.epoch, position.row,
+                    position.epoch),
+        kOtherData);
+  if (const SubJobRun* job = called.resume_from(record.also, record.step))
+    throw RequestError(
+        fmt::format("{}: the length of the data of job `{}` changed: {} no longer fill whole calls",
+                    checkpoint.path().string(), job->job().name,
+                    counted(static_cast<uint64_t>(job->steps()), "step")),
+        kOtherData);
+}
+
+/// The files that a resumed run appends to.
+std::vector<std::string> growing_files_of(const RunRequest& request,
+                                          const std::vector<Delivery>& deliveries,
+                                          const SubJobRuns& called) {
+  std::vector<std::string> files = growing_files(deliveries);
+  if (request.job.train) files.emplace_back(kMetricsFile);
+  for (const auto& job : called.jobs())
+    for (std::string& file : job->growing_files()) files.push_back(std::move(file));
+  return files;
+}
+
+}  // namespace
+
+std::future<State> begin_drawing(const RunRequest& request) {
+  const bool draws = !request.resume && !loaded_from(request);
+  const auto draw = [&request, draws, state = std::make_shared<State>(jobs_of(request))] {
+    if (draws) state->initialize(request.root);
+    return std::move(*state);
+  };
+  // Copied: libstdc++ moves a function to a thread and, where none starts, uses it again.
+  return std::async(draws ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                    draw);
+}
+
+Start start_new(const RunRequest& request, std::future<State> drawn) {
+  require_values(request);
+  Start start{drawn.get()};
+  if (loaded_from(request)) load_variables(request, start.state);
+  return start;
+}
+
+Start start_resumed(const RunRequest& request, State state, const StepIndex& step_index,
+                    SubJobRuns& called, const std::vector<Delivery>& deliveries) {
+  const Checkpoint checkpoint = open_newest(request);
+  const plan::CheckpointRecord& record = checkpoint.record();
+  require_same_job(checkpoint, request);
+  require_same_inputs(checkpoint, request);
+  resume(checkpoint, request.job, state);
+  resume_data(checkpoint, step_index, called);
+  // An older version wrote losses and nothing else.
+  const int64_t losses = ceil_div(record.step, request.job.run.log_every);
+  Start start{std::move(state), record.step, record.sums.value_or(Sums()),
+              record.metrics_rows.value_or(losses)};
+  if (request.job.train) start.data = require_same_data(checkpoint, request);
+  require_same_outputs(checkpoint, request.directory,
+                       growing_files_of(request, deliveries, called));
+  return start;
+}
+
+}  // namespace flow::exec
