@@ -1,0 +1,47 @@
+// What flowc's subcommands share.
+#include "cli/flowc_options.h"
+
+#include <fmt/format.h>
+
+#include "cli/console.h"
+#include "compiler/job/suggest/vocabulary.h"
+#include "runtime/base/file.h"
+
+namespace flow::cli {
+
+CompileRequest request_of(const FlowcOptions& options) {
+  CompileRequest request;
+  request.file = options.file;
+  request.sets = options.sets;
+  if (!options.job.empty()) request.job = options.job;
+  request.dump_after = options.dump_after;
+  if (!options.device.empty()) {
+    request.target.device =
+        options.device == "gpu" ? plan::DeviceKind::kGpu : plan::DeviceKind::kCpu;
+    request.target.forced = true;
+  }
+  return request;
+}
+
+void write_output(const FlowcOptions& options, const std::string& text,
+                  const std::vector<std::string>& sources) {
+  if (options.output == "-") return print(text);
+  std::error_code unknown;
+  for (const std::string& source : sources)
+    if (fs::equivalent(source, options.output, unknown))
+      throw RequestError(fmt::format("-o {} would overwrite {}", options.output,
+                                     source == options.file ? "the job file"
+                                                            : "a file that the job file includes"),
+                         "name another file with -o");
+  write_text_atomically(options.output, text);
+}
+
+RequestError unknown_name(const std::string& what, const std::string& name,
+                          const std::vector<std::string>& names, const std::string& otherwise) {
+  if (const auto advice = job::advice_on(name, names); !advice.empty())
+    return RequestError(what, std::string(advice));
+  const std::vector<std::string> near = job::meant_by(name, names);
+  return RequestError(what, near.empty() ? otherwise : fmt::format("did you mean `{}`?", near[0]));
+}
+
+}  // namespace flow::cli

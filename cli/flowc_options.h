@@ -1,0 +1,38 @@
+// What flowc's subcommands share: the parsed command line, and what several of them do with it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/complete.h"
+#include "compiler/compile.h"
+#include "runtime/base/error.h"
+
+namespace flow::cli {
+
+/// The options of all subcommands.
+struct FlowcOptions {
+  std::vector<std::string> files;
+  std::string file, output, device, format = "table", code, op, other, start;
+  std::string job, dump_after, schema = "job", topic;
+  CompletionRequest completion;
+  std::vector<std::string> sets, command_names;
+  bool commands = false, memory = false, steps = false, all = false;  // of `show`
+  int ranks = 0;                                                      // of `show`
+  bool gradients = false, hooks = false, values = false;
+  bool full = false, minimal = false;
+};
+
+/// What the options say of compiling `options.file`.
+CompileRequest request_of(const FlowcOptions& options);
+
+/// Writes where `-o` says (`-` is standard output). RequestError where that is one of the files
+/// that the text was made from.
+void write_output(const FlowcOptions& options, const std::string& text,
+                  const std::vector<std::string>& sources);
+
+/// Of a name that is not among `names`; `otherwise`: the hint where none is like it.
+RequestError unknown_name(const std::string& what, const std::string& name,
+                          const std::vector<std::string>& names, const std::string& otherwise);
+
+}  // namespace flow::cli
