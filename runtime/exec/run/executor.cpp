@@ -29,15 +29,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cfenv>
 #include <cmath>
-#include <cstring>
 #include <exception>
 #include <utility>
 
-#include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/ranks/next_call.h"
+#include "runtime/exec/run/inspection.h"
+#include "runtime/exec/run/plain_arithmetic.h"
 #include "runtime/exec/run/step_counter.h"
 #include "runtime/plan/model/schedule.h"
 
@@ -55,50 +54,6 @@ constexpr int64_t kRecords = 64;
 /// waking a thread for each would cost small networks a tenth of their speed.
 constexpr int64_t kLoggedTogether = kRecords / 2;
 constexpr auto kLoggedAfter = std::chrono::milliseconds(50);
-
-double read_scalar(std::span<const std::byte> bytes) {
-  const auto read = [&]<typename T>(T value) {
-    std::memcpy(&value, bytes.data(), sizeof value);
-    return static_cast<double>(value);
-  };
-  return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
-}
-
-/// "row 3", "[12, 5] (row 3900 of data/labels.npy)"
-std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
-  const auto operand = std::ranges::find(run.job.tensors, fault.operand, &plan::Tensor::name);
-  if (operand == run.job.tensors.end() || operand->shape.elements() <= fault.row)
-    return fmt::format("row {}", fault.row);
-  const std::string place = operand->shape.rank() < 2 ? fmt::format("row {}", fault.row)
-                                                      : operand->shape.index_str(fault.row);
-  const int64_t batch = run.input_pipeline.step_index().batch();
-  if (batch == 0 || operand->batch_axis != 0 || operand->shape[0] != batch) return place;
-  const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
-  return fmt::format("{} ({})", place, run.input_pipeline.row_text(fault.operand, step, row));
-}
-
-RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
-  return RunError(
-      fmt::format("{}: step {}: `{}` contains {} at {}; expected a value in [0, {})", fault.where,
-                  step, fault.operand, fault.value, place_of(fault, step, run), fault.limit),
-      "count labels and indices from 0");
-}
-
-/// C++'s default arithmetic: a backend may flush the smallest numbers to 0 on the compute thread,
-/// and what is read here must not depend on that.
-class PlainArithmetic {
- public:
-  PlainArithmetic() {
-    std::fegetenv(&before_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~PlainArithmetic() { std::fesetenv(&before_); }
-  PlainArithmetic(const PlainArithmetic&) = delete;
-  PlainArithmetic& operator=(const PlainArithmetic&) = delete;
-
- private:
-  std::fenv_t before_;
-};
 
 class Executor {
  public:
@@ -218,17 +173,12 @@ bool Executor::await_turn(int64_t step) {
   return run_.ranks ? agree_to_launch(ready) : ready && stop_ == Stop::kNone;
 }
 
-/// A rank that has nothing to launch, as its inputs have ended or failed, ends the steps of all.
-/// Rank 0 knows when the state is captured, to which all ranks contribute.
 bool Executor::agree_to_launch(bool ready) {
-  constexpr uint8_t kLaunches = 0, kSaves = 1, kStops = 2, kNotReady = 255;
-  uint8_t all = saves_ ? kSaves : kLaunches;
-  if (stop_ != Stop::kNone) all = static_cast<uint8_t>(kStops + static_cast<uint8_t>(stop_));
-  if (!ready) all = kNotReady;
-  with_all_ranks([&] { all = agree(run_.ranks->collectives(), all); });
-  saves_ = all == kSaves;
-  stop_ = all < kStops || all == kNotReady ? Stop::kNone : static_cast<Stop>(all - kStops);
-  return all < kStops;
+  NextCall next{ready && stop_ == Stop::kNone, saves_, ready ? stop_ : Stop::kNone};
+  with_all_ranks([&] { next = agree_on_call(run_.ranks->collectives(), next); });
+  saves_ = next.saves;
+  stop_ = next.stop;
+  return next.launches;
 }
 
 /// Where this rank fails, the others would wait for it for ever.
@@ -332,14 +282,9 @@ void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
 /// Finds what is wrong with a call before anything of it is delivered or saved.
 void Executor::inspect(StepRecord& record, size_t slot) {
   if (const std::optional<Fault> fault = run_.program.fault(slot))
-    throw fault_error(*fault, record.step, run_);
+    throw fault_error(*fault, record.step, run_.job, run_.input_pipeline);
   if (!run_.job.optimizer) return;
-  const auto scalar = [&](TensorId id) { return read_scalar(run_.program.delivered(id, slot)); };
-  record.loss = scalar(run_.job.optimizer->loss);
-  if (const auto& scale = run_.job.optimizer->loss_scale) {
-    record.loss_scale = scalar(scale->scale);
-    record.skipped = std::isnan(scalar(scale->factor));
-  }
+  read_losses(run_.program, slot, *run_.job.optimizer, record);
   if (std::isfinite(*record.loss) || !run_.job.run.fail_on_nonfinite) return;
   loss_failure_ = fmt::format("{}: step {}: the loss `{}` is {}", run_.job.optimizer->where,
                               record.step, run_.job.optimizer->loss_name, shortest(*record.loss));

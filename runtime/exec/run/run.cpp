@@ -9,7 +9,6 @@
 #include <limits>
 #include <string>
 
-#include "flow_version.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
@@ -20,9 +19,9 @@
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/exec/run/run_record.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/json/records.h"
-#include "runtime/plan/json/serialize.h"
 
 namespace flow::exec {
 
@@ -33,17 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kCalmDown = "try a smaller learning rate";
 
 std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
-
-/// The plan as it ran, with the root relative to the run: a project that moves takes its runs
-/// along.
-void write_plan(const RunRequest& request) {
-  plan::Plan plan = request.plan;
-  std::error_code error;
-  const fs::path root = request.root.empty() ? "." : request.root;
-  const fs::path way = fs::relative(root, request.directory, error);
-  plan.root = error || way.empty() ? fs::absolute(root).string() : way.string();
-  write_text_atomically(request.directory / kPlanFile, plan::to_json(plan));
-}
 
 class Run {
  public:
@@ -65,7 +53,6 @@ class Run {
   bool call_others(RunResult& result);
   void share_trained();
   void capture();
-  bool has_metrics() const;
   void log_step(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
   void save_last(const RunResult& result);
@@ -164,27 +151,13 @@ RunResult Run::execute() {
 }
 
 void Run::open_outputs() {
-  if (has_metrics())
+  if (has_metrics(request_))
     metrics_.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows);
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
   options.sums = prepared_.start.sums;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
   deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
   prepared_.called.begin(request_, metrics_ ? &*metrics_ : nullptr);
-}
-
-/// A train job has losses, and any job what its print sinks reduce.
-bool Run::has_metrics() const {
-  const auto reduces = [](const plan::Sink& sink) {
-    const auto* print = std::get_if<plan::PrintSink>(&sink);
-    return print && print->reduce != plan::Reduce::kNone;
-  };
-  return std::ranges::any_of(jobs_of(request_), [&](const plan::Job* job) {
-    return job->train || (job->returns && std::ranges::any_of(job->returns->sinks, reduces)) ||
-           std::ranges::any_of(job->hooks, [&](const plan::Hook& hook) {
-             return std::ranges::any_of(hook.sinks, reduces);
-           });
-  });
 }
 
 /// Goes on from where `before` ended.
@@ -383,31 +356,13 @@ void Run::conclude(const RunResult& result) {
 
 void Run::write_record(int exit_status, const std::string& error) const {
   home_->require();
-  plan::RunRecord record;
-  record.job = job_.name;
-  record.source = request_.plan.source;
-  record.plan_hash = plan::hash(request_.plan);
-  record.device = backend_.device();
-  record.instruction_set = backend_.instruction_set();
-  record.version = FLOW_VERSION;
-  record.overrides = request_.overrides;
-  record.seed = job_.seed;
-  record.threads = prepared_.program->threads();
-  record.first_step = prepared_.start.first;
+  plan::RunRecord record = record_of(backend_, request_, prepared_);
   record.last_step = steps_;
   record.epochs = step_index_.epochs_after(steps_);
   record.seconds = outcome_.seconds;
   record.seconds_to_first_step = outcome_.seconds_to_first_step;
-  record.arena_bytes = prepared_.program->memory().arena;
-  record.peak_memory_bytes = peak_memory();
   record.exit_status = exit_status;
   record.error = error;
-  record.libraries = backend_.libraries();
-  if (const Ranks* ranks = request_.ranks) {
-    record.ranks = {ranks->size(), prepared_.program->memory().sent};
-    const std::string mpi = ranks->collectives().library();
-    if (!mpi.empty()) record.libraries["mpi"] = mpi;
-  }
   write_text_atomically(request_.directory / kRunRecord, plan::to_json(record));
 }
 

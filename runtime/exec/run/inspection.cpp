@@ -1,0 +1,57 @@
+// Losses of a call, and where in the data the value of a fault is.
+#include "runtime/exec/run/inspection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace flow::exec {
+namespace {
+
+double read_scalar(std::span<const std::byte> bytes) {
+  const auto read = [&]<typename T>(T value) {
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return static_cast<double>(value);
+  };
+  return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
+}
+
+/// "row 3", "[12, 5] (row 3900 of data/labels.npy)"
+std::string place_of(const Fault& fault, int64_t step, const plan::Job& job,
+                     const InputPipeline& input_pipeline) {
+  const auto operand = std::ranges::find(job.tensors, fault.operand, &plan::Tensor::name);
+  if (operand == job.tensors.end() || operand->shape.elements() <= fault.row)
+    return fmt::format("row {}", fault.row);
+  const std::string place = operand->shape.rank() < 2 ? fmt::format("row {}", fault.row)
+                                                      : operand->shape.index_str(fault.row);
+  const int64_t batch = input_pipeline.step_index().batch();
+  if (batch == 0 || operand->batch_axis != 0 || operand->shape[0] != batch) return place;
+  const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
+  return fmt::format("{} ({})", place, input_pipeline.row_text(fault.operand, step, row));
+}
+
+}  // namespace
+
+void read_losses(const Program& program, size_t slot, const plan::Optimizer& optimizer,
+                 StepRecord& record) {
+  const auto scalar = [&](plan::TensorId id) { return read_scalar(program.delivered(id, slot)); };
+  record.loss = scalar(optimizer.loss);
+  if (const auto& scale = optimizer.loss_scale) {
+    record.loss_scale = scalar(scale->scale);
+    record.skipped = std::isnan(scalar(scale->factor));
+  }
+}
+
+RunError fault_error(const Fault& fault, int64_t step, const plan::Job& job,
+                     const InputPipeline& input_pipeline) {
+  return RunError(fmt::format("{}: step {}: `{}` contains {} at {}; expected a value in [0, {})",
+                              fault.where, step, fault.operand, fault.value,
+                              place_of(fault, step, job, input_pipeline), fault.limit),
+                  "count labels and indices from 0");
+}
+
+}  // namespace flow::exec
