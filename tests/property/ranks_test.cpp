@@ -3,57 +3,20 @@
 
 #include "runtime/exec/ranks/buckets.h"
 #include "tests/support/run_job.h"
+#include "tests/support/shard_jobs.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {
 namespace {
 
-// Gradients of several buckets and slices, small ones, batch norm, a mean, a tensor whose rows lie
-// on its second axis, and an update that looks at whole variables.
-constexpr const char* kJobOnRanks = R"(flow: 1
-seed: 5
-jobs:
-  train:
-    type: train
-    shards: 8
-    inputs:
-      x: {shape: [16, 40], dtype: float32}
-      label: {shape: [16], dtype: int32}
-    graph:
-      wide:   {op: dense, in: x, units: 700}
-      normal: {op: batch_normalization}
-      active: {op: relu}
-      drop:   {op: dropout, rate: 0.2}
-      deep:   {op: dense, units: 500}
-      turned: {op: transpose, perm: [1, 0]}
-      back:   {op: transpose, perm: [1, 0]}
-      logits: {op: dense, units: 10}
-      loss:   {op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: logits}
-      mean:   {op: reduce_mean, in: logits, axis: [0, 1]}
-    optimizer:
-      type: lamb
-      learning_rate: 0.05
-      minimize: loss
-      grad_clipping: {type: by_global_norm, clip_norm: 1}
-    returns: {type: "Dict[str, Numpy]", value: {logits: logits, loss: loss, mean: mean, turned: turned}}
-    hooks: [{watch_diff: deep/weight, to: npy}]
-)";
-
-std::vector<std::string> tensors_of(const plan::Job& job) {
-  std::vector<std::string> wanted = {"x"};
-  for (const plan::ReturnValue& item : job.returns->value.items)
-    wanted.push_back(job[item.tensor].name);
-  for (const plan::Hook& hook : job.hooks) wanted.push_back(job[hook.tensor].name);
-  for (const plan::Variable& variable : job.variables) wanted.push_back(job[variable.tensor].name);
-  return wanted;
-}
+plan::Plan plan_on_ranks() { return plan_of(test::training_on_ranks({8, 16, 40, 700, 500})); }
 
 TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[property]") {
-  const plan::Plan plan = plan_of(kJobOnRanks);
+  const plan::Plan plan = plan_on_ranks();
   const plan::Job& job = plan.jobs[0];
   const test::Arrays values = test::random_values(job);
-  const std::vector<std::string> wanted = tensors_of(job);
+  const std::vector<std::string> wanted = test::tensors_to_compare(job);
   const test::Arrays alone = test::run(job, values, wanted, {.calls = 2});
   for (const int size : {1, 2, 4, 8})
     for (const unsigned seed : {1U, 2U}) {
@@ -68,14 +31,14 @@ TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[proper
 }
 
 TEST_CASE("ranks that are profiled stay in step", "[property]") {
-  const plan::Plan plan = plan_of(kJobOnRanks);
+  const plan::Plan plan = plan_on_ranks();
   const plan::Job& job = plan.jobs[0];
   static constexpr uint8_t kWanted[] = {1};
   for (const unsigned seed : {1U, 2U, 3U}) {
     ThreadRanks world(4, seed);
     world.run([&](exec::Collectives& ranks) {
       const exec::PrepareOptions options{
-          .deliverables = {job.hooks[0].tensor}, .profile = true, .ranks = &ranks};
+          .deliverables = {job.hooks[1].tensor}, .profile = true, .ranks = &ranks};
       const auto program = cpu::make_backend()->prepare(job, options);
       for (int step = 0; step < 3; ++step) program->launch({step, 0.1, kWanted}, 0, 0);
       const std::span<const int64_t> times = program->step_times(0);
@@ -86,7 +49,7 @@ TEST_CASE("ranks that are profiled stay in step", "[property]") {
 }
 
 TEST_CASE("a fault of one rank is that of all", "[property]") {
-  const plan::Plan plan = plan_of(kJobOnRanks);
+  const plan::Plan plan = plan_on_ranks();
   const plan::Job& job = plan.jobs[0];
   test::Arrays values = test::random_values(job);
   values.at("label").as<int32_t>()[13] = 10;

@@ -12,6 +12,7 @@
 #include "runtime/plan/model/shards.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/run_job.h"
+#include "tests/support/shard_jobs.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/unit/job/compiled.h"
 
@@ -60,14 +61,6 @@ std::string text_of(const Net& net, int shards, const std::string& precision,
       synchronized, shards, precision, net.x, net.w, net.graph, gradients);
 }
 
-/// The result, the gradients, and all variables: moving statistics too.
-std::vector<std::string> wanted_of(const plan::Job& job) {
-  std::vector<std::string> wanted = {job[job.returns->value.tensor].name};
-  for (const plan::Hook& hook : job.hooks) wanted.push_back(job[hook.tensor].name);
-  for (const plan::Variable& variable : job.variables) wanted.push_back(job[variable.tensor].name);
-  return wanted;
-}
-
 std::vector<double> doubles(const Array& array) {
   if (array.dtype() == DType::kFloat64)
     return {array.as<double>().begin(), array.as<double>().end()};
@@ -94,7 +87,7 @@ test::Arrays run_on(ThreadRanks& world, const plan::Job& job, const test::Arrays
                     int threads) {
   test::Arrays found;
   world.run([&](exec::Collectives& ranks) {
-    test::Arrays own = test::run(job, values, wanted_of(job),
+    test::Arrays own = test::run(job, values, test::tensors_to_compare(job),
                                  {.threads = threads, .calls = kCalls, .ranks = &ranks});
     if (ranks.rank() == 0) found = std::move(own);
   });
@@ -108,17 +101,18 @@ TEST_CASE("synchronized ranks normalize the whole batch, forward and backward", 
     const plan::Plan alone = plan_of(text_of(net, 1, precision));
     const plan::Job& job = alone.jobs[0];
     const test::Arrays values = test::random_values(job);
-    const std::vector<std::string> wanted = wanted_of(job);
+    const std::vector<std::string> wanted = test::tensors_to_compare(job);
     const test::Arrays expected = test::run(job, values, wanted, {.calls = kCalls});
     for (const int size : {2, 8}) {
       const plan::Plan cut = plan_of(text_of(net, size, precision));
-      REQUIRE(wanted_of(cut.jobs[0]).size() == wanted.size());
+      REQUIRE(test::tensors_to_compare(cut.jobs[0]).size() == wanted.size());
       ThreadRanks world(size, 1), other(size, 2);
       const test::Arrays found = run_on(world, cut.jobs[0], values, 1);
       CHECK(test::same_bits(found, run_on(other, cut.jobs[0], values, 3)));
       for (size_t i = 0; i < wanted.size(); ++i) {
         INFO(net.graph << "\n" << precision << ", " << size << " ranks: " << wanted[i]);
-        CHECK(difference(found.at(wanted_of(cut.jobs[0])[i]), expected.at(wanted[i])) <= tolerance);
+        CHECK(difference(found.at(test::tensors_to_compare(cut.jobs[0])[i]),
+                         expected.at(wanted[i])) <= tolerance);
       }
     }
   }

@@ -1,7 +1,16 @@
-// Small jobs whose batch is cut into shards, made by hand.
+// Small jobs whose batch is cut into shards, and what tests of several backends ask of them.
 #include "tests/support/shard_jobs.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "runtime/base/check.h"
+#include "runtime/plan/model/shards.h"
 #include "tests/support/job_builder.h"
+#include "tests/support/run_job.h"
 
 namespace flow::test {
 
@@ -75,6 +84,28 @@ plan::Job delivering(int64_t shards) {
 const std::vector<std::string> kDelivered = {"x",   "w",    "flat", "split", "across",
                                              "sum", "most", "same", "behind"};
 
+void require_whole_batches(exec::Program& program, const plan::Job& job) {
+  const TensorId x = tensor(job, "x"), split = tensor(job, "split");
+  const auto elements = static_cast<size_t>(plan::whole_shape(job, job[x]).elements());
+  const uint8_t wanted[] = {1};
+  for (const size_t slot : {size_t{0}, size_t{1}}) {
+    const std::vector<float> values(elements, static_cast<float>(slot + 1));
+    FLOW_CHECK(program.input(x, slot).size() == elements * sizeof(float));
+    std::memcpy(program.input(x, slot).data(), values.data(), elements * sizeof(float));
+    program.launch({static_cast<int64_t>(slot), 0, wanted}, slot, slot);
+  }
+  for (const size_t slot : {size_t{0}, size_t{1}}) {
+    program.wait(slot);
+    const std::vector<float> expected(elements, 2 * static_cast<float>(slot + 1));
+    FLOW_CHECK(floats(program.delivered(split, slot)) == expected, "slot {}", slot);
+  }
+}
+
+size_t bytes_at_peak(const exec::MemoryReport& report, const std::string& holder) {
+  const auto found = std::ranges::find(report.at_peak, holder, &exec::MemoryReport::Holder::name);
+  return found == report.at_peak.end() ? 0 : found->bytes;
+}
+
 plan::Job labelling() {
   JobBuilder b;
   const TensorId labels = b.input("labels", {2}, DType::kInt32), logits = b.input("logits", {2, 3});
@@ -96,6 +127,51 @@ plan::Job probing() {
   b.combined(sum, Combine::kSum);
   b.end_shards(2);
   return b.build();
+}
+
+std::string training_on_ranks(const TrainingSizes& sizes) {
+  return fmt::format(R"(flow: 1
+seed: 5
+jobs:
+  train:
+    type: train
+    shards: {}
+    inputs:
+      x: {{shape: [{}, {}], dtype: float32}}
+      label: {{shape: [{}], dtype: int32}}
+    graph:
+      wide:   {{op: dense, in: x, units: {}}}
+      normal: {{op: batch_normalization}}
+      active: {{op: relu}}
+      drop:   {{op: dropout, rate: 0.2}}
+      deep:   {{op: dense, units: {}}}
+      turned: {{op: transpose, perm: [1, 0]}}
+      back:   {{op: transpose, perm: [1, 0]}}
+      logits: {{op: dense, units: 10}}
+      loss:   {{op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: logits}}
+      mean:   {{op: reduce_mean, in: logits, axis: [0, 1]}}
+    optimizer:
+      type: lamb
+      learning_rate: 0.05
+      minimize: loss
+      grad_clipping: {{type: by_global_norm, clip_norm: 1}}
+    returns: {{type: "Dict[str, Numpy]", value: {{logits: logits, loss: loss, mean: mean, turned: turned}}}}
+    hooks: [{{watch: x, to: npy}}, {{watch_diff: deep/weight, to: npy}}]
+)",
+                     sizes.shards, sizes.rows, sizes.columns, sizes.rows, sizes.wide, sizes.deep);
+}
+
+std::vector<std::string> tensors_to_compare(const plan::Job& job) {
+  std::vector<std::string> names;
+  const auto add = [&](TensorId id) { names.push_back(job[id].name); };
+  const std::function<void(const plan::ReturnValue&)> add_leaves = [&](const auto& value) {
+    if (value.is_leaf()) add(value.tensor);
+    std::ranges::for_each(value.items, add_leaves);
+  };
+  if (job.returns) add_leaves(job.returns->value);
+  for (const plan::Hook& hook : job.hooks) add(hook.tensor);
+  for (const plan::Variable& variable : job.variables) add(variable.tensor);
+  return names;
 }
 
 }  // namespace flow::test

@@ -1,9 +1,10 @@
-// Small jobs whose batch is cut into shards, made by hand.
+// Small jobs whose batch is cut into shards, and what tests of several backends ask of them.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "runtime/exec/run/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::test {
@@ -21,10 +22,29 @@ plan::Job delivering(int64_t shards);
 /// The tensors of `delivering`.
 extern const std::vector<std::string> kDelivered;
 
+/// Fills the two input slots of a program of `delivering(4)` with whole batches, calls it on each,
+/// with an output slot for each, and checks what it delivers of `split`, its only deliverable.
+void require_whole_batches(exec::Program& program, const plan::Job& job);
+
+/// The bytes that the holder of that name has in the arena at its peak; 0 where it has none.
+size_t bytes_at_peak(const exec::MemoryReport& report, const std::string& holder);
+
 /// Labels of 3 classes, two for each of 4 shards, whose loss is computed.
 plan::Job labelling();
 
 /// A sum over shards that a probe makes.
 plan::Job probing();
+
+struct TrainingSizes {
+  int64_t shards, rows, columns;  // of the input
+  int64_t wide, deep;             // units of layers
+};
+
+/// A job file with gradients of several buckets and slices, small ones, statistics, a mean, a
+/// tensor whose rows lie on its second axis, and an update that looks at whole variables.
+std::string training_on_ranks(const TrainingSizes& sizes);
+
+/// What the job returns and watches, and its variables.
+std::vector<std::string> tensors_to_compare(const plan::Job& job);
 
 }  // namespace flow::test

@@ -158,30 +158,17 @@ TEST_CASE("a label out of range is a fault of its row in the whole batch", "[cpu
 
 TEST_CASE("slots of inputs hold whole batches", "[cpu]") {
   const plan::Job job = delivering(4);
-  const TensorId split = tensor(job, "split"), x = tensor(job, "x");
-  const auto program = cpu::make_backend()->prepare(job, {1, 2, 1, {split}});
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    std::vector<float> values(24, static_cast<float>(slot + 1));
-    REQUIRE(program->input(x, slot).size() == 24 * sizeof(float));
-    std::memcpy(program->input(x, slot).data(), values.data(), 24 * sizeof(float));
-  }
-  const uint8_t wanted[] = {1};
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    program->launch({static_cast<int64_t>(slot), 0, wanted}, slot, 0);
-    CHECK(floats(program->delivered(split, 0)) ==
-          std::vector<float>(24, 2 * static_cast<float>(slot + 1)));
-  }
+  const auto program = cpu::make_backend()->prepare(job, {1, 2, 2, {tensor(job, "split")}});
+  require_whole_batches(*program, job);
 }
 
 TEST_CASE("memory for sums over shards is counted in the arena", "[cpu]") {
   const auto program =
       cpu::make_backend()->prepare(layer_training(8, 64, 32, 4, DType::kFloat32), {});
   const exec::MemoryReport& report = program->memory();
-  const auto sums =
-      std::ranges::find(report.at_peak, "sums over shards", &exec::MemoryReport::Holder::name);
-  REQUIRE(sums != report.at_peak.end());
-  CHECK(sums->bytes == 2 * (64 * 32 * sizeof(float) + 64));  // of the gradient, and of the loss
-  CHECK(report.arena >= sums->bytes + 64 * 32 * sizeof(float));
+  const size_t sums = bytes_at_peak(report, "sums over shards");
+  CHECK(sums == 2 * (64 * 32 * sizeof(float) + 64));  // of the gradient, and of the loss
+  CHECK(report.arena >= sums + 64 * 32 * sizeof(float));
 }
 
 TEST_CASE("a profile adds up what a step takes on all shards, and what sums over them take",

@@ -108,7 +108,6 @@ TEST_CASE("a graph of shards says of all its work what comes before it", "[cuda]
 
 TEST_CASE("slots of a job in shards hold whole batches, the device one shard", "[cuda]") {
   const plan::Job job = delivering(4);
-  const TensorId x = tensor(job, "x"), split = tensor(job, "split");
   FakeGpu gpu;
   exec::PrepareOptions options = wanting(job, {"split"});
   options.input_slots = options.output_slots = 2;
@@ -116,28 +115,15 @@ TEST_CASE("slots of a job in shards hold whole batches, the device one shard", "
   CHECK(program->memory().inputs == 256 + 256);  // the call block, and two rows
   CHECK(program->memory().pinned == 2 * (256 + 256) + 2 * (256 + 256));
   CHECK(program->memory().total() == gpu.driver->allocated());
-  const uint8_t wanted[] = {1};
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    const std::vector<float> values(24, static_cast<float>(slot + 1));
-    REQUIRE(program->input(x, slot).size() == 24 * sizeof(float));
-    std::memcpy(program->input(x, slot).data(), values.data(), 24 * sizeof(float));
-    program->launch({static_cast<int64_t>(slot), 0, wanted}, slot, slot);
-  }
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    program->wait(slot);
-    CHECK(floats(program->delivered(split, slot)) ==
-          std::vector<float>(24, 2 * static_cast<float>(slot + 1)));
-  }
+  require_whole_batches(*program, job);
 }
 
 TEST_CASE("memory for sums over shards on the device is counted in the arena", "[cuda]") {
   FakeGpu gpu;
   const auto program = gpu.backend->prepare(small_training(), {});
   const exec::MemoryReport& report = program->memory();
-  const auto sums =
-      std::ranges::find(report.at_peak, "sums over shards", &exec::MemoryReport::Holder::name);
-  REQUIRE(sums != report.at_peak.end());
-  CHECK(sums->bytes == 2 * (64 * 32 * sizeof(float) + 256));  // of the gradient, and of the loss
+  CHECK(bytes_at_peak(report, "sums over shards") ==
+        2 * (64 * 32 * sizeof(float) + 256));  // of the gradient, and of the loss
   CHECK(report.total() == gpu.driver->allocated());
 }
 
