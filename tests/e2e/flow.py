@@ -127,6 +127,11 @@ class FlowTest(unittest.TestCase):
         """What two equal runs leave alike in a checkpoint: all but files.json, which has the times of this run's files."""
         return {name: data for name, data in self.files(checkpoint).items() if not name.endswith("files.json")}
 
+    def outputs(self, out):
+        """The arrays that a run leaves."""
+        return {f"{folder}/{name}": data for folder in ("returns", "watch", "checkpoints", "also")
+                for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
+
     def files(self, folder):
         root = self.dir / folder
         return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}

@@ -51,10 +51,6 @@ class RanksTest(FlowTest):
     def json(self, path):
         return json.loads((self.dir / path).read_text())
 
-    def outputs(self, out):
-        return {f"{folder}/{name}": data for folder in ("returns", "watch", "checkpoints", "also")
-                for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
-
     def rows_without_seconds(self, out):
         return [{name: value for name, value in row.items() if name != "seconds"} for row in self.rows(out)]
 

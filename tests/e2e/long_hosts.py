@@ -15,7 +15,7 @@ import numpy as np
 import launchers
 from flow import BIN, Program
 from launchers import RanksTest
-from ranks_test import JOB, write_data
+from shard_jobs import JOB, write_data
 
 TIMEOUT, MARGIN = 2, 60  # seconds: of --rank-timeout, and what a busy machine may take more
 HOSTS = ("flowa", "flowb")

@@ -16,7 +16,7 @@ import unittest
 import launchers
 from flow import BIN, Program
 from launchers import RanksTest
-from ranks_test import JOB, write_data
+from shard_jobs import JOB, write_data
 
 LOSSES, SEED = 25, 1
 RANKS, EPOCHS, STEPS = 4, 8, 40

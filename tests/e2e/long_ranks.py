@@ -7,7 +7,7 @@ import unittest
 import launchers
 from flow import BIN, JOBS
 from launchers import RanksTest
-from ranks_test import JOB, write_data
+from shard_jobs import JOB, write_data
 
 
 class SameBits(RanksTest):

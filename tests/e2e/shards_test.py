@@ -4,44 +4,11 @@ import unittest
 import numpy as np
 
 from flow import FlowTest
+from shard_jobs import job_text, write_data
 
-# Convolution, dropout, a shared layer, clipping, LAMB, regularizers, hooks of every kind.
-JOB = """flow: 1
-seed: 11
-vars: {shards: 1, precision: float64}
-data: {d: {x: {npy: x.npy}, label: {npy: label.npy}}}
-jobs:
-  train:
-    type: train
-    shards: $shards
-    precision: $precision
-    inputs:
-      x: {shape: [16, 2, 6, 5], dtype: float32, from: d.x}
-      label: {shape: [16], dtype: int32, from: d.label}
-    graph:
-      conv:   {op: conv2d, in: x, filters: 3, kernel_size: 3, padding: same, activation: relu}
-      drop:   {op: dropout, rate: 0.3}
-      flat:   {op: flatten}
-      hidden: {op: dense, units: 7, activation: tanh, kernel_regularizer: {l2: 0.01}}
-      normal: {op: layer_norm, in: hidden}
-      logits: {op: dense, units: 4}
-      loss:   {op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: logits}
-      guess:  {op: argmax, in: logits}
-      same:   {op: equal, in: [guess, label]}
-      hit:    {op: cast, dtype: float32}
-    optimizer:
-      type: lamb
-      learning_rate: 0.05
-      minimize: loss
-      grad_clipping: {type: by_global_norm, clip_norm: 1}
-    returns: {type: "Dict[str, Numpy]", value: {logits: logits, loss: loss}}
-    hooks:
-      - {watch: conv, to: npy}
-      - {watch_diff: conv/weight, to: npy}
-      - {watch_diff: hidden, to: npy}
-      - {watch: hit, to: {type: print, reduce: mean, over: epoch}}
-    run: {epochs: 2, shuffle: true}
-"""
+# Layer normalization looks at single rows: shards compute the numbers of the whole batch.
+JOB = job_text(batch=16, hidden=7, wide=9, normalization="layer_norm")
+WHOLE = ("--set", "vars.shards=1", "--set", "vars.precision=float64")
 
 # Normalization over rows, a layer on their means, and every row against every other: by shards, and by parts of one batch.
 OWN = """flow: 1
@@ -88,15 +55,12 @@ IN_PARTS = {"rows": "reshape", "shape": ", shape: [$parts, $rows, 4]", "per_shar
 class Shards(FlowTest):
     def setUp(self):
         super().setUp()
-        random = np.random.default_rng(1)
-        np.save(self.dir / "x.npy", random.uniform(-1, 1, (80, 2, 6, 5)).astype(np.float32))
-        np.save(self.dir / "label.npy", random.integers(0, 4, 80).astype(np.int32))
+        write_data(self.dir, rows=80)
         self.write("job.yaml", JOB)
 
     def train(self, out, *more, job="job.yaml"):
         self.flowrun("train", job, "-o", out, *more)
-        return {name: data for folder in ("returns", "watch", "checkpoints")
-                for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
+        return self.outputs(out)
 
     def arrays(self, out, *more, job="job.yaml"):
         self.train(out, *more, job=job)
@@ -104,10 +68,10 @@ class Shards(FlowTest):
         return {p.relative_to(root): np.load(p) for p in sorted(root.rglob("*.npy"))}
 
     def test_shards_compute_the_numbers_of_the_whole_batch(self):
-        whole = self.arrays("s1")
+        whole = self.arrays("s1", *WHOLE)
         self.assertGreater(len(whole), 15)
         for shards in (2, 4, 8, 16):
-            cut = self.arrays(f"s{shards}", "--set", f"vars.shards={shards}")
+            cut = self.arrays(f"s{shards}", *WHOLE, "--set", f"vars.shards={shards}")
             self.assertEqual(whole.keys(), cut.keys())
             for name, array in whole.items():
                 np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-11, err_msg=f"{name}, {shards} shards")
@@ -124,7 +88,7 @@ class Shards(FlowTest):
         whole = self.train("whole", *sets)
         self.train("cut", *sets, "--steps", 3)
         resumed = self.train("cut", *sets, "--resume")
-        self.assertEqual(whole, {name: data for name, data in resumed.items() if not name.startswith("000003/")})
+        self.assertEqual(whole, {name: data for name, data in resumed.items() if "/000003/" not in name})
 
     def test_another_number_of_shards_does_not_resume(self):
         self.train("out", "--set", "vars.shards=4", "--steps", 3)
@@ -158,7 +122,7 @@ jobs:
                                    0.9 + 0.1 * variance.mean(axis=0) * 4 / 3, rtol=1e-12)
 
     def test_inputs_take_the_memory_of_the_whole_batch(self):
-        whole, cut = (self.call("flowc", "show", "job.yaml", "--memory", "--set", f"vars.shards={n}").stdout.splitlines() for n in (1, 4))
+        whole, cut = (self.call("flowc", "show", "job.yaml", "--job", "train", "--memory", "--set", f"vars.shards={n}").stdout.splitlines() for n in (1, 4))
         self.assertEqual(*[next(line for line in lines if line.startswith("  inputs ")) for lines in (whole, cut)])
 
     def test_list_numpy_is_an_array_for_each_shard(self):
