@@ -143,13 +143,14 @@ class OwnNet {
         loss.name, weight.name);
   }
 
-  /// What has the key reads the part of its shard of what is combined.
+  /// What has the key reads the part of its shard of what is combined, alone and next to rows.
   void add_part_of_a_whole() {
     GraphValue x = split_[0];
     x.rows = GraphValue::kNoRows;
     const GraphValue whole = graph_.reduced(x, 0);
-    own_.push_back(
-        graph_.add("tanh", {whole}, whole.shape, GraphValue::kNoRows, std::string(kKey).substr(2)));
+    const std::string key = std::string(kKey).substr(2);
+    own_.push_back(graph_.add("tanh", {whole}, whole.shape, GraphValue::kNoRows, key));
+    split_.push_back(graph_.add("subtract", {split_[0], whole}, split_[0].shape, 0, key));
   }
 
   RandomGraph graph_;
@@ -259,6 +260,20 @@ TEST_CASE("with the key, each shard computes what a job of its rows does", "[pro
       CHECK(are_close(found.variables[i], mean_of(expected, i), 1));
     }
   }
+}
+
+TEST_CASE("what reads values of a shard and parts of a whole needs the key", "[property]") {
+  const auto job = [](const std::string& key) {
+    return "flow: 1\njobs:\n  predict:\n    type: predict\n    shards: 4\n"
+           "    inputs: {x: {shape: [8, 3], dtype: float32}}\n    graph:\n"
+           "      own: {op: reduce_max, in: x, axis: 0, per_shard: true}\n"
+           "      mean: {op: reduce_mean, in: x, axis: 0}\n"
+           "      apart: {op: subtract, in: [own, mean]" +
+           key + "}\n    returns: {type: ListNumpy, value: apart}\n";
+  };
+  CHECK_THAT(messages_of(job("")),
+             Catch::Matchers::Contains("`subtract` reads `own`, which differs between 4 shards"));
+  CHECK(messages_of(job(kKey)).empty());
 }
 
 }  // namespace flow::test
