@@ -68,16 +68,45 @@ set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 message(STATUS "CUDA module: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}")
 
+# flow_join_kernels(VARIABLE NAME FILE...): files that include several kernels each. Most kernels take
+# nvcc less time than the headers that all of them share. (CMake before 3.31 joins no CUDA files.)
+function(flow_join_kernels variable name)
+  set(kernels ${ARGN})
+  if(NOT CMAKE_UNITY_BUILD)
+    set(${variable} ${kernels} PARENT_SCOPE)
+    return()
+  endif()
+  set(batch 8)
+  if(CMAKE_UNITY_BUILD_BATCH_SIZE)
+    set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})
+  endif()
+  set(joined "")
+  list(LENGTH kernels count)
+  math(EXPR last "${count} - 1")
+  foreach(first RANGE 0 ${last} ${batch})
+    list(SUBLIST kernels ${first} ${batch} part)
+    list(TRANSFORM part REPLACE "(.+)" "#include \"\\1\"\n")
+    list(JOIN part "" text)
+    set(file ${CMAKE_BINARY_DIR}/generated/kernels/${name}_${first}.cu)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    list(APPEND joined ${file})
+  endforeach()
+  set_source_files_properties(${joined} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set(${variable} ${joined} PARENT_SCOPE)
+endfunction()
+
 # All of the module but its being one: tests link what they need of it.
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp)
 file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu)
-add_library(flow_cuda_parts STATIC ${cuda_sources} ${kernel_sources})
-# A file takes nvcc long enough (CMake 3.25 would not join them, later ones would).
-set_source_files_properties(${kernel_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-# So is one that keeps an array in memory, but for those that sin and cos reduce large numbers with
-# and that a sum over copies counts axes in.
-list(FILTER kernel_sources EXCLUDE REGEX "/(pad|unary)\\.cu$")
-set_source_files_properties(${kernel_sources} PROPERTIES
+# A kernel that keeps an array in memory is a defect, but for those that sin and cos reduce large
+# numbers with and that a sum over copies counts axes in.
+set(spilling_sources ${kernel_sources})
+list(FILTER spilling_sources INCLUDE REGEX "/(pad|unary)\\.cu$")
+list(REMOVE_ITEM kernel_sources ${spilling_sources})
+flow_join_kernels(kernels kernels ${kernel_sources})
+flow_join_kernels(spilling_kernels spilling ${spilling_sources})
+add_library(flow_cuda_parts STATIC ${cuda_sources} ${kernels} ${spilling_kernels})
+set_source_files_properties(${kernels} PROPERTIES
   COMPILE_OPTIONS -Xptxas=--warn-on-local-memory-usage)
 set_target_properties(flow_cuda_parts PROPERTIES
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

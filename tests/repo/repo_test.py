@@ -38,12 +38,13 @@ DOORS = {
 }
 
 # Folders whose files are compiled together, in batches of neighbours.
-TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"], ["runtime/mpi"], ["compiler"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"],
+            ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 TYPE = r"(?:struct|class|enum class) (\w+)(?= [:{]| final)"
 CONSTANT = r"(?:static |inline )?const(?:expr)? [^=({;\n]*?\b(\w+)(?:\[\w*\])?(?: =|\{)"
-FUNCTION = r"[A-Za-z][^\n=;{}()]*?(?<![:\w])(\w+)\(([^;{}]*?)\)(?: \{|;)"
+FUNCTION = r"(?:__\w+__ )*[A-Za-z][^\n=;{}()]*?(?<![:\w])(\w+)\(([^;{}]*?)\)(?: \{|;)"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 CODE = (".h", ".cpp", ".def", ".cu", ".cuh")
@@ -69,7 +70,7 @@ class Layering(unittest.TestCase):
         for folders in TOGETHER:
             seen = {}
             for name, text in sources(*folders):
-                if not name.endswith(".cpp") or name.startswith("tests/unit/cuda/"):  # of another program
+                if not name.endswith((".cpp", ".cu")) or name.startswith("tests/unit/cuda/"):  # of another program
                     continue
                 outer = ""
                 for part in UNNAMED.finditer(text):

@@ -49,7 +49,7 @@ __device__ T passed(bool rectified, const Line<T>& line, T dy, T x) {
 
 /// dy, and dy times x's distance from its mean.
 template <typename T>
-struct Gradients {
+struct GradientTerms {
   const T *dy, *x;
   PerChannel<T> k;
   bool rectified;
@@ -314,7 +314,7 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
                            input<T>(b, 5), nullptr,        nullptr};
     const PerChannel<T> k = n.prepare(state, from, b.workspace);
     Pair* parts = n.parts(b.workspace);
-    n.sum(state, Gradients<T>{input<T>(b, 0), input<T>(b, 1), k, rectified}, parts);
+    n.sum(state, GradientTerms<T>{input<T>(b, 0), input<T>(b, 1), k, rectified}, parts);
     launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<T>,
            n.channels(), n.epsilon(), parts, input<T>(b, 5), output<T>(b, 0), output<T>(b, 1));
   });

@@ -9,11 +9,11 @@ namespace flow::cuda {
 namespace {
 
 /// An array [outer, extent, inner], and how many of its extent are picked.
-struct Sizes {
+struct GatherSizes {
   int64_t outer, extent, inner, count;
 };
 
-Sizes sizes_of(const Request& request, const Shape& whole, int64_t count) {
+GatherSizes sizes_of(const Request& request, const Shape& whole, int64_t count) {
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
   return {whole.elements(0, axis), whole[axis], whole.elements(axis + 1, whole.rank()), count};
 }
@@ -36,7 +36,8 @@ Launch check_launch(const Request& request, size_t i, int64_t limit) {
 
 /// out[o, i, k] = params[o, indices[i], k]; zero where the index is out of range. n elements.
 template <typename T>
-__global__ void gather_elements(Integers indices, const T* params, Sizes sizes, T* out, int64_t n) {
+__global__ void gather_elements(Integers indices, const T* params, GatherSizes sizes, T* out,
+                                int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.count;
     const int64_t index = indices[row - o * sizes.count];
@@ -46,7 +47,7 @@ __global__ void gather_elements(Integers indices, const T* params, Sizes sizes, 
 }
 
 template <typename T>
-Launch gather_launch(const Request& request, const Sizes& sizes) {
+Launch gather_launch(const Request& request, const GatherSizes& sizes) {
   return [=, check = check_launch(request, 1, sizes.extent), dtype = request.inputs[1].dtype,
           n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
     check(buffers, state);
@@ -65,19 +66,19 @@ struct Picks {
   int32_t* places;     // [count]
 };
 
-__device__ inline bool is_within(int64_t index, const Sizes& sizes) {
+__device__ inline bool is_within(int64_t index, const GatherSizes& sizes) {
   return 0 <= index && index < sizes.extent;
 }
 
 /// begins[j + 1] = how often j was picked. REQUIRES: begins is zero.
-__global__ void count_picks(Integers indices, Sizes sizes, Picks picks) {
+__global__ void count_picks(Integers indices, GatherSizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; is_within(index, sizes))
       atomicAdd(picks.begins + index + 1, 1);
 }
 
 /// Sums of all before, by one block: each thread has a stretch of its own.
-__global__ void sum_picks(Sizes sizes, Picks picks) {
+__global__ void sum_picks(GatherSizes sizes, Picks picks) {
   int32_t* sums = shared<int32_t>();
   const int64_t stretch = ceil_div(sizes.extent, blockDim.x);
   const int64_t first = 1 + threadIdx.x * stretch;
@@ -92,7 +93,7 @@ __global__ void sum_picks(Sizes sizes, Picks picks) {
 }
 
 /// In any order, which differs from call to call. REQUIRES: filled is zero.
-__global__ void write_picks(Integers indices, Sizes sizes, Picks picks) {
+__global__ void write_picks(Integers indices, GatherSizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; is_within(index, sizes))
       picks.unordered[picks.begins[index] + atomicAdd(picks.filled + index, 1)] =
@@ -104,7 +105,7 @@ constexpr int32_t kFew = 512;
 
 /// The places of each index in order, so that sums do not depend on who came first. Each place
 /// counts those of its index that come before it: adjacent threads read the same ones.
-__global__ void order_picks(Integers indices, Sizes sizes, Picks picks) {
+__global__ void order_picks(Integers indices, GatherSizes sizes, Picks picks) {
   const int32_t all = picks.begins[sizes.extent];
   for (int64_t at = first_index(); at < all; at += index_step()) {
     const int32_t place = picks.unordered[at];
@@ -120,7 +121,7 @@ __global__ void order_picks(Integers indices, Sizes sizes, Picks picks) {
 
 /// The same of indices with more: a block goes over all places, each thread over a stretch of them,
 /// and writes those of the index behind what the threads before it write.
-__global__ void order_many_picks(Integers indices, Sizes sizes, Picks picks) {
+__global__ void order_many_picks(Integers indices, GatherSizes sizes, Picks picks) {
   int32_t* counts = shared<int32_t>();
   const int64_t stretch = ceil_div(sizes.count, blockDim.x), first = threadIdx.x * stretch;
   const int64_t end = first + stretch < sizes.count ? first + stretch : sizes.count;
@@ -141,7 +142,7 @@ __global__ void order_many_picks(Integers indices, Sizes sizes, Picks picks) {
 /// out[o, j, k] = onto[o, j, k] plus all rows[o, i, k] of the places i of j, in their order.
 /// Without `onto`, from zero on. n elements.
 template <typename T>
-__global__ void add_picks(Picks picks, const T* rows, const T* onto, Sizes sizes, T* out,
+__global__ void add_picks(Picks picks, const T* rows, const T* onto, GatherSizes sizes, T* out,
                           int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.extent, j = row - o * sizes.extent;
@@ -162,7 +163,7 @@ __global__ void add_picks(Picks picks, const T* rows, const T* onto, Sizes sizes
 /// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
 /// checked the indices.
 template <typename T>
-Launch scatter_launch(const Request& request, const Sizes& sizes) {
+Launch scatter_launch(const Request& request, const GatherSizes& sizes) {
   const size_t at = request.inputs.size() - 2;  // of the indices
   return [=, check = at > 0 ? check_launch(request, at, sizes.extent) : Launch(),
           dtype = request.inputs[at].dtype,
@@ -199,14 +200,14 @@ __global__ void one_hot_elements(Integers indices, int64_t depth, T on, T off, T
 
 Kernel prepare_gather(const Request& request) {
   const TensorDesc& params = request.inputs[0];
-  const Sizes sizes = sizes_of(request, params.shape, request.inputs[1].shape.elements());
+  const GatherSizes sizes = sizes_of(request, params.shape, request.inputs[1].shape.elements());
   return visit_size(size_of(params.dtype),
                     [&]<typename T>(T) -> Kernel { return {gather_launch<T>(request, sizes)}; });
 }
 
 Kernel prepare_scatter(const Request& request) {
   const TensorDesc& indices = request.inputs[request.inputs.size() - 2];
-  const Sizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
+  const GatherSizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
   const int64_t workspace = 2 * sizes.extent + 1 + 2 * sizes.count;
   return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {scatter_launch<T>(request, sizes), static_cast<size_t>(workspace) * sizeof(int32_t)};

@@ -199,12 +199,12 @@ Updates layerwise(const char* name, std::span<const Request> requests) {
             TwoSums* sums = workspace + chunk;
             const auto variables = static_cast<unsigned>(std::min<size_t>(left, kMostTensors));
             left -= variables;
-            constexpr size_t kShared = kThreads / kWarp * sizeof(double);
+            constexpr size_t kSums = kThreads / kWarp * sizeof(double);
             const LaunchShape move = shape;
-            shape.shared_bytes = kShared;
+            shape.shared_bytes = kSums;
             launch(state.driver, state.stream, name, shape, sum_chunks<T, Rule>, table, rule,
                    state.call, sums);
-            launch(state.driver, state.stream, name, {{variables}, {kThreads}, kShared},
+            launch(state.driver, state.stream, name, {{variables}, {kThreads}, kSums},
                    find_rates<T, Rule>, table, rule, rate_scale, state.call, sums);
             launch(state.driver, state.stream, name, move, move_all<T, Rule>, table, rule,
                    state.call, sums);

@@ -14,8 +14,8 @@ __device__ double inverse_deviation(double variance, double epsilon) {
 
 /// A block of kTeam threads for each row.
 template <int kTeam, typename T>
-__global__ void normalise_rows(FeatureRows r, double epsilon, const T* x, const T* gamma,
-                               const T* beta, T* y, T* means, T* variances) {
+__global__ void normalise_features(FeatureRows r, double epsilon, const T* x, const T* gamma,
+                                   const T* beta, T* y, T* means, T* variances) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
     const T* from = x + row * r.features;
@@ -39,8 +39,8 @@ __global__ void normalise_rows(FeatureRows r, double epsilon, const T* x, const 
 }
 
 template <int kTeam, typename T>
-__global__ void differentiate_rows(FeatureRows r, double epsilon, const T* dy, const T* x,
-                                   const T* gamma, const T* means, const T* variances, T* dx) {
+__global__ void differentiate_features(FeatureRows r, double epsilon, const T* dy, const T* x,
+                                       const T* gamma, const T* means, const T* variances, T* dx) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
     const T *g = dy + row * r.features, *from = x + row * r.features;
@@ -93,7 +93,8 @@ Kernel prepare_layer_normalize(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[r = feature_rows(request), epsilon = attribute<double>(request, "epsilon")](
                 const Buffers& b, const LaunchState& state) {
-      const auto kernel = is_short(r) ? normalise_rows<kWarp, T> : normalise_rows<kThreads, T>;
+      const auto kernel =
+          is_short(r) ? normalise_features<kWarp, T> : normalise_features<kThreads, T>;
       launch(state.driver, state.stream, "layer_normalize", shape_for_teams(r), kernel, r, epsilon,
              input<T>(b, 0), input<T>(b, 1), input<T>(b, 2), output<T>(b, 0), output<T>(b, 1),
              output<T>(b, 2));
@@ -109,8 +110,8 @@ Kernel prepare_layer_normalize_grad(const Request& request) {
               const AffineGradients<T> gradients{epsilon,        input<T>(b, 0), input<T>(b, 1),
                                                  input<T>(b, 3), input<T>(b, 4), output<T>(b, 1),
                                                  output<T>(b, 2)};
-              const auto kernel =
-                  is_short(r) ? differentiate_rows<kWarp, T> : differentiate_rows<kThreads, T>;
+              const auto kernel = is_short(r) ? differentiate_features<kWarp, T>
+                                              : differentiate_features<kThreads, T>;
               launch(state.driver, state.stream, "layer_normalize_grad", shape_for_teams(r), kernel,
                      r, epsilon, gradients.dy, gradients.x, input<T>(b, 2), gradients.means,
                      gradients.variances, output<T>(b, 0));

@@ -33,7 +33,7 @@ __device__ T over_sharers(T value, Op op) {
   return value;
 }
 
-struct Product {
+struct ProductOfTwo {
   template <typename T>
   __device__ T operator()(T a, T b) const {
     return a * b;
@@ -71,7 +71,7 @@ __global__ void prod_grad(ReduceLayout layout, const T* dy, const T* x, T* dx) {
       zeros += value == 0 ? 1 : 0;
       product *= value == 0 ? 1.0 : static_cast<double>(value);
     }
-    product = over_sharers<kByBlock>(product, Product());
+    product = over_sharers<kByBlock>(product, ProductOfTwo());
     zeros = over_sharers<kByBlock>(zeros, Sum());
     for (int64_t i = elements.first; i < layout.terms; i += elements.step) {
       const int64_t k = at + layout.reduced.at(i).of[0];
@@ -83,7 +83,7 @@ __global__ void prod_grad(ReduceLayout layout, const T* dy, const T* x, T* dx) {
   }
 }
 
-ReducePlan plan_of(const Request& request) {
+ReducePlan plan_of_gradient(const Request& request) {
   const Shape& x = request.inputs[1].shape;
   return {x, reduced_axes(request, x)};
 }
@@ -106,7 +106,8 @@ void launch_results(const LaunchState& state, const char* name, Function by_thre
 
 Kernel prepare_reduce_extreme_grad(const Request& request) {
   return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
-    return {[layout = plan_of(request).layout](const Buffers& buffers, const LaunchState& state) {
+    return {[layout = plan_of_gradient(request).layout](const Buffers& buffers,
+                                                        const LaunchState& state) {
       launch_results(state, "reduce_extreme_grad", extreme_grad<false, T>, extreme_grad<true, T>,
                      layout, input<T>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2),
                      output<T>(buffers, 0));
@@ -116,7 +117,8 @@ Kernel prepare_reduce_extreme_grad(const Request& request) {
 
 Kernel prepare_reduce_prod_grad(const Request& request) {
   return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
-    return {[layout = plan_of(request).layout](const Buffers& buffers, const LaunchState& state) {
+    return {[layout = plan_of_gradient(request).layout](const Buffers& buffers,
+                                                        const LaunchState& state) {
       launch_results(state, "reduce_prod_grad", prod_grad<false, T>, prod_grad<true, T>, layout,
                      input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0));
     }};

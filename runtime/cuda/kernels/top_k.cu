@@ -18,19 +18,20 @@ __device__ bool is_before(const Best<T>& a, const Best<T>& b) {
 
 /// The larger, of equals the first, whatever the order of a and b.
 template <typename T>
-__device__ Best<T> better(const Best<T>& a, const Best<T>& b) {
+__device__ Best<T> larger(const Best<T>& a, const Best<T>& b) {
   return is_before(b, a) ? b : a;
 }
 
 /// x [outer, n, inner], values and indices [outer, k, inner].
-struct Sizes {
+struct TopSizes {
   int64_t n, k, inner, columns;
 };
 
 /// The best of this thread's elements of a column among those that come after `last`; one of place
 /// n where there is none.
 template <typename T>
-__device__ Best<T> best_after(const T* column, const Sizes& sizes, const Best<T>& last, bool any) {
+__device__ Best<T> best_after(const T* column, const TopSizes& sizes, const Best<T>& last,
+                              bool any) {
   Best<T> best{column[0], sizes.n};
   for (int64_t i = threadIdx.x; i < sizes.n; i += blockDim.x) {
     const Best<T> one{column[i * sizes.inner], i};
@@ -44,12 +45,12 @@ __device__ Best<T> best_after(const T* column, const Sizes& sizes, const Best<T>
 template <typename T>
 __device__ Best<T> better_of(const Best<T>& a, const Best<T>& b, int64_t none) {
   if (a.place == none) return b;
-  return b.place == none ? a : better(a, b);
+  return b.place == none ? a : larger(a, b);
 }
 
 /// A block for each column, of as many threads as a power of two. indices may be null.
 template <typename T>
-__global__ void take_largest(const T* x, Sizes sizes, T* values, int64_t* indices) {
+__global__ void take_largest(const T* x, TopSizes sizes, T* values, int64_t* indices) {
   Best<T>* bests = shared<Best<T>>();
   for (int64_t c = blockIdx.x; c < sizes.columns; c += gridDim.x) {
     const int64_t o = c / sizes.inner, own = c % sizes.inner;
@@ -74,21 +75,22 @@ __global__ void take_largest(const T* x, Sizes sizes, T* values, int64_t* indice
 
 /// dx[o, indices[o, j, i], i] = dy[o, j, i], j < k; n elements of dy.
 template <typename T>
-__global__ void place_largest(const T* dy, const int64_t* indices, Sizes sizes, T* dx, int64_t n) {
+__global__ void place_largest(const T* dy, const int64_t* indices, TopSizes sizes, T* dx,
+                              int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t o = at / (sizes.k * sizes.inner);
     dx[(o * sizes.n + indices[at]) * sizes.inner + at % sizes.inner] = dy[at];
   }
 }
 
-Sizes sizes_of(const Shape& x, int axis, int64_t k) {
+TopSizes sizes_of(const Shape& x, int axis, int64_t k) {
   return {x[axis], k, stride_of(x, axis), x.elements() / x[axis]};
 }
 
 Kernel prepare_top_k(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  const Sizes sizes = sizes_of(x, axis, attribute<int64_t>(request, "k"));
+  const TopSizes sizes = sizes_of(x, axis, attribute<int64_t>(request, "k"));
   const unsigned threads = sizes.n >= kThreads ? kThreads : kWarp;
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const LaunchShape shape{{blocks_for(sizes.columns)}, {threads}, threads * sizeof(Best<T>)};
@@ -102,7 +104,7 @@ Kernel prepare_top_k(const Request& request) {
 Kernel prepare_top_k_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  const Sizes sizes = sizes_of(dx.shape, axis, dy.shape[axis]);
+  const TopSizes sizes = sizes_of(dx.shape, axis, dy.shape[axis]);
   const size_t bytes = bytes_of(dx.shape, dx.dtype);
   return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
     return {

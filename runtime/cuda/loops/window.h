@@ -86,10 +86,9 @@ struct Window {
 /// f(a step's Window). `input`, `output`: [N, C, H, W].
 template <typename F>
 auto visit_window(const ops::Attributes& attributes, const Shape& input, const Shape& output, F f) {
-  using Integers = std::vector<int64_t>;
-  const auto &size = attributes.get<Integers>("ksize"),
-             &stride = attributes.get<Integers>("strides"),
-             &padding = attributes.get<Integers>("padding");
+  using Extents = std::vector<int64_t>;
+  const auto &size = attributes.get<Extents>("ksize"), &stride = attributes.get<Extents>("strides"),
+             &padding = attributes.get<Extents>("padding");
   const auto window = [&]<typename Index>(Index) {
     const auto axis = [&](size_t i) {
       const int logical = static_cast<int>(i) + 2;
