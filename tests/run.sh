@@ -32,10 +32,7 @@ tests/repo/alone.py
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 LSAN_OPTIONS=suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1
 build asan flow_tests flowc flowrun flowdiff npy_probe fuzzers
-# Of the end-to-end tests those that read hostile input or end early. tests/long.sh runs the others.
-hostile='bad_data|data_ops|directories|flowdiff|hooks|inputs|language|left_processes|loading|npy|terminal'
-ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" -L unit -E '^(repo|words)$'
-ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" -R "^property$|^e2e_($hostile)$"
+ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" -L '^(unit|hostile)$' -E '^(repo|words)$'
 unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
 
 tests/fuzz/run.sh 5
