@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <vector>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "tests/support/cuda/fiber.h"
+#include "tests/support/races/launch_check.h"
 
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;
@@ -27,6 +29,7 @@ struct Meeting {
   unsigned mask = 0;
   uint64_t brought = 0;
   int from = 0;
+  bool orders = false;  // memory, too
 };
 
 struct Thread {
@@ -41,9 +44,10 @@ struct Thread {
 
 class Block {
  public:
-  Block(const cuda::KernelCall& call, LaneOrder order)
+  Block(const cuda::KernelCall& call, LaneOrder order, LaunchCheck* check)
       : call_(call),
         order_(order),
+        check_(check),
         size_(static_cast<size_t>(call.block.x) * call.block.y * call.block.z),
         shared_(new std::byte[call.shared_bytes]) {}
 
@@ -63,11 +67,12 @@ class Block {
   bool barrier_is_complete() const;
   bool meeting_is_complete(size_t thread) const;
   void exchange(size_t thread);
-  std::vector<size_t> released() const;
+  std::vector<size_t> released();
   [[noreturn]] void fail() const;
 
   const cuda::KernelCall& call_;
   LaneOrder order_;
+  LaunchCheck* check_;
   size_t size_;
   std::unique_ptr<std::byte[]> shared_;  // an array of its own, whose end AddressSanitizer guards
   std::vector<Thread> threads_;
@@ -81,6 +86,7 @@ class Block {
 /// Makes `thread` the one that runs.
 void Block::enter(size_t thread) {
   current_ = thread;
+  if (check_) check_->enter(thread);
   const auto [x, y, z] = call_.block;
   threadIdx = {static_cast<unsigned>(thread % x), static_cast<unsigned>(thread / x % y),
                static_cast<unsigned>(thread / x / y % z)};
@@ -98,6 +104,8 @@ void Block::run_new_threads() {
 /// A fiber whose thread waits is that thread's until it returns.
 void Block::resume(Fiber* fiber) {
   active_ = fiber;
+  if (check_) check_->use_stack(fiber->stack());
+  const Listening listening(check_);
   fiber->resume();
   if (threads_[current_].state == Thread::State::kDone) free_.push_back(fiber);
 }
@@ -147,6 +155,8 @@ bool Block::meeting_is_complete(size_t thread) const {
   return true;
 }
 
+size_t last_lane(unsigned mask) { return static_cast<size_t>(std::bit_width(mask)) - 1; }
+
 /// REQUIRES: the thread's meeting is complete.
 void Block::exchange(size_t thread) {
   Thread& self = threads_[thread];
@@ -163,11 +173,14 @@ void Block::exchange(size_t thread) {
   for (size_t lane = 0; lane < warpSize; ++lane)
     if ((self.meeting.mask >> lane & 1) != 0 && threads_[first + lane].meeting.brought != 0)
       self.votes |= 1u << lane;
+  if (check_ && self.meeting.orders && thread == first + last_lane(self.meeting.mask))
+    check_->order_lanes(first, self.meeting.mask);
 }
 
 /// Threads whose barrier or meeting is complete, in the order in which they go on.
-std::vector<size_t> Block::released() const {
+std::vector<size_t> Block::released() {
   const bool all = barrier_is_complete();
+  if (all && check_) check_->pass_barrier();
   std::vector<size_t> threads;
   for (size_t i = 0; i < size_; ++i)
     if (all || meeting_is_complete(in_order(i))) threads.push_back(in_order(i));
@@ -187,6 +200,7 @@ void Block::fail() const {
 void Block::run(uint3 index) {
   blockIdx = index;
   std::memset(shared_.get(), 0xA5, call_.shared_bytes);
+  if (check_) check_->begin_block({shared_.get(), call_.shared_bytes});
   threads_.assign(size_, {});
   next_ = 0;
   start_threads();
@@ -217,15 +231,19 @@ unsigned vote(unsigned mask, bool value, Place place) {
   return running->stop(Thread::State::kInWarp, place, {mask, value, -1}).votes;
 }
 
+void wait_for_warp(unsigned mask, Place place) {
+  running->stop(Thread::State::kInWarp, place, {mask, 1, -1, true});
+}
+
 void* shared_memory() { return running->shared(); }
 
 int lane() { return running->lane(); }
 
-void run_on_cpu(const cuda::KernelCall& call, LaneOrder order) {
+void run_on_cpu(const cuda::KernelCall& call, LaneOrder order, LaunchCheck* check) {
   FLOW_CHECK(call.run_thread, "kernel {} is not compiled for the CPU", call.name);
   gridDim = {call.grid.x, call.grid.y, call.grid.z};
   blockDim = {call.block.x, call.block.y, call.block.z};
-  Block block(call, order);
+  Block block(call, order, check);
   running = &block;
   for (unsigned z = 0; z < gridDim.z; ++z)
     for (unsigned y = 0; y < gridDim.y; ++y)

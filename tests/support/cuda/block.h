@@ -6,6 +6,8 @@
 
 namespace flow::test {
 
+class LaunchCheck;
+
 /// The order in which the threads of a block run, and go on after a barrier. A kernel that lacks a
 /// barrier gives different results in the two.
 enum class LaneOrder { kForward, kReversed };
@@ -13,7 +15,8 @@ inline constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kRev
 
 /// Runs all threads of `call`. RunError where some threads of a block wait at a barrier that others
 /// never reach, or lanes in a shuffle that others of its mask never reach. Never hangs on those.
+/// `check`: of this call, hears of what threads do; null: nothing is checked.
 /// REQUIRES: the kernel was compiled with FLOW_CUDA_ON_CPU.
-void run_on_cpu(const cuda::KernelCall& call, LaneOrder order);
+void run_on_cpu(const cuda::KernelCall& call, LaneOrder order, LaunchCheck* check = nullptr);
 
 }  // namespace flow::test

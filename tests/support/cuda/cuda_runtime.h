@@ -52,6 +52,8 @@ void wait_for_block(Place place);
 uint64_t exchange(unsigned mask, uint64_t bits, int from, Place place);
 /// Likewise; bit i is set where lane i brought true.
 unsigned vote(unsigned mask, bool value, Place place);
+/// Waits likewise. What lanes of `mask` wrote before, all of them see.
+void wait_for_warp(unsigned mask, Place place);
 /// The block's dynamic shared memory.
 void* shared_memory();
 /// This thread's lane in its warp.
@@ -75,7 +77,7 @@ inline void __syncthreads(flow::test::Place place = {__builtin_FILE(), __builtin
 
 inline void __syncwarp(unsigned mask = 0xFFFFFFFF,
                        flow::test::Place place = {__builtin_FILE(), __builtin_LINE()}) {
-  flow::test::vote(mask, true, place);
+  flow::test::wait_for_warp(mask, place);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int value,
@@ -101,9 +103,4 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes,
   return flow::test::shuffle(mask, value, flow::test::lane() ^ lanes, place);
 }
 
-/// Threads take turns between barriers, so that nothing comes in between.
-inline int atomicAdd(int* at, int value) {
-  const int before = *at;
-  *at += value;
-  return before;
-}
+inline int atomicAdd(int* at, int value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }

@@ -12,35 +12,12 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "tests/support/races/launch_check.h"
 
 namespace flow::test {
 namespace {
 
 constexpr size_t kAlignment = 256;
-
-/// The arguments of a call that is made later.
-class KeptCall {
- public:
-  explicit KeptCall(const cuda::KernelCall& call) : name_(call.name), call_(call) {
-    for (size_t i = 0; i < call.arguments.size(); ++i) {
-      const auto* bytes = static_cast<const std::byte*>(call.arguments[i]);
-      values_.emplace_back(bytes, bytes + call.sizes[i]);
-    }
-  }
-  void run(LaneOrder order) {
-    std::vector<void*> arguments;
-    for (std::vector<std::byte>& value : values_) arguments.push_back(value.data());
-    cuda::KernelCall call = call_;
-    call.name = name_.c_str();
-    call.arguments = arguments;
-    run_on_cpu(call, order);
-  }
-
- private:
-  std::string name_;
-  cuda::KernelCall call_;
-  std::vector<std::vector<std::byte>> values_;
-};
 
 /// Does one of the blocks hold [memory, memory + bytes)?
 bool holds(const std::map<const std::byte*, size_t>& blocks, const void* memory, size_t bytes) {
@@ -53,6 +30,32 @@ bool holds(const std::map<const std::byte*, size_t>& blocks, const void* memory,
 }
 
 }  // namespace
+
+/// The arguments of a call that is made later.
+class FakeDriver::KeptCall {
+ public:
+  explicit KeptCall(const cuda::KernelCall& call) : name_(call.name), call_(call) {
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const auto* bytes = static_cast<const std::byte*>(call.arguments[i]);
+      values_.emplace_back(bytes, bytes + call.sizes[i]);
+    }
+  }
+  /// Calls run(call).
+  template <typename Run>
+  void run(Run run) {
+    std::vector<void*> arguments;
+    for (std::vector<std::byte>& value : values_) arguments.push_back(value.data());
+    cuda::KernelCall call = call_;
+    call.name = name_.c_str();
+    call.arguments = arguments;
+    run(call);
+  }
+
+ private:
+  std::string name_;
+  cuda::KernelCall call_;
+  std::vector<std::vector<std::byte>> values_;
+};
 
 FakeDriver::FakeDriver(const FakeDevice& device) : device_(device) {
   properties_ = {"Fake Device", "GPU-0", 0, 9, 0, 4, "13.0", "13.0", device.memory, 232448};
@@ -125,15 +128,18 @@ std::byte* FakeDriver::take(Blocks& blocks, size_t bytes) {
     throw RunError("the host has no more memory");
   std::memset(memory, 0xA5, bytes);
   blocks.emplace(static_cast<std::byte*>(memory), bytes);
+  shadow_.add(static_cast<std::byte*>(memory), bytes);
   return static_cast<std::byte*>(memory);
 }
 
 void FakeDriver::give_back(Blocks& blocks, std::byte* memory, const char* what) noexcept {
   calls_.push_back(what);
-  if (blocks.erase(memory) == 0)
+  if (blocks.erase(memory) == 0) {
     misuses_.push_back(fmt::format("{} of what is not allocated", what));
-  else
-    std::free(memory);
+    return;
+  }
+  shadow_.remove(memory);
+  std::free(memory);
 }
 
 std::byte* FakeDriver::allocate(size_t bytes) {
@@ -304,7 +310,16 @@ void FakeDriver::launch(const cuda::KernelCall& call, cuda::Stream stream) {
     misuse(fmt::format("kernel {}: {} threads, {} bytes shared, {} of parameters", call.name,
                        threads, call.shared_bytes, parameters));
   put(stream, fmt::format("launch {}", call.name),
-      [kept = std::make_shared<KeptCall>(call), lanes = device_.lanes] { kept->run(lanes); });
+      [this, kept = std::make_shared<KeptCall>(call)] { run_threads(*kept); });
+}
+
+void FakeDriver::run_threads(KeptCall& kept) {
+  kept.run([this](const cuda::KernelCall& call) {
+    if (!kKernelsAreWatched) return run_on_cpu(call, device_.lanes);
+    LaunchCheck check(call, shadow_);
+    run_on_cpu(call, device_.lanes, &check);
+    if (check.race()) misuse(*check.race());
+  });
 }
 
 void FakeDriver::record(cuda::Event event, cuda::Stream stream) {

@@ -12,6 +12,7 @@
 
 #include "runtime/cuda/driver/driver.h"
 #include "tests/support/cuda/block.h"
+#include "tests/support/races/shadow.h"
 
 namespace flow::test {
 
@@ -35,9 +36,17 @@ struct FakeDevice {
   size_t memory = size_t{1} << 32;  // bytes
 };
 
+/// Are accesses of kernels heard of? Not where other sanitizers watch them.
+inline constexpr bool kKernelsAreWatched =
+#ifdef FLOW_WATCH_RACES
+    true;
+#else
+    false;
+#endif
+
 /// Misuse throws Defect, which no product code catches, and is kept for problems(): bytes that lie
 /// in no allocation, allocating or synchronizing while a stream captures, copies of pageable memory
-/// in a capture, handles that were destroyed.
+/// in a capture, handles that were destroyed, races of threads of a kernel (launch_check.h).
 class FakeDriver : public cuda::Driver {
  public:
   explicit FakeDriver(const FakeDevice& device = {});
@@ -95,6 +104,7 @@ class FakeDriver : public cuda::Driver {
 
  private:
   using Work = std::function<void()>;
+  class KeptCall;
   /// Work of a capture, and which pieces of it come before.
   struct Captured {
     Work work;
@@ -135,6 +145,7 @@ class FakeDriver : public cuda::Driver {
   void finish() noexcept;
   void run_until(int stream, int64_t position);
   void run_others(int stream);
+  void run_threads(KeptCall& call);
 
   FakeDevice device_;
   cuda::DeviceProperties properties_;
@@ -142,6 +153,7 @@ class FakeDriver : public cuda::Driver {
   int64_t failing_ = 0;
   int last_id_ = 0;
   Blocks memory_, pinned_;
+  ShadowMemory shadow_;  // of both
   size_t allocated_ = 0;
   std::map<int, StreamState> streams_;
   std::map<int, EventState> events_;

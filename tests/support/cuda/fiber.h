@@ -1,12 +1,14 @@
 // Functions that can be left in the middle and gone on with, on stacks of their own.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace flow::test {
 
@@ -23,15 +25,21 @@ class Fiber {
   void resume();
   /// Back to where resume() was called. REQUIRES: called from this fiber's body.
   void pause();
+  std::span<const std::byte> stack() const;
 
  private:
+  struct Point {
+    ucontext_t context{};
+    jmp_buf jump{};
+  };
   static void start(unsigned high, unsigned low);
   void run();
-  void switch_to(ucontext_t& from, ucontext_t& to, const void* stack, size_t bytes);
+  void switch_to(Point& from, Point& to, const void* stack, size_t bytes);
 
   std::function<void()> body_;
   std::unique_ptr<std::byte[]> stack_;
-  ucontext_t inside_{}, outside_{};
+  Point inside_, outside_;
+  bool entered_ = false;
   std::exception_ptr thrown_;
   const void* outside_stack_ = nullptr;  // for AddressSanitizer
   size_t outside_bytes_ = 0;

@@ -7,11 +7,20 @@
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/loops/launch.h"
+#include "tests/support/races/hooks.h"
 
 namespace flow::cuda {
 namespace {
 
+using test::Access;
+
 constexpr LaunchShape kOneThread{};
+
+/// The loops are too long to be heard of access by access.
+template <typename T>
+void note(const T* memory, int64_t elements, Access kind) {
+  if (memory) test::note_access(memory, static_cast<size_t>(elements) * sizeof(T), kind);
+}
 
 /// y = relu(y + bias), each step rounded to what a T is computed in.
 template <typename T>
@@ -47,6 +56,13 @@ struct MaskBit {
 template <typename T>
 void naive_matmul(Product p, const T* a, const T* b, const Wide<T>* bias, Wide<T>* out,
                   std::byte* aside) {
+  note(a, p.batches * p.m * p.k, Access::kRead);
+  note(b, p.batches * p.k * p.n, Access::kRead);
+  note(bias, p.epilogue.bias ? p.n : 0, Access::kRead);
+  note(out, p.batches * p.m * p.n, Access::kWrite);
+  if (p.aside == Aside::kStoreMask || p.aside == Aside::kReadMask)
+    note(aside, mask_shape({p.m, p.n}).elements(),
+         p.aside == Aside::kStoreMask ? Access::kWrite : Access::kRead);
   for (int64_t batch = 0; batch < p.batches; ++batch, a += p.m * p.k, b += p.k * p.n) {
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
@@ -66,6 +82,8 @@ void naive_matmul(Product p, const T* a, const T* b, const Wide<T>* bias, Wide<T
 template <typename T>
 void naive_sums(Product p, const T* operand, Wide<T>* sums) {
   const bool of_a = p.aside == Aside::kSumsOfA;
+  note(operand, (of_a ? p.m : p.n) * p.k, Access::kRead);
+  note(sums, of_a ? p.m : p.n, Access::kWrite);
   for (int64_t i = 0; i < (of_a ? p.m : p.n); ++i) {
     double sum = 0;
     for (int64_t l = 0; l < p.k; ++l)
@@ -157,6 +175,10 @@ int64_t y_elements(const Convolution& c) {
 
 template <typename T>
 void naive_convolution(Convolution c, const T* x, const T* w, const T* bias, T* y) {
+  note(x, x_elements(c), Access::kRead);
+  note(w, w_elements(c), Access::kRead);
+  note(bias, c.epilogue.bias ? c.groups * c.filters : 0, Access::kRead);
+  note(y, y_elements(c), Access::kWrite);
   std::vector<double> sums(static_cast<size_t>(y_elements(c)));
   for_each_product(c, [&](Meeting m) {
     sums[static_cast<size_t>(m.y)] += convert<double>(x[m.x]) * convert<double>(w[m.w]);
@@ -169,6 +191,9 @@ void naive_convolution(Convolution c, const T* x, const T* w, const T* bias, T* 
 
 template <typename T>
 void naive_convolution_grad_data(Convolution c, const T* dy, const T* w, T* dx) {
+  note(dy, y_elements(c), Access::kRead);
+  note(w, w_elements(c), Access::kRead);
+  note(dx, x_elements(c), Access::kWrite);
   std::vector<double> sums(static_cast<size_t>(x_elements(c)));
   for_each_product(c, [&](Meeting m) {
     sums[static_cast<size_t>(m.x)] += convert<double>(dy[m.y]) * convert<double>(w[m.w]);
@@ -178,6 +203,9 @@ void naive_convolution_grad_data(Convolution c, const T* dy, const T* w, T* dx) 
 
 template <typename T>
 void naive_convolution_grad_weight(Convolution c, const T* x, const T* dy, T* dw) {
+  note(x, x_elements(c), Access::kRead);
+  note(dy, y_elements(c), Access::kRead);
+  note(dw, w_elements(c), Access::kWrite);
   std::vector<double> sums(static_cast<size_t>(w_elements(c)));
   for_each_product(c, [&](Meeting m) {
     sums[static_cast<size_t>(m.w)] += convert<double>(x[m.x]) * convert<double>(dy[m.y]);
