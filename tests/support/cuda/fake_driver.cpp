@@ -7,61 +7,26 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <queue>
 #include <utility>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "tests/support/races/launch_check.h"
+#include "tests/support/cuda/fake_blocks.h"
+#include "tests/support/cuda/kept_call.h"
 
 namespace flow::test {
 namespace {
 
 constexpr size_t kAlignment = 256;
 
-/// Does one of the blocks hold [memory, memory + bytes)?
-bool holds(const std::map<const std::byte*, size_t>& blocks, const void* memory, size_t bytes) {
-  const auto* first = static_cast<const std::byte*>(memory);
-  auto after = blocks.upper_bound(first);
-  if (after == blocks.begin()) return false;
-  const auto& [start, size] = *--after;
-  const auto offset = static_cast<size_t>(first - start);
-  return offset < size && bytes <= size - offset;
-}
-
 }  // namespace
-
-/// The arguments of a call that is made later.
-class FakeDriver::KeptCall {
- public:
-  explicit KeptCall(const cuda::KernelCall& call) : name_(call.name), call_(call) {
-    for (size_t i = 0; i < call.arguments.size(); ++i) {
-      const auto* bytes = static_cast<const std::byte*>(call.arguments[i]);
-      values_.emplace_back(bytes, bytes + call.sizes[i]);
-    }
-  }
-  /// Calls run(call).
-  template <typename Run>
-  void run(Run run) {
-    std::vector<void*> arguments;
-    for (std::vector<std::byte>& value : values_) arguments.push_back(value.data());
-    cuda::KernelCall call = call_;
-    call.name = name_.c_str();
-    call.arguments = arguments;
-    run(call);
-  }
-
- private:
-  std::string name_;
-  cuda::KernelCall call_;
-  std::vector<std::vector<std::byte>> values_;
-};
 
 FakeDriver::FakeDriver(const FakeDevice& device) : device_(device) {
   properties_ = {"Fake Device", "GPU-0", 0, 9, 0, 4, "13.0", "13.0", device.memory, 232448};
 }
 
 FakeDriver::~FakeDriver() {
+  for (const auto& [memory, bytes] : pinned_) forget_host_memory(memory);
   for (const Blocks* blocks : {&memory_, &pinned_})
     for (const auto& [memory, bytes] : *blocks) std::free(const_cast<std::byte*>(memory));
 }
@@ -71,9 +36,16 @@ void FakeDriver::misuse(const std::string& what) {
   throw Defect("misuse of the driver: " + what);
 }
 
+/// Only the first one throws: destructors wait for streams, too.
+void FakeDriver::report_race(const std::string& race) {
+  misuses_.push_back(race);
+  if (!std::exchange(raced_, true)) throw Defect("misuse of the driver: " + race);
+}
+
 /// Every call that may fail starts with this.
 void FakeDriver::begin_call(const std::string& line) {
   calls_.push_back(line);
+  if (const auto race = order_.take_race_of_host()) report_race(*race);
   if (failing_ > 0 && --failing_ == 0) throw RunError("the fake device fails at " + line);
 }
 
@@ -99,6 +71,7 @@ int64_t FakeDriver::count(std::string_view text) const {
 
 std::vector<std::string> FakeDriver::problems() const {
   std::vector<std::string> all = misuses_;
+  if (const auto race = order_.race_of_host()) all.push_back(*race);
   const auto add = [&](size_t n, const char* what) {
     if (n > 0) all.push_back(fmt::format("{} {} left", n, what));
   };
@@ -129,16 +102,20 @@ std::byte* FakeDriver::take(Blocks& blocks, size_t bytes) {
   std::memset(memory, 0xA5, bytes);
   blocks.emplace(static_cast<std::byte*>(memory), bytes);
   shadow_.add(static_cast<std::byte*>(memory), bytes);
+  order_.add_memory(static_cast<std::byte*>(memory), bytes);
   return static_cast<std::byte*>(memory);
 }
 
 void FakeDriver::give_back(Blocks& blocks, std::byte* memory, const char* what) noexcept {
   calls_.push_back(what);
-  if (blocks.erase(memory) == 0) {
+  const auto found = blocks.find(memory);
+  if (found == blocks.end()) {
     misuses_.push_back(fmt::format("{} of what is not allocated", what));
     return;
   }
   shadow_.remove(memory);
+  order_.remove_memory(memory, found->second);
+  blocks.erase(found);
   std::free(memory);
 }
 
@@ -151,17 +128,9 @@ std::byte* FakeDriver::allocate(size_t bytes) {
   return take(memory_, bytes);
 }
 
-/// What a real driver does before it frees: all work that was put into streams.
-void FakeDriver::finish() noexcept {
-  try {
-    for (auto& [id, stream] : streams_) run_until(id, stream.put);
-  } catch (const std::exception& error) {
-    misuses_.push_back(fmt::format("work that nobody waited for failed: {}", error.what()));
-  }
-}
-
 void FakeDriver::release(std::byte* memory) noexcept {
   finish();
+  order_.wait_for_all();
   if (const auto found = memory_.find(memory); found != memory_.end()) allocated_ -= found->second;
   give_back(memory_, memory, "release");
 }
@@ -169,11 +138,15 @@ void FakeDriver::release(std::byte* memory) noexcept {
 std::byte* FakeDriver::allocate_pinned(size_t bytes) {
   begin_call(fmt::format("allocate pinned {}", bytes));
   require_no_capture("allocation");
-  return take(pinned_, bytes);
+  std::byte* const memory = take(pinned_, bytes);
+  watch_host_memory(memory, bytes, order_);
+  return memory;
 }
 
 void FakeDriver::release_pinned(std::byte* memory) noexcept {
   finish();
+  order_.wait_for_all();
+  forget_host_memory(memory);
   give_back(pinned_, memory, "release pinned");
 }
 
@@ -211,42 +184,6 @@ void FakeDriver::destroy(cuda::Graph graph) noexcept {
   if (graphs_.erase(id_of(graph.handle)) == 0) misuses_.push_back("no such graph to destroy");
 }
 
-/// The first `position` pieces of work of the stream.
-void FakeDriver::run_until(int stream, int64_t position) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  StreamState& state = found->second;
-  while (state.done < position) {
-    const Work work = std::move(state.queue.front());
-    state.queue.pop_front();
-    ++state.done;
-    work();
-  }
-}
-
-void FakeDriver::run_others(int stream) {
-  if (device_.timing != Timing::kBeside) return;
-  for (auto& [other, state] : streams_)
-    if (other != stream) run_until(other, state.put);
-}
-
-/// Puts work into a stream, or into the capture that the stream is part of.
-void FakeDriver::put(cuda::Stream stream, const std::string& line, Work work) {
-  StreamState& state = state_of(stream);
-  const int id = id_of(stream.handle);
-  begin_call(fmt::format("{}{} stream {}", state.captures_for ? "captured " : "", line, id));
-  if (state.captures_for != 0) {
-    std::vector<Captured>& captured = captures_.at(state.captures_for);
-    captured.push_back({std::move(work), std::move(state.last)});
-    state.last = {captured.size() - 1};
-    state.joined = state.captures_for == id;
-    return;
-  }
-  state.queue.push_back(std::move(work));
-  ++state.put;
-  if (device_.timing == Timing::kEager) run_until(id, state.put);
-}
-
 FakeDriver::Where FakeDriver::where(const void* memory, size_t bytes) {
   for (const auto& [blocks, kind] :
        {std::pair{&memory_, Where::kDevice}, {&pinned_, Where::kPinned}})
@@ -270,13 +207,17 @@ void FakeDriver::copy(void* to, const void* from, size_t bytes, cuda::Stream str
                                                                   : "on device");
   if (source == Where::kPageable) {  // which the driver takes before it returns
     const auto* first = static_cast<const std::byte*>(from);
-    put(stream, line, [to, staged = std::vector<std::byte>(first, first + bytes)] {
-      std::memcpy(to, staged.data(), staged.size());
-    });
+    put(stream, line,
+        {[to, staged = std::vector<std::byte>(first, first + bytes)](const OperationPtr&) {
+           std::memcpy(to, staged.data(), staged.size());
+         },
+         {{to, bytes, true}}});
     return;
   }
-  put(stream, line, [=] { std::memmove(to, from, bytes); });
-  if (target == Where::kPageable) run_until(id_of(stream.handle), state_of(stream).put);
+  put(stream, line,
+      {[=](const OperationPtr&) { std::memmove(to, from, bytes); },
+       {{from, bytes, false}, {to, bytes, true}}});
+  if (target == Where::kPageable) wait_for(stream);
 }
 
 /// Each row is a piece of the one copy.
@@ -286,16 +227,23 @@ void FakeDriver::copy_rows(void* to, const void* from, const cuda::RowCopy& copy
   if (where(to, reach) != Where::kPinned || where(from, copy.rows * copy.bytes) != Where::kDevice)
     misuse("rows that are not copied from the device to pinned memory");
   if (copy.bytes > copy.distance) misuse("rows that overlap");
-  put(stream, fmt::format("copy {} rows of {} to host", copy.rows, copy.bytes), [=] {
+  Work work;
+  for (size_t i = 0; i < copy.rows; ++i) {
+    work.uses.push_back({static_cast<std::byte*>(to) + i * copy.distance, copy.bytes, true});
+    work.uses.push_back({static_cast<const std::byte*>(from) + i * copy.bytes, copy.bytes, false});
+  }
+  work.run = [=](const OperationPtr&) {
     for (size_t i = 0; i < copy.rows; ++i)
       std::memcpy(static_cast<std::byte*>(to) + i * copy.distance,
                   static_cast<const std::byte*>(from) + i * copy.bytes, copy.bytes);
-  });
+  };
+  put(stream, fmt::format("copy {} rows of {} to host", copy.rows, copy.bytes), std::move(work));
 }
 
 void FakeDriver::clear(void* memory, size_t bytes, cuda::Stream stream) {
   if (where(memory, bytes) != Where::kDevice) misuse("clearing what is not on the device");
-  put(stream, fmt::format("clear {}", bytes), [=] { std::memset(memory, 0, bytes); });
+  put(stream, fmt::format("clear {}", bytes),
+      {[=](const OperationPtr&) { std::memset(memory, 0, bytes); }, {{memory, bytes, true}}});
 }
 
 void FakeDriver::launch(const cuda::KernelCall& call, cuda::Stream stream) {
@@ -310,16 +258,9 @@ void FakeDriver::launch(const cuda::KernelCall& call, cuda::Stream stream) {
     misuse(fmt::format("kernel {}: {} threads, {} bytes shared, {} of parameters", call.name,
                        threads, call.shared_bytes, parameters));
   put(stream, fmt::format("launch {}", call.name),
-      [this, kept = std::make_shared<KeptCall>(call)] { run_threads(*kept); });
-}
-
-void FakeDriver::run_threads(KeptCall& kept) {
-  kept.run([this](const cuda::KernelCall& call) {
-    if (!kKernelsAreWatched) return run_on_cpu(call, device_.lanes);
-    LaunchCheck check(call, shadow_);
-    run_on_cpu(call, device_.lanes, &check);
-    if (check.race()) misuse(*check.race());
-  });
+      {[this, kept = std::make_shared<KeptCall>(call)](const OperationPtr& operation) {
+        run_threads(*kept, operation);
+      }});
 }
 
 void FakeDriver::record(cuda::Event event, cuda::Stream stream) {
@@ -327,7 +268,8 @@ void FakeDriver::record(cuda::Event event, cuda::Stream stream) {
   const StreamState& state = state_of(stream);
   begin_call(fmt::format("{}record stream {}", state.captures_for ? "captured " : "",
                          id_of(stream.handle)));
-  point = {id_of(stream.handle), state.put, state.captures_for, point.timed, state.last};
+  point = {id_of(stream.handle), state.put,  state.captures_for,
+           point.timed,          state.last, order_.recorded(id_of(stream.handle))};
 }
 
 void FakeDriver::wait(cuda::Stream stream, cuda::Event event) {
@@ -345,7 +287,9 @@ void FakeDriver::wait(cuda::Stream stream, cuda::Event event) {
   }
   if (state.captures_for != 0 && point.stream != 0)
     misuse("a capture that waits for an event from outside it");
-  put(stream, "wait", [this, point] { run_until(point.stream, point.position); });
+  put(stream, "wait",
+      {[this, point](const OperationPtr&) { run_until(point.stream, point.position); }});
+  order_.wait(id_of(stream.handle), point.knows);
 }
 
 void FakeDriver::synchronize(cuda::Event event) {
@@ -354,6 +298,7 @@ void FakeDriver::synchronize(cuda::Event event) {
   if (point.captured_for != 0) misuse("waiting for an event of a capture");
   run_others(point.stream);
   run_until(point.stream, point.position);
+  order_.wait_by_host(point.knows);
 }
 
 void FakeDriver::synchronize(cuda::Stream stream) {
@@ -361,7 +306,14 @@ void FakeDriver::synchronize(cuda::Stream stream) {
   begin_call(fmt::format("synchronize stream {}", id_of(stream.handle)));
   if (state.captures_for != 0) misuse("waiting for a stream that is captured");
   run_others(id_of(stream.handle));
-  run_until(id_of(stream.handle), state.put);
+  wait_for(stream);
+}
+
+/// All that was put into the stream.
+void FakeDriver::wait_for(cuda::Stream stream) {
+  const int id = id_of(stream.handle);
+  run_until(id, state_of(stream).put);
+  order_.wait_by_host(order_.recorded(id));
 }
 
 bool FakeDriver::is_reached(cuda::Event event) {
@@ -383,13 +335,13 @@ void FakeDriver::begin_capture(cuda::Stream stream) {
   begin_call(fmt::format("capture stream {}", id_of(stream.handle)));
   if (state.captures_for != 0) misuse("a capture within a capture");
   state.captures_for = id_of(stream.handle);
-  captures_.emplace(id_of(stream.handle), std::vector<Captured>());
+  captures_.emplace(id_of(stream.handle), FakeGraph());
 }
 
 cuda::Graph FakeDriver::end_capture(cuda::Stream stream) {
   const int id = id_of(stream.handle);
   if (!captures_.contains(id)) misuse("the end of a capture that was not begun");
-  std::vector<Captured> captured = std::move(captures_.at(id));
+  FakeGraph graph = std::move(captures_.at(id));
   captures_.erase(id);
   bool joined = true;
   for (auto& [other, state] : streams_)
@@ -402,31 +354,9 @@ cuda::Graph FakeDriver::end_capture(cuda::Stream stream) {
   begin_call(fmt::format("end capture stream {}", id));
   // No misuse, since it is how a capture that failed halfway is ended.
   if (!joined) throw RunError("a capture ends before its other streams join");
-  graphs_.emplace(++last_id_, ordered(std::move(captured)));
+  graph.set_order(device_.graphs);
+  graphs_.emplace(++last_id_, std::make_shared<const FakeGraph>(std::move(graph)));
   return {handle_of(last_id_)};
-}
-
-std::vector<FakeDriver::Work> FakeDriver::ordered(std::vector<Captured> captured) const {
-  std::vector<Work> order;
-  if (device_.graphs == GraphOrder::kCaptured) {
-    for (Captured& piece : captured) order.push_back(std::move(piece.work));
-    return order;
-  }
-  std::vector<std::vector<size_t>> before(captured.size());
-  std::vector<size_t> open(captured.size());  // how many pieces it waits for
-  std::priority_queue<size_t> ready;          // the last of all first
-  for (size_t i = 0; i < captured.size(); ++i) {
-    for (const size_t earlier : captured[i].after) before[earlier].push_back(i);
-    if ((open[i] = captured[i].after.size()) == 0) ready.push(i);
-  }
-  while (!ready.empty()) {
-    const size_t next = ready.top();
-    ready.pop();
-    order.push_back(std::move(captured[next].work));
-    for (const size_t later : before[next])
-      if (--open[later] == 0) ready.push(later);
-  }
-  return order;
 }
 
 void FakeDriver::launch(cuda::Graph graph, cuda::Stream stream) {
@@ -434,9 +364,15 @@ void FakeDriver::launch(cuda::Graph graph, cuda::Stream stream) {
   if (!graphs_.contains(id)) misuse("no such graph to launch");
   if (state_of(stream).captures_for != 0) misuse("a graph launched into a capture");
   // A graph may be destroyed once it is launched: the work is the launch's own.
-  put(stream, "launch graph", [work = graphs_.at(id)] {
-    for (const Work& one : work) one();
-  });
+  const std::shared_ptr<const FakeGraph> launched = graphs_.at(id);
+  const std::vector<OperationPtr> operations =
+      order_.put_graph(id_of(stream.handle), launched->operations);
+  std::vector<PutWork> works;
+  for (const size_t i : launched->order)
+    works.push_back(promised(launched->works[i], operations[i]));
+  put(stream, "launch graph", {[this, works = std::move(works)](const OperationPtr&) {
+        for (const PutWork& one : works) run(one);
+      }});
 }
 
 }  // namespace flow::test

@@ -6,27 +6,26 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/cuda/driver/driver.h"
 #include "tests/support/cuda/block.h"
+#include "tests/support/cuda/fake_work.h"
 #include "tests/support/races/shadow.h"
+#include "tests/support/races/stream_order.h"
 
 namespace flow::test {
+
+class KeptCall;
 
 /// When the work of a stream is done. A real one may do it at any time between these.
 enum class Timing {
   kEager,   // at once
   kLazy,    // when somebody waits for it
   kBeside,  // when somebody waits for any: that of other streams first, as far as it may come first
-};
-
-/// In which order the work of a graph is done, as far as what was captured leaves it open.
-enum class GraphOrder {
-  kCaptured,
-  kLatestFirst,  // what was captured last of all that may be done: copies beside kernels end last
 };
 
 struct FakeDevice {
@@ -46,7 +45,8 @@ inline constexpr bool kKernelsAreWatched =
 
 /// Misuse throws Defect, which no product code catches, and is kept for problems(): bytes that lie
 /// in no allocation, allocating or synchronizing while a stream captures, copies of pageable memory
-/// in a capture, handles that were destroyed, races of threads of a kernel (launch_check.h).
+/// in a capture, handles that were destroyed, races of threads of a kernel (launch_check.h), and of
+/// operations in streams (stream_order.h).
 class FakeDriver : public cuda::Driver {
  public:
   explicit FakeDriver(const FakeDevice& device = {});
@@ -67,7 +67,7 @@ class FakeDriver : public cuda::Driver {
   std::vector<std::string> problems() const;
   size_t allocated() const { return allocated_; }  // bytes of device memory
   /// Puts work of a stand-in for a library into the stream.
-  void put_work(cuda::Stream stream, const std::string& line, std::function<void()> work) {
+  void put_work(cuda::Stream stream, const std::string& line, Work work) {
     put(stream, line, std::move(work));
   }
   /// Does [memory, memory + bytes) lie in one allocation on the device?
@@ -103,16 +103,9 @@ class FakeDriver : public cuda::Driver {
   void destroy(cuda::Graph graph) noexcept override;
 
  private:
-  using Work = std::function<void()>;
-  class KeptCall;
-  /// Work of a capture, and which pieces of it come before.
-  struct Captured {
-    Work work;
-    std::vector<size_t> after;
-  };
   using Blocks = std::map<const std::byte*, size_t>;  // address -> bytes
   struct StreamState {
-    std::deque<Work> queue;
+    std::deque<PutWork> queue;
     int64_t put = 0, done = 0;      // how many were ever put in, and done
     int captures_for = 0;           // id of the stream whose capture it is part of; 0: none
     bool joined = true;             // of one that takes part in another's capture
@@ -125,6 +118,7 @@ class FakeDriver : public cuda::Driver {
     int captured_for = 0;
     bool timed = false;
     std::vector<size_t> last = {};  // as the stream's
+    Clock knows = {};
   };
   enum class Where { kDevice, kPinned, kPageable };
 
@@ -133,6 +127,7 @@ class FakeDriver : public cuda::Driver {
   }
   static void* handle_of(int id) { return reinterpret_cast<void*>(static_cast<intptr_t>(id)); }
   [[noreturn]] void misuse(const std::string& what);
+  void report_race(const std::string& race);
   void begin_call(const std::string& line);
   void require_no_capture(const std::string& what);
   StreamState& state_of(cuda::Stream stream);
@@ -141,11 +136,14 @@ class FakeDriver : public cuda::Driver {
   void give_back(Blocks& blocks, std::byte* memory, const char* what) noexcept;
   Where where(const void* memory, size_t bytes);
   void put(cuda::Stream stream, const std::string& line, Work work);
-  std::vector<Work> ordered(std::vector<Captured> captured) const;
+  PutWork promised(Work work, OperationPtr operation) const;
+  void run(const PutWork& put);
+  void use(const OperationPtr& operation, const MemoryUse& memory);
   void finish() noexcept;
   void run_until(int stream, int64_t position);
   void run_others(int stream);
-  void run_threads(KeptCall& call);
+  void wait_for(cuda::Stream stream);
+  void run_threads(KeptCall& call, const OperationPtr& operation);
 
   FakeDevice device_;
   cuda::DeviceProperties properties_;
@@ -154,11 +152,13 @@ class FakeDriver : public cuda::Driver {
   int last_id_ = 0;
   Blocks memory_, pinned_;
   ShadowMemory shadow_;  // of both
+  StreamOrder order_;
+  bool raced_ = false;
   size_t allocated_ = 0;
   std::map<int, StreamState> streams_;
   std::map<int, EventState> events_;
-  std::map<int, std::vector<Work>> graphs_;
-  std::map<int, std::vector<Captured>> captures_;  // by the stream that began one
+  std::map<int, std::shared_ptr<const FakeGraph>> graphs_;
+  std::map<int, FakeGraph> captures_;  // by the stream that began one
 };
 
 }  // namespace flow::test

@@ -125,12 +125,16 @@ NcclResult put_group() {
         world->misuse("a transfer of memory that is not on the device");
         return NcclResult::kInvalidArgument;
       }
+  Work work{[of = world, rank = own_rank, put, &driver](const OperationPtr&) {
+    for (const Transfer& receive : put.receives)
+      FLOW_CHECK(driver.is_on_device(receive.memory, receive.bytes));
+    move(*of, rank, put.sends, put.receives);
+  }};
+  for (const Transfer& send : put.sends) work.uses.push_back({send.memory, send.bytes, false});
+  for (const Transfer& receive : put.receives)
+    work.uses.push_back({receive.memory, receive.bytes, true});
   driver.put_work({put.stream}, fmt::format("group of {}", put.sends.size() + put.receives.size()),
-                  [of = world, rank = own_rank, put, &driver] {
-                    for (const Transfer& receive : put.receives)
-                      FLOW_CHECK(driver.is_on_device(receive.memory, receive.bytes));
-                    move(*of, rank, put.sends, put.receives);
-                  });
+                  std::move(work));
   return NcclResult::kInProgress;
 }
 

@@ -39,7 +39,7 @@ class Fiber {
   std::function<void()> body_;
   std::unique_ptr<std::byte[]> stack_;
   Point inside_, outside_;
-  bool entered_ = false;
+  [[maybe_unused]] bool entered_ = false;  // sanitizers switch otherwise
   std::exception_ptr thrown_;
   const void* outside_stack_ = nullptr;  // for AddressSanitizer
   size_t outside_bytes_ = 0;

@@ -115,13 +115,16 @@ NcclResult group_start() { return NcclResult::kSuccess; }
 
 NcclResult group_end() {
   Rank& rank = *std::exchange(grouped, nullptr);
-  rank.driver->put_work({rank.stream}, "group",
-                        [rank = rank.shared_from_this(), sends = std::exchange(rank.sends, {}),
-                         receives = std::exchange(rank.receives, {})] {
-                          if (rank->aborted) return;
-                          for (const Message& one : sends) write(one);
-                          for (const Message& one : receives) read(*rank, one);
-                        });
+  test::Work work;
+  for (const Message& send : rank.sends) work.uses.push_back({send.memory, send.bytes, false});
+  for (const Message& one : rank.receives) work.uses.push_back({one.memory, one.bytes, true});
+  work.run = [rank = rank.shared_from_this(), sends = std::exchange(rank.sends, {}),
+              receives = std::exchange(rank.receives, {})](const test::OperationPtr&) {
+    if (rank->aborted) return;
+    for (const Message& one : sends) write(one);
+    for (const Message& one : receives) read(*rank, one);
+  };
+  rank.driver->put_work({rank.stream}, "group", std::move(work));
   return NcclResult::kSuccess;
 }
 

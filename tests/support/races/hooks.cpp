@@ -2,21 +2,67 @@
 // nothing. Copies of the C library are heard of through the linker's --wrap.
 #include "tests/support/races/hooks.h"
 
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 namespace flow::test {
 namespace {
 
+class Nobody : public AccessListener {
+  void access(const void*, size_t, Access, const void*) override {}
+};
+Nobody nobody;
 thread_local AccessListener* listening = nullptr;
 
-inline void note(const volatile void* memory, size_t bytes, Access kind, const void* code) {
-  if (listening) listening->access(const_cast<const void*>(memory), bytes, kind, code);
+struct HostMemory {
+  size_t bytes;
+  AccessListener* listener;
+};
+std::shared_mutex host_mutex;
+std::atomic<size_t> host_count = 0;  // of host_memory, which no static destructor may read
+std::map<const std::byte*, HostMemory> host_memory;
+
+void tell_host(const std::byte* at, size_t bytes, Access kind, const void* code) {
+  const Listening once;  // the listener's own accesses are nobody's
+  const std::shared_lock lock(host_mutex);
+  const auto after = host_memory.upper_bound(at);
+  if (after == host_memory.begin()) return;
+  const auto& [first, memory] = *std::prev(after);
+  const auto offset = static_cast<size_t>(at - first);
+  if (offset < memory.bytes)
+    memory.listener->access(at, std::min(bytes, memory.bytes - offset), kind, code);
+}
+
+[[maybe_unused]] void note(const volatile void* memory, size_t bytes, Access kind,
+                           const void* code) {
+  const void* const at = const_cast<const void*>(memory);
+  if (listening)
+    listening->access(at, bytes, kind, code);
+  else if (host_count.load(std::memory_order_relaxed) > 0)
+    tell_host(static_cast<const std::byte*>(at), bytes, kind, code);
 }
 
 }  // namespace
 
-Listening::Listening(AccessListener* listener) : before_(std::exchange(listening, listener)) {}
+Listening::Listening(AccessListener* listener)
+    : before_(std::exchange(listening, listener ? listener : &nobody)) {}
 Listening::~Listening() { listening = before_; }
+
+void watch_host_memory(const std::byte* first, size_t bytes, AccessListener& listener) {
+  const std::lock_guard lock(host_mutex);
+  host_memory[first] = {bytes, &listener};
+  host_count = host_memory.size();
+}
+
+void forget_host_memory(const std::byte* first) {
+  const std::lock_guard lock(host_mutex);
+  host_memory.erase(first);
+  host_count = host_memory.size();
+}
 
 #ifdef FLOW_WATCH_RACES
 void note_access(const void* memory, size_t bytes, Access kind) {

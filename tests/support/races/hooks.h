@@ -18,10 +18,11 @@ class AccessListener {
   virtual void access(const void* memory, size_t bytes, Access kind, const void* code) = 0;
 };
 
-/// While it lives, `listener` hears of the accesses of this thread; null: nobody does.
+/// While it lives, `listener` hears of the accesses of this thread, and nobody else does.
 class Listening {
  public:
-  explicit Listening(AccessListener* listener);
+  /// Null: nobody hears of them.
+  explicit Listening(AccessListener* listener = nullptr);
   ~Listening();
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
@@ -29,6 +30,11 @@ class Listening {
  private:
   AccessListener* const before_;
 };
+
+/// Where a thread has no Listening, `listener` hears of its accesses to this memory. Any thread may
+/// call it, also while others do.
+void watch_host_memory(const std::byte* first, size_t bytes, AccessListener& listener);
+void forget_host_memory(const std::byte* first);
 
 /// For code that is not compiled so: the listener hears of an access.
 #ifdef FLOW_WATCH_RACES

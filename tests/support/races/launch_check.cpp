@@ -129,13 +129,12 @@ std::string LaunchCheck::name_of(const Mark& mark) const {
 void LaunchCheck::report(const Mark& earlier, const char* did, const Mark& now, Access kind,
                          const std::byte* at) {
   if (race_) return;
-  const Listening unheard(nullptr);
+  const Listening unheard;
   const Shadow& in = shared_->holds(at) ? *shared_ : *memory_.find(at);
   const auto where = [](const Mark& mark) { return place_of(code_origin() + mark.code); };
   race_ = fmt::format(
       "a race in kernel {}: {} {} byte {} of {} ({} bytes at {}) at {}; {} {} it at {}, and "
-      "nothing "
-      "orders them",
+      "nothing orders them",
       call_.name, name_of(now), verb_of(kind), at - in.first(),
       &in == &*shared_ ? "shared memory" : "an allocation", in.bytes(),
       static_cast<const void*>(in.first()), where(now), name_of(earlier), did, where(earlier));

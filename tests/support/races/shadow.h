@@ -21,10 +21,10 @@ struct Mark {
   int32_t code;  // where: its distance from a function of the tests
 };
 
-/// Of a word of 4 bytes, or of one byte of a word whose bytes are used one by one.
+/// Of a word of 4 bytes, or of one byte of a word whose bytes are used one by one. What an earlier
+/// generation left is void.
 struct Cell {
-  uint64_t generation =
-      0;  // what follows is of an earlier launch where this is not the current one
+  uint64_t generation = 0;
   Mark writer{}, users[2]{};  // users: of reads or atomic operations since then
   uint8_t user_count = 0;
   bool written = false;                        // is there a writer?
