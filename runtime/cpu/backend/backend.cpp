@@ -57,15 +57,6 @@ void add_sums(const Sums& sums, size_t gathered, const exec::Collectives* ranks,
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
 }
 
-/// Slots of which this rank has a slice.
-std::vector<exec::VariableSlice> sliced_slots(const Division& division) {
-  std::vector<exec::VariableSlice> slices;
-  for (const SlicedUpdate& sliced : division.updates())
-    for (const plan::TensorId slot : sliced.update.slots)
-      slices.push_back({slot, static_cast<size_t>(sliced.elements()) * sizeof(float)});
-  return slices;
-}
-
 /// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
 /// differ: that is a failure.
 BoundKernel prepare_with_memory(const BindContext& context, const plan::Step& step) {
@@ -134,7 +125,7 @@ class CpuBackend : public exec::Backend {
       workspaces.push_back(kernels.back().workspace);
       gathered += kernels.back().gathered;
     }
-    const std::vector<exec::VariableSlice> slices = sliced_slots(sums.division);
+    const std::vector<exec::VariableSlice> slices = sums.division.slots();
     const auto shared = exec::shared_variables(job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = job,
                                                  .owners = owners,

@@ -85,7 +85,7 @@ class KernelBinder {
     Value value{Operand{Operand::Kind::kTensor, id, 0},
                 TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()],
                            true, tensor.batch_axis}};
-    const TensorSlice slice = context_.division.slice(index_, id);
+    const exec::TensorSlice slice = context_.division.slice(index_, id);
     if (slice.bounds.empty()) return value;
     value.operand.offset = slice.offset;
     value.desc.shape = {slice.elements};

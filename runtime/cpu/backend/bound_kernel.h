@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cpu/backend/division.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/exec/ranks/division.h"
 
 namespace flow::cpu {
 
@@ -43,7 +43,7 @@ struct BindContext {
   std::span<const plan::TensorId> owners;  // by tensor: whose memory it lies in
   std::span<const KernelEntry> kernels;    // forced table, or empty
   int threads = 1;
-  const Division& division;
+  const exec::Division& division;
   exec::Collectives* ranks = nullptr;  // among which it divides
 };
 

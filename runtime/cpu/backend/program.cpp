@@ -66,7 +66,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   faults_.resize(output_slots);
   for (const exec::SharedVariable& variable : shared) {
     const auto& other = static_cast<const CpuProgram&>(*variable.program);
-    FLOW_CHECK(!other.slots_.contains(variable.theirs), "slot {}", variable.theirs.value);
+    FLOW_CHECK(!other.is_sliced(variable.theirs), "slot {}", variable.theirs.value);
     shared_.push_back(other.address(variable.theirs));
   }
   for (const exec::TransferredTensor& transferred : options.transferred)
@@ -96,18 +96,11 @@ void CpuProgram::use_sums() {
 void CpuProgram::use_division() {
   if (!sums_.ranks) return;
   updated_.resize(sums_.shards->entries().size());
-  for (const SlicedUpdate& sliced : sums_.division.updates()) {
+  for (const exec::SlicedUpdate& sliced : sums_.division.updates()) {
     steps_[sliced.step()].update = &sliced;
     updated_[sliced.entry] = sliced.update.variable;
-    SlicedSlot slot{static_cast<size_t>(sliced.first) * sizeof(float), {}, {}};
-    for (size_t rank = 0; rank + 1 < sliced.bounds.size(); ++rank) {
-      const auto first = static_cast<size_t>(sliced.bounds[rank]);
-      const auto end = static_cast<size_t>(sliced.bounds[rank + 1]);
-      slot.offsets.push_back(ranks_->rank() == 0 ? first * sizeof(float) : 0);
-      slot.bytes.push_back((end - first) * sizeof(float));
-    }
-    for (const TensorId id : sliced.update.slots) slots_[id] = slot;
   }
+  slots_.emplace(sums_.division, *ranks_);
 }
 
 void CpuProgram::place_tensors(const plan::Job& job, const std::vector<exec::Place>& places) {
@@ -277,33 +270,28 @@ void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bo
 
 void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
   exec::variable_of(tensors_, variable, value);
-  const auto slot = slots_.find(variable);
-  if (slot == slots_.end())
-    std::copy_n(value.data, value.bytes(), address(variable));
-  else
-    std::copy_n(value.data + slot->second.first, bytes_here(slot->second), address(variable));
+  std::span<const std::byte> bytes(value.data, value.bytes());
+  if (is_sliced(variable)) bytes = slots_->part_of(variable, bytes);
+  std::ranges::copy(bytes, address(variable));
 }
 
 void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
-  const auto slot = slots_.find(variable);
-  if (slot != slots_.end()) return gather_slot(variable, slot->second, into);
+  if (is_sliced(variable)) return read_slot(variable, into);
   if (into.empty()) return;
   exec::variable_of(tensors_, variable, into.size());
   std::copy_n(address(variable), into.size(), into.data());
 }
 
-size_t CpuProgram::bytes_here(const SlicedSlot& slot) const {
-  return slot.bytes[static_cast<size_t>(ranks_->rank())];
-}
-
-void CpuProgram::gather_slot(TensorId id, const SlicedSlot& slot, std::span<std::byte> into) const {
+/// Of which each rank has a slice.
+void CpuProgram::read_slot(TensorId id, std::span<std::byte> into) const {
   std::byte* memory = address(id);
   if (ranks_->rank() == 0) {
     exec::variable_of(tensors_, id, into.size());
-    std::copy_n(memory, bytes_here(slot), into.data());
+    const std::span<std::byte> own = slots_->part_of(id, into);
+    std::copy_n(memory, own.size(), own.data());
     memory = into.data();
   }
-  exec::gather_at(*ranks_, 0, {memory, slot.offsets, slot.bytes});
+  slots_->gather(id, memory);
 }
 
 std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {

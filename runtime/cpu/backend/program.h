@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/ranks/rank_outputs.h"
+#include "runtime/exec/ranks/sliced_slots.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/memory.h"
 
@@ -86,8 +86,8 @@ class CpuProgram : public exec::Program {
   struct BoundStep {
     std::vector<BoundAction> actions;
     std::vector<CopyOut> deliveries;
-    size_t first_sum = 0, end_sum = 0;     // of what it makes for the sums
-    const SlicedUpdate* update = nullptr;  // that it does
+    size_t first_sum = 0, end_sum = 0;           // of what it makes for the sums
+    const exec::SlicedUpdate* update = nullptr;  // that it does
     bool probe = false;
     std::vector<size_t> wanted_by;  // of a probe: the deliverables that need it
   };
@@ -101,11 +101,6 @@ class CpuProgram : public exec::Program {
     plan::TensorId tensor;
     size_t offset, bytes;
     std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
-  };
-  /// A slot of which each rank has a slice: where all of it comes together.
-  struct SlicedSlot {
-    size_t first;                        // byte that is here
-    std::vector<size_t> offsets, bytes;  // by rank; on another rank than 0 only its own are there
   };
   /// What runs: a call, for a shard.
   struct Turn {
@@ -126,8 +121,8 @@ class CpuProgram : public exec::Program {
   void plan_delivery(const plan::Job& job, size_t index, plan::TensorId id, size_t maker,
                      bool in_parts);
   const Output& output_of(plan::TensorId tensor) const;
-  size_t bytes_here(const SlicedSlot& slot) const;
-  void gather_slot(plan::TensorId id, const SlicedSlot& slot, std::span<std::byte> into) const;
+  bool is_sliced(plan::TensorId variable) const { return slots_ && slots_->contains(variable); }
+  void read_slot(plan::TensorId id, std::span<std::byte> into) const;
 
   void begin(const Turn& turn);
   void point_to_inputs(const Turn& turn);
@@ -152,7 +147,7 @@ class CpuProgram : public exec::Program {
   const int64_t first_shard_, end_shard_;  // of this rank
   Sums sums_;
   std::vector<plan::TensorId> updated_;  // by entry of the sums: the variable of a divided gradient
-  std::map<plan::TensorId, SlicedSlot> slots_;
+  std::optional<exec::SlicedSlots> slots_;   // of several ranks
   std::vector<exec::TensorInfo> tensors_;    // inputs: of the whole batch
   std::vector<size_t> shard_bytes_;          // by tensor: of a shard's rows, of what lies in inputs
   std::vector<Layout> layouts_;              // by tensor

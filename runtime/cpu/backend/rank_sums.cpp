@@ -64,17 +64,6 @@ void RankSums::use(std::byte* memory) {
   }
 }
 
-std::vector<int64_t> RankSums::bounds(size_t entry) const {
-  const exec::Bucket& bucket = buckets_[bucket_of_[entry]];
-  if (!bucket.divided) return {};
-  std::vector<int64_t> bounds = {0};
-  for (const std::vector<exec::Slice>& slices : bucket.slices) {
-    const auto own = std::ranges::find(slices, entry, &exec::Slice::tensor);
-    bounds.push_back(own == slices.end() ? bounds.back() : own->end);
-  }
-  return bounds;
-}
-
 /// The position of an entry in its bucket.
 size_t RankSums::place_of(size_t entry) const {
   const std::vector<size_t>& tensors = buckets_[bucket_of_[entry]].tensors;

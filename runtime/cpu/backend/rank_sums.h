@@ -33,9 +33,7 @@ class RankSums {
   /// What each rank sends in a call, on average.
   size_t bytes_sent() const { return exec::bytes_sent(buckets_, ranks_.size()); }
 
-  /// Where the slice of each rank begins in a divided gradient, and where the last one ends. Empty:
-  /// every rank gets all of the entry, as it is small.
-  std::vector<int64_t> bounds(size_t entry) const;
+  std::span<const exec::Bucket> buckets() const { return buckets_; }
 
   /// Where the total of entry `entry` of this rank goes.
   std::byte* total(size_t entry) const;

@@ -7,23 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend/layout.h"
 
 namespace flow::cpu {
 namespace {
-
-/// The entry of the tensor that lies where the gradient does.
-size_t entry_of(const SumsRequest& request, const ShardSums& sums, plan::TensorId gradient) {
-  const auto owner = [&](plan::TensorId id) { return request.owners[id.index()]; };
-  const auto entry = std::ranges::find_if(sums.entries(), [&](const ShardSums::Entry& one) {
-    return owner(one.tensor) == owner(gradient);
-  });
-  FLOW_CHECK(entry != sums.entries().end(), "gradient {}", gradient.value);
-  return static_cast<size_t>(entry - sums.entries().begin());
-}
 
 /// Slices are of elements that lie as in C order.
 bool is_plain(const SumsRequest& request, const exec::DividedUpdate& update) {
@@ -34,14 +23,14 @@ bool is_plain(const SumsRequest& request, const exec::DividedUpdate& update) {
   });
 }
 
-std::vector<SlicedUpdate> find_updates(const SumsRequest& request, const ShardSums& sums) {
-  std::vector<SlicedUpdate> updates;
-  if (!request.divides) return updates;
-  for (exec::DividedUpdate& update :
-       exec::find_divided_updates(request.job, request.owners, request.deliverables)) {
-    const size_t entry = entry_of(request, sums, update.gradient);
-    if (is_plain(request, update)) updates.push_back({std::move(update), entry, {}});
-  }
+std::vector<exec::SlicedUpdate> find_updates(const SumsRequest& request, const ShardSums& sums) {
+  if (!request.divides) return {};
+  std::vector<plan::TensorId> entries;
+  for (const ShardSums::Entry& entry : sums.entries()) entries.push_back(entry.tensor);
+  std::vector<exec::SlicedUpdate> updates =
+      exec::find_sliced_updates(request.job, request.owners, request.deliverables, entries);
+  std::erase_if(
+      updates, [&](const exec::SlicedUpdate& sliced) { return !is_plain(request, sliced.update); });
   return updates;
 }
 
@@ -66,15 +55,14 @@ Sums make_sums(const SumsRequest& request) {
   sums.shards = std::make_unique<ShardSums>(request.job, request.owners, ranks);
   if (!request.ranks) return sums;
   require_exchangeable(request.job, *sums.shards);
-  std::vector<SlicedUpdate> updates = find_updates(request, *sums.shards);
+  std::vector<exec::SlicedUpdate> updates = find_updates(request, *sums.shards);
   std::vector<RankSums::Traits> traits;
   for (const ShardSums::Entry& entry : sums.shards->entries())
     traits.push_back({request.job.steps[entry.step].probe});
-  for (const SlicedUpdate& update : updates) traits[update.entry].divided = true;
+  for (const exec::SlicedUpdate& update : updates) traits[update.entry].divided = true;
   sums.ranks = std::make_unique<RankSums>(*sums.shards, traits, *request.ranks, request.threads);
-  for (SlicedUpdate& update : updates) update.bounds = sums.ranks->bounds(update.entry);
-  std::erase_if(updates, [](const SlicedUpdate& update) { return update.bounds.empty(); });
-  sums.division = Division(request.job, std::move(updates), request.ranks->rank());
+  sums.division =
+      exec::Division(request.job, std::move(updates), sums.ranks->buckets(), request.ranks->rank());
   return sums;
 }
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "runtime/cpu/backend/division.h"
 #include "runtime/cpu/backend/rank_sums.h"
 #include "runtime/cpu/backend/shard_sums.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/exec/ranks/division.h"
 
 namespace flow::cpu {
 
@@ -16,7 +16,7 @@ namespace flow::cpu {
 struct Sums {
   std::unique_ptr<ShardSums> shards;
   std::unique_ptr<RankSums> ranks;
-  Division division;
+  exec::Division division;
 };
 
 struct SumsRequest {

@@ -107,6 +107,16 @@ std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ra
   return BucketMaker(tensors, ranks).make();
 }
 
+std::vector<int64_t> bounds_of(const Bucket& bucket, size_t tensor) {
+  if (!bucket.divided) return {};
+  std::vector<int64_t> bounds = {0};
+  for (const std::vector<Slice>& slices : bucket.slices) {
+    const auto own = std::ranges::find(slices, tensor, &Slice::tensor);
+    bounds.push_back(own == slices.end() ? bounds.back() : own->end);
+  }
+  return bounds;
+}
+
 size_t bytes_sent(std::span<const Bucket> buckets, int ranks) {
   const auto others = static_cast<size_t>(ranks - 1), all = static_cast<size_t>(ranks);
   size_t bytes = 0;

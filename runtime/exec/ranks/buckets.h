@@ -46,6 +46,10 @@ constexpr int64_t kSlicePiece = 16384;
 /// a bucket of its own, and so have divided gradients.
 std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ranks);
 
+/// Where the slice of each rank begins in a tensor of a divided bucket, in elements, and where the
+/// last one ends. Empty: the bucket is not divided.
+std::vector<int64_t> bounds_of(const Bucket& bucket, size_t tensor);
+
 /// What each rank sends for these in a call, on average.
 size_t bytes_sent(std::span<const Bucket> buckets, int ranks);
 

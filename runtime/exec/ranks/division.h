@@ -9,21 +9,31 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/exec/ranks/buckets.h"
 #include "runtime/exec/ranks/divided_updates.h"
+#include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/plan.h"
 
-namespace flow::cpu {
+namespace flow::exec {
 
 /// An update of which this rank does elements [first, end).
 struct SlicedUpdate {
-  exec::DividedUpdate update;
-  size_t entry;                 // of the gradient, in ShardSums
-  std::vector<int64_t> bounds;  // by rank: where its slice begins; then where the last one ends
+  DividedUpdate update;
+  size_t entry;                      // of the gradient, among the tensors that are combined
+  std::vector<int64_t> bounds = {};  // by rank: where its slice begins; then where the last one
+                                     // ends
   int64_t first = 0, end = 0;
 
   int64_t elements() const { return end - first; }
   size_t step() const { return update.steps.back(); }
 };
+
+/// The updates that may be divided. `entries`: the tensors that are combined; one stands for all
+/// that lie in its memory. `owners`, `deliverables`: as of find_divided_updates.
+std::vector<SlicedUpdate> find_sliced_updates(const plan::Job& job,
+                                              std::span<const plan::TensorId> owners,
+                                              std::span<const plan::TensorId> deliverables,
+                                              std::span<const plan::TensorId> entries);
 
 /// What a step works on of a tensor, float32.
 struct TensorSlice {
@@ -35,17 +45,21 @@ struct TensorSlice {
 class Division {
  public:
   Division() = default;
-  /// `rank`: this one.
-  Division(const plan::Job& job, std::vector<SlicedUpdate> updates, int rank);
+  /// Divides those updates whose gradients are in divided buckets. `rank`: this one.
+  Division(const plan::Job& job, std::vector<SlicedUpdate> updates, std::span<const Bucket> buckets,
+           int rank);
 
   std::span<const SlicedUpdate> updates() const { return updates_; }
   TensorSlice slice(size_t step, plan::TensorId tensor) const;
+  /// Optimizer slots of which this rank has a slice.
+  std::vector<VariableSlice> slots() const;
 
  private:
   struct Use {
     size_t update;
     bool is_slot;
   };
+  void cut(std::span<const Bucket> buckets, size_t rank);
   void add_steps(const plan::Job& job, size_t update);
   void add_norms(const plan::Job& job);
 
@@ -53,4 +67,4 @@ class Division {
   std::map<std::pair<size_t, plan::TensorId>, Use> uses_;  // by step and tensor
 };
 
-}  // namespace flow::cpu
+}  // namespace flow::exec
