@@ -24,6 +24,12 @@ struct TensorDesc {
   Shape shape;
   bool used = true;  // false: a second result that nobody reads; its pointer is null
   int batch_axis = plan::kNoBatch;
+  /// Of a slice, which `shape` then is: where that of each rank begins in the tensor, in elements,
+  /// and where the last one ends.
+  std::span<const int64_t> bounds = {};
+
+  /// Of the tensor, also where this is a slice of it.
+  int64_t whole_elements() const { return bounds.empty() ? shape.elements() : bounds.back(); }
 };
 
 /// What differs from call to call and from shard to shard, in device memory: a copy puts it there.
@@ -67,6 +73,7 @@ struct Request {
   Libraries& libraries;  // likewise
   Checks& checks;        // a kernel that checks values appends here
   int64_t shards = 1;    // that share the batch: what is drawn is that of the whole batch
+  size_t rank = 0;       // of several that have slices of operands: this one
 };
 
 /// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.
@@ -90,9 +97,18 @@ struct LaunchState {
 
 using Launch = std::function<void(const Buffers&, const LaunchState&)>;
 
+/// What ranks bring together in the workspace of a step: each its own block. By rank; empty:
+/// nothing.
+struct RankGather {
+  std::vector<size_t> offsets, bytes;
+};
+
 struct Kernel {
   Launch launch;
   size_t workspace = 0;  // bytes, for the duration of the step
+  // Where ranks have slices of operands, and each needs to know something of all of them:
+  RankGather gather = {};  // behind `launch`
+  Launch finish = {};      // behind that; else none
 };
 
 /// Prepares one step. RunError when it cannot run on this device.
@@ -102,7 +118,9 @@ using Prepare = Kernel (*)(const Request&);
 using LaunchUpdates = std::function<void(std::span<const Buffers> buffers, const LaunchState&)>;
 struct Updates {
   LaunchUpdates launch;
-  size_t workspace = 0;  // bytes, of buffers[0], for the duration of all
+  size_t workspace = 0;    // bytes, of buffers[0], for the duration of all
+  RankGather gather = {};  // as of Kernel
+  LaunchUpdates finish = {};
 };
 /// REQUIRES: steps of one op, with equal attributes and numbers of operands.
 using PrepareUpdates = Updates (*)(std::span<const Request>);

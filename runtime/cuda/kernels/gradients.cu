@@ -4,6 +4,7 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/loss_scale.h"
 #include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/piece_sums.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -25,11 +26,12 @@ constexpr int kMostGradients = 160;        // of one launch: parameters have 409
 constexpr int64_t kTerms = 32 * kThreads;  // elements of a block
 constexpr size_t kShared = kThreads / kWarp * sizeof(double);
 
-/// Gradients; `end` is the first block that is another's.
+/// Gradients; `end` is the first block that is another's, `place` where the sum of the first block
+/// goes.
 struct Gradients {
   const std::byte* data[kMostGradients];
   int64_t elements[kMostGradients];
-  int32_t end[kMostGradients];
+  int32_t end[kMostGradients], place[kMostGradients];
 };
 
 /// The sum of squares of what this block has of a gradient.
@@ -38,7 +40,8 @@ __global__ void sum_squares(Gradients gradients, double* sums) {
   const auto block = static_cast<int32_t>(blockIdx.x);
   int index = 0;
   while (block >= gradients.end[index]) ++index;
-  const int64_t first = (block - (index ? gradients.end[index - 1] : 0)) * kTerms;
+  const int32_t own = block - (index ? gradients.end[index - 1] : 0);
+  const int64_t first = own * kTerms;
   const int64_t rest = gradients.elements[index] - first;
   const int64_t n = rest < kTerms ? rest : kTerms;
   const T* x = reinterpret_cast<const T*>(gradients.data[index]) + first;
@@ -46,7 +49,7 @@ __global__ void sum_squares(Gradients gradients, double* sums) {
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
     sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   sum = over_block(sum, Sum{});
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+  if (threadIdx.x == 0) sums[gradients.place[index] + own] = sum;
 }
 
 /// min(1, limit / norm), of a sum of squares.
@@ -88,12 +91,11 @@ __global__ void move_scale(LossScaleRule rule, const T* factor, const T* loss_sc
 
 int64_t blocks_of(int64_t elements) { return ceil_div(elements, kTerms); }
 
-/// Calls run(gradients, blocks, first) with kMostGradients at a time, or the rest; `first` is the
-/// number of blocks before.
+/// Calls run(gradients, blocks) with kMostGradients at a time, or the rest, where any of them has
+/// elements here.
 template <typename Run>
-void for_gradients(const std::vector<int64_t>& elements, std::span<std::byte* const> data,
-                   Run run) {
-  int64_t before = 0;
+void for_gradients(const std::vector<int64_t>& elements, const PieceSums& sums,
+                   std::span<std::byte* const> data, Run run) {
   for (size_t first = 0; first < elements.size(); first += kMostGradients) {
     const size_t end = std::min(elements.size(), first + kMostGradients);
     Gradients gradients{};
@@ -103,9 +105,9 @@ void for_gradients(const std::vector<int64_t>& elements, std::span<std::byte* co
       gradients.elements[i - first] = elements[i];
       blocks += blocks_of(elements[i]);
       gradients.end[i - first] = static_cast<int32_t>(blocks);
+      gradients.place[i - first] = static_cast<int32_t>(sums.place(i));
     }
-    run(gradients, blocks, before);
-    before += blocks;
+    if (blocks > 0) run(gradients, blocks);
   }
 }
 
@@ -113,27 +115,28 @@ void for_gradients(const std::vector<int64_t>& elements, std::span<std::byte* co
 /// sum of squares.
 template <typename RuleOf>
 Kernel factor_kernel(const Request& request, size_t first, RuleOf rule_of) {
+  const std::span<const TensorDesc> descs = std::span(request.inputs).subspan(first);
+  const PieceSums pieces(descs, kTerms, request.rank, true);
   std::vector<int64_t> elements;
-  int64_t all_blocks = 0;
-  for (const TensorDesc& desc : std::span(request.inputs).subspan(first)) {
-    elements.push_back(desc.shape.elements());
-    all_blocks += blocks_of(elements.back());
-  }
+  for (const TensorDesc& desc : descs) elements.push_back(desc.shape.elements());
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T zero) -> Kernel {
-    const auto run = [=](const Buffers& buffers, const LaunchState& state) {
-      auto* sums = reinterpret_cast<double*>(buffers.workspace);
-      for_gradients(elements, buffers.inputs.subspan(first),
-                    [&](const Gradients& gradients, int64_t blocks, int64_t before) {
+    const auto sum = [=](const Buffers& buffers, const LaunchState& state) {
+      for_gradients(elements, pieces, buffers.inputs.subspan(first),
+                    [&](const Gradients& gradients, int64_t blocks) {
                       const LaunchShape shape{{static_cast<unsigned>(blocks)}, {kThreads}, kShared};
                       launch(state.driver, state.stream, "sum_squares", shape, sum_squares<T>,
-                             gradients, sums + before);
+                             gradients, reinterpret_cast<double*>(buffers.workspace));
                     });
+    };
+    const auto find_factor = [=](const Buffers& buffers, const LaunchState& state) {
+      pieces.put_in_order(buffers.workspace, sizeof(double), state);
       const auto rule = rule_of(zero, buffers);
       launch(state.driver, state.stream, "factor", {{1}, {kThreads}, kShared},
-             factor_of<T, decltype(rule_of(zero, buffers))>, sums, all_blocks, rule,
+             factor_of<T, decltype(rule_of(zero, buffers))>,
+             reinterpret_cast<const double*>(buffers.workspace), pieces.count(), rule,
              output<T>(buffers, 0));
     };
-    return {run, static_cast<size_t>(all_blocks) * sizeof(double)};
+    return around_gather<Kernel>(pieces, sizeof(double), sum, find_factor);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/piece_sums.h"
 #include "runtime/cuda/kernels/update.cuh"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -150,18 +151,26 @@ __global__ void sum_chunks(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, co
   const Piece piece = piece_of_block(table);
   const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
   if (entry.template skipped<T>()) return;
-  store_sums(rule.template squares<T>(entry, piece, *call), sums + blockIdx.x);
+  const int64_t first = piece.index ? table.entries[piece.index - 1].end : 0;
+  store_sums(rule.template squares<T>(entry, piece, *call),
+             sums + entry.place + blockIdx.x - first);
 }
 
-/// A block for each variable: its rate, in the place of its first chunk's sums.
+/// A variable of which this rank has elements. Its chunks, on all ranks, have sums [first, end).
+struct RateEntry : GradientFactor {
+  int64_t elements;  // of all ranks
+  int64_t first, end;
+  int64_t place;  // of the rate
+};
+
+/// A block for each variable: its rate, in the place of the sums of the first chunk here.
 template <typename T, typename Rule>
-__global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
+__global__ void find_rates(Table<RateEntry> table, Rule rule, double rate_scale,
                            const CallBlock* call, TwoSums* sums) {
-  const UpdateEntry<Rule::kMoved>& entry = table.entries[blockIdx.x];
+  const RateEntry& entry = table.entries[blockIdx.x];
   if (entry.template skipped<T>()) return;
-  const int64_t first = blockIdx.x ? table.entries[blockIdx.x - 1].end : 0;
   TwoSums own{};
-  for (int64_t i = first + threadIdx.x; i < entry.end; i += blockDim.x) {
+  for (int64_t i = entry.first + threadIdx.x; i < entry.end; i += blockDim.x) {
     own.first += sums[i].first;
     own.second += sums[i].second;
   }
@@ -169,7 +178,7 @@ __global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, do
   __syncthreads();
   if (threadIdx.x > 0) return;
   const double scaled = entry.template scaled<T>(rule.scale);
-  sums[first].first = rule.rate(all, scaled, entry.elements, call->at_rate(rate_scale));
+  sums[entry.place].first = rule.rate(all, scaled, entry.elements, call->at_rate(rate_scale));
 }
 
 template <typename T, typename Rule>
@@ -178,40 +187,96 @@ __global__ void move_all(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, cons
   const Piece piece = piece_of_block(table);
   const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
   if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
-  const int64_t first = piece.index ? table.entries[piece.index - 1].end : 0;
-  rule.template move<T>(entry, piece, sums[first].first, *call);
+  rule.template move<T>(entry, piece, sums[entry.place].first, *call);
 }
+
+/// Updates of several variables by one rule.
+template <typename Rule>
+class Layerwise {
+ public:
+  Layerwise(const char* name, std::span<const Request> requests)
+      : name_(name),
+        rule_(requests[0]),
+        rate_scale_(attribute<double>(requests[0], "rate_scale")),
+        elements_(elements_of(requests)),
+        pieces_(variables_of(requests), kChunk, requests[0].rank, false) {
+    for (const Request& request : requests)
+      whole_elements_.push_back(request.inputs[0].whole_elements());
+  }
+
+  template <typename T>
+  Updates updates() const {
+    const auto sum = [*this](std::span<const Buffers> buffers, const LaunchState& state) {
+      launch_tables(buffers, state, kShared, sum_chunks<T, Rule>);
+    };
+    const auto move = [*this](std::span<const Buffers> buffers, const LaunchState& state) {
+      pieces_.put_in_order(buffers[0].workspace, sizeof(TwoSums), state);
+      launch_rates<T>(buffers, state);
+      launch_tables(buffers, state, 0, move_all<T, Rule>);
+    };
+    return around_gather<Updates>(pieces_, sizeof(TwoSums), sum, move);
+  }
+
+ private:
+  static constexpr int kFactor = Rule::kMoved + 1;  // the operand, where there is one
+  static constexpr size_t kShared = kThreads / kWarp * sizeof(double);
+
+  static std::vector<TensorDesc> variables_of(std::span<const Request> requests) {
+    std::vector<TensorDesc> variables;
+    for (const Request& request : requests) variables.push_back(request.inputs[1]);
+    return variables;
+  }
+
+  static TwoSums* sums_of(std::span<const Buffers> buffers) {
+    return reinterpret_cast<TwoSums*>(buffers[0].workspace);
+  }
+
+  template <typename KernelOf>
+  void launch_tables(std::span<const Buffers> buffers, const LaunchState& state,
+                     size_t shared_bytes, KernelOf kernel) const {
+    for_tables<Rule::kMoved>(elements_, buffers, [&](auto& table, LaunchShape shape, size_t first) {
+      for (size_t i = first; i < std::min(elements_.size(), first + kMostTensors); ++i)
+        table.entries[i - first].place = static_cast<int32_t>(pieces_.place(i));
+      shape.shared_bytes = shared_bytes;
+      launch(state.driver, state.stream, name_, shape, kernel, table, rule_, state.call,
+             sums_of(buffers));
+    });
+  }
+
+  template <typename T>
+  void launch_rates(std::span<const Buffers> buffers, const LaunchState& state) const {
+    Table<RateEntry> table{};
+    unsigned variables = 0;
+    const auto launch_table = [&] {
+      launch(state.driver, state.stream, name_,
+             {{std::exchange(variables, 0U)}, {kThreads}, kShared}, find_rates<T, Rule>, table,
+             rule_, rate_scale_, state.call, sums_of(buffers));
+    };
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      if (elements_[i] == 0) continue;
+      const auto& inputs = buffers[i].inputs;
+      table.entries[variables++] = {{inputs.size() > kFactor ? inputs[kFactor] : nullptr},
+                                    whole_elements_[i],
+                                    pieces_.first(i),
+                                    pieces_.end(i),
+                                    pieces_.place(i)};
+      if (variables == kMostTensors) launch_table();
+    }
+    if (variables > 0) launch_table();
+  }
+
+  const char* name_;
+  Rule rule_;
+  double rate_scale_;
+  std::vector<int64_t> elements_, whole_elements_;
+  PieceSums pieces_;
+};
 
 template <typename Rule>
 Updates layerwise(const char* name, std::span<const Request> requests) {
-  const Rule rule(requests[0]);
-  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
-  const std::vector<int64_t> elements = elements_of(requests);
-  size_t chunks = 0;
-  for (const int64_t n : elements) chunks += static_cast<size_t>(chunks_of(n));
-  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
-    const auto run = [name, rule, rate_scale, elements](std::span<const Buffers> buffers,
-                                                        const LaunchState& state) {
-      auto* workspace = reinterpret_cast<TwoSums*>(buffers[0].workspace);
-      size_t left = elements.size();
-      for_tables<Rule::kMoved>(
-          elements, buffers, [&](const auto& table, LaunchShape shape, int64_t chunk) {
-            TwoSums* sums = workspace + chunk;
-            const auto variables = static_cast<unsigned>(std::min<size_t>(left, kMostTensors));
-            left -= variables;
-            constexpr size_t kSums = kThreads / kWarp * sizeof(double);
-            const LaunchShape move = shape;
-            shape.shared_bytes = kSums;
-            launch(state.driver, state.stream, name, shape, sum_chunks<T, Rule>, table, rule,
-                   state.call, sums);
-            launch(state.driver, state.stream, name, {{variables}, {kThreads}, kSums},
-                   find_rates<T, Rule>, table, rule, rate_scale, state.call, sums);
-            launch(state.driver, state.stream, name, move, move_all<T, Rule>, table, rule,
-                   state.call, sums);
-          });
-    };
-    return {run, chunks * sizeof(TwoSums)};
-  });
+  const Layerwise<Rule> layerwise(name, requests);
+  return visit_float(requests[0].inputs[0].dtype,
+                     [&]<typename T>(T) -> Updates { return layerwise.template updates<T>(); });
 }
 
 Updates prepare_lars_update(std::span<const Request> requests) {

@@ -154,7 +154,7 @@ Updates updates_by(const char* name, std::span<const Request> requests) {
     return {[name, rule, rate_scale, elements = elements_of(requests)](
                 std::span<const Buffers> buffers, const LaunchState& state) {
       for_tables<Rule::kMoved>(elements, buffers,
-                               [&](const auto& table, const LaunchShape& shape, int64_t) {
+                               [&](const auto& table, const LaunchShape& shape, size_t) {
                                  launch(state.driver, state.stream, name, shape, update<T, Rule>,
                                         table, rule, rate_scale, state.call);
                                });

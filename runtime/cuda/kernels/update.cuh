@@ -9,13 +9,9 @@
 
 namespace flow::cuda {
 
-/// A gradient, and kMoved arrays that get new values: a variable, then its slots.
-template <int kMoved>
-struct UpdateEntry {
-  const std::byte *gradient, *factor;  // the gradient's factor; null where there is none
-  const std::byte* from[kMoved];
-  std::byte* to[kMoved];
-  int64_t elements, end;  // end: the first block that is another's
+/// What gradients are multiplied by; null: nothing.
+struct GradientFactor {
+  const std::byte* factor;
 
   template <typename T>
   __device__ double scaled(double scale) const {
@@ -28,6 +24,17 @@ struct UpdateEntry {
     const T value = *reinterpret_cast<const T*>(factor);
     return value != value;
   }
+};
+
+/// A gradient, and kMoved arrays that get new values: a variable, then its slots.
+template <int kMoved>
+struct UpdateEntry : GradientFactor {
+  const std::byte* gradient;
+  const std::byte* from[kMoved];
+  std::byte* to[kMoved];
+  int64_t elements;
+  int32_t end;    // the first block that is another's
+  int32_t place;  // of layerwise updates: where sums of the first block go
 };
 
 /// The arrays' elements become what they were.
@@ -78,11 +85,10 @@ inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
   return elements;
 }
 
-/// Calls run(table, shape, first) with kMostTensors variables at a time, or the rest; `first` is
-/// the chunk at which the table begins, counted over all variables.
+/// Calls run(table, shape, first) with kMostTensors variables at a time, or the rest, where any of
+/// them has elements; `first` is the number of the first.
 template <int kMoved, typename Run>
 void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> buffers, Run run) {
-  int64_t chunks = 0;
   for (size_t first = 0; first < elements.size(); first += kMostTensors) {
     const size_t end = std::min(elements.size(), first + kMostTensors);
     Table<UpdateEntry<kMoved>> table{};
@@ -97,10 +103,9 @@ void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> b
         entry.to[k] = b.outputs[k];
       }
       entry.elements = elements[i];
-      entry.end = blocks += chunks_of(elements[i]);
+      entry.end = static_cast<int32_t>(blocks += chunks_of(elements[i]));
     }
-    run(table, LaunchShape{{static_cast<unsigned>(blocks)}, {kThreads}}, chunks);
-    chunks += blocks;
+    if (blocks > 0) run(table, LaunchShape{{static_cast<unsigned>(blocks)}, {kThreads}}, first);
   }
 }
 

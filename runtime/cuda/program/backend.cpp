@@ -40,18 +40,40 @@ void add_sums(PreparedJob& prepared, const exec::Collectives* ranks, exec::Memor
   };
   prepared.sums_offset = add("sums over shards", prepared.sums.bytes);
   prepared.rank_sums_offset = add("sums over ranks", prepared.rank_sums.bytes);
-  if (ranks) report.sent = exec::bytes_sent(prepared.rank_sums.buckets, ranks->size());
+  if (ranks) {
+    const auto size = static_cast<size_t>(ranks->size());
+    report.sent = exec::bytes_sent(prepared.rank_sums.buckets, ranks->size()) +
+                  prepared.bound.gathered() * (size - 1) / size;
+  }
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
 }
 
-/// The shards that this rank has, and what it exchanges.
-void plan_ranks(exec::Collectives* ranks, PreparedJob& prepared) {
+/// The shards that this rank has, what it exchanges, and the slices that it updates. `visible`:
+/// tensors that must be whole.
+void plan_ranks(exec::Collectives* ranks, std::span<const TensorId> visible,
+                PreparedJob& prepared) {
   const plan::Job& job = prepared.grouped.job;
   const int64_t size = ranks ? ranks->size() : 1, here = plan::shards_of(job) / size;
   prepared.first_shard = ranks ? ranks->rank() * here : 0;
   prepared.end_shard = prepared.first_shard + here;
   prepared.sums = plan_sums(job, prepared.owners, size);
-  if (ranks) prepared.rank_sums = plan_rank_sums(job, prepared.sums, *ranks);
+  if (!ranks) return;
+  std::vector<TensorId> entries;
+  for (const SumPlan::Entry& entry : prepared.sums.entries) entries.push_back(entry.tensor);
+  std::vector<exec::SlicedUpdate> updates =
+      exec::find_sliced_updates(job, prepared.owners, visible, entries);
+  prepared.rank_sums = plan_rank_sums(job, prepared.sums, updates, *ranks);
+  prepared.division =
+      exec::Division(job, std::move(updates), prepared.rank_sums.buckets, ranks->rank());
+}
+
+/// Deliverables, and what passes to another device.
+std::vector<TensorId> visible_outside(const exec::PrepareOptions& options) {
+  std::vector<TensorId> visible = options.deliverables;
+  std::erase(visible, TensorId());
+  for (const exec::TransferredTensor& transferred : options.transferred)
+    visible.push_back(transferred.tensor);
+  return visible;
 }
 
 class CudaBackend : public exec::Backend {
@@ -88,16 +110,20 @@ class CudaBackend : public exec::Backend {
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
-    const Grouped grouped = group_updates(fused(lower_epilogues(job), job, kept, options));
+    const std::vector<TensorId> visible = visible_outside(options);
+    const Grouped grouped = group_updates(fused(lower_epilogues(job), job, visible, options));
     PreparedJob prepared{
         .grouped = grouped,
         .transferred = options.transferred,
         .parts = parts_of(job, options.segments, grouped.job),
         .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
-    prepared.bound = bind_kernels(grouped, prepared.owners, *driver_, *libraries_);
-    std::vector<size_t> workspaces;
-    for (const Kernel& kernel : prepared.bound.kernels) workspaces.push_back(kernel.workspace);
+    plan_ranks(options.ranks, visible, prepared);
+    const size_t rank = options.ranks ? static_cast<size_t>(options.ranks->rank()) : 0;
+    prepared.bound =
+        bind_kernels(grouped, prepared.owners, {prepared.division, rank}, *driver_, *libraries_);
+    const std::vector<size_t> workspaces = prepared.bound.workspaces(grouped.updates);
+    const std::vector<exec::VariableSlice> slices = prepared.division.slots();
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
                                                  .owners = prepared.owners,
@@ -105,10 +131,10 @@ class CudaBackend : public exec::Backend {
                                                  .kept = kept,
                                                  .shared = prepared.shared,
                                                  .transferred = options.transferred,
+                                                 .slices = slices,
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
-    plan_ranks(options.ranks, prepared);
     add_sums(prepared, options.ranks, memory.report);
     // Less may be left by now: the libraries have taken some.
     const bool keeps = account(grouped.job, options, available_memory(job), memory.report);
@@ -136,10 +162,8 @@ class CudaBackend : public exec::Backend {
         named(job, [&] { return std::make_unique<Communicator>(open_nccl_(), *driver_, ranks); });
   }
 
-  plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
-                  const exec::PrepareOptions& options) {
-    for (const exec::TransferredTensor& transferred : options.transferred)
-      visible.push_back(transferred.tensor);
+  plan::Job fused(const plan::Job& expanded, const plan::Job& job,
+                  std::span<const TensorId> visible, const exec::PrepareOptions& options) {
     return named(job, [&] {
       return fuse_gradients(expanded, parts_of(job, options.segments, expanded), visible,
                             *libraries_, *driver_);

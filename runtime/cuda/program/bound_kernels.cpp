@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "runtime/base/error.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/shards.h"
@@ -14,8 +16,13 @@ using plan::TensorId;
 
 class KernelBinder {
  public:
-  KernelBinder(const Grouped& grouped, Driver& driver, Libraries& libraries)
-      : job_(grouped.job), groups_(grouped.updates), driver_(driver), libraries_(libraries) {
+  KernelBinder(const Grouped& grouped, const RankSlices& slices, Driver& driver,
+               Libraries& libraries)
+      : job_(grouped.job),
+        groups_(grouped.updates),
+        slices_(slices),
+        driver_(driver),
+        libraries_(libraries) {
     bound_.kernels.resize(job_.steps.size());
   }
 
@@ -28,7 +35,7 @@ class KernelBinder {
           add_updates(*group);
           i = group++->end - 1;
         } else if (!exec::is_view(step, owners)) {
-          bound_.kernels[i] = kernel_of(step).prepare(request_of(step));
+          bound_.kernels[i] = kernel_for(i);
         }
       } catch (const RunError& error) {
         throw error.at(fmt::format("{}: step `{}`", step.where, step.name));
@@ -38,6 +45,14 @@ class KernelBinder {
   }
 
  private:
+  /// None where the result is a slice without elements.
+  Kernel kernel_for(size_t step) {
+    const Request request = request_of(step);
+    const TensorDesc& result = request.outputs[0];
+    if (!result.bounds.empty() && result.shape.elements() == 0) return {};
+    return kernel_of(request.step).prepare(request);
+  }
+
   static const KernelEntry& kernel_of(const plan::Step& step) {
     const KernelEntry* entry = find_kernel(step.op.name());
     if (!entry)
@@ -48,26 +63,30 @@ class KernelBinder {
 
   void add_updates(const UpdateGroup& group) {
     std::vector<Request> requests;
-    for (size_t i = group.first; i < group.end; ++i) requests.push_back(request_of(job_.steps[i]));
-    Updates updates = kernel_of(requests[0].step).prepare_updates(requests);
-    bound_.kernels[group.first].workspace = updates.workspace;
-    bound_.updates.push_back(std::move(updates.launch));
+    for (size_t i = group.first; i < group.end; ++i) requests.push_back(request_of(i));
+    bound_.updates.push_back(kernel_of(requests[0].step).prepare_updates(requests));
   }
 
-  TensorDesc desc_of(TensorId id) const {
+  TensorDesc desc_of(size_t step, TensorId id) const {
     const plan::Tensor& tensor = job_[id];
-    return {tensor.name, tensor.dtype, tensor.shape, true, tensor.batch_axis};
+    TensorDesc desc{tensor.name, tensor.dtype, tensor.shape, true, tensor.batch_axis};
+    const exec::TensorSlice slice = slices_.division.slice(step, id);
+    if (slice.bounds.empty()) return desc;
+    desc.shape = {slice.elements};
+    desc.bounds = slice.bounds;
+    return desc;
   }
 
   /// A second result that nobody reads is described like the first: kernels only ask if it is used.
-  TensorDesc result_of(const plan::Step& step, TensorId id) const {
-    if (id.valid()) return desc_of(id);
-    TensorDesc desc = desc_of(step.outputs[0]);
+  TensorDesc result_of(size_t step, TensorId id) const {
+    if (id.valid()) return desc_of(step, id);
+    TensorDesc desc = desc_of(step, job_.steps[step].outputs[0]);
     desc.used = false;
     return desc;
   }
 
-  Request request_of(const plan::Step& step) {
+  Request request_of(size_t index) {
+    const plan::Step& step = job_.steps[index];
     Request request{step,
                     {},
                     {},
@@ -77,18 +96,21 @@ class KernelBinder {
                     driver_,
                     libraries_,
                     bound_.checks,
-                    plan::shards_of(job_)};
-    for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
-    for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
+                    plan::shards_of(job_),
+                    slices_.rank};
+    for (TensorId id : step.inputs) request.inputs.push_back(desc_of(index, id));
+    for (TensorId id : step.outputs) request.outputs.push_back(result_of(index, id));
     for (const plan::EpilogueOp& fused : step.epilogue) {
       request.epilogue_operands.emplace_back();
-      for (TensorId id : fused.operands) request.epilogue_operands.back().push_back(desc_of(id));
+      for (TensorId id : fused.operands)
+        request.epilogue_operands.back().push_back(desc_of(index, id));
     }
     return request;
   }
 
   const plan::Job& job_;
   const std::vector<UpdateGroup>& groups_;
+  const RankSlices& slices_;
   Driver& driver_;
   Libraries& libraries_;
   BoundKernels bound_;
@@ -96,9 +118,26 @@ class KernelBinder {
 
 }  // namespace
 
-BoundKernels bind_kernels(const Grouped& grouped, std::span<const TensorId> owners, Driver& driver,
-                          Libraries& libraries) {
-  return KernelBinder(grouped, driver, libraries).prepare(owners);
+std::vector<size_t> BoundKernels::workspaces(std::span<const UpdateGroup> groups) const {
+  std::vector<size_t> bytes;
+  for (const Kernel& kernel : kernels) bytes.push_back(kernel.workspace);
+  for (size_t i = 0; i < groups.size(); ++i) bytes[groups[i].first] = updates[i].workspace;
+  return bytes;
+}
+
+size_t BoundKernels::gathered() const {
+  size_t bytes = 0;
+  const auto add = [&](const RankGather& gather) {
+    bytes = std::reduce(gather.bytes.begin(), gather.bytes.end(), bytes);
+  };
+  for (const Kernel& kernel : kernels) add(kernel.gather);
+  for (const Updates& group : updates) add(group.gather);
+  return bytes;
+}
+
+BoundKernels bind_kernels(const Grouped& grouped, std::span<const TensorId> owners,
+                          const RankSlices& slices, Driver& driver, Libraries& libraries) {
+  return KernelBinder(grouped, slices, driver, libraries).prepare(owners);
 }
 
 }  // namespace flow::cuda

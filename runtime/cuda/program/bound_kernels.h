@@ -6,19 +6,31 @@
 
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/program/lower_epilogues.h"
+#include "runtime/exec/ranks/division.h"
 
 namespace flow::cuda {
 
 struct BoundKernels {
-  std::vector<Kernel> kernels;         // by step; no launch: a view, or part of an update, whose
-                                       // first step has the workspace of all
-  std::vector<LaunchUpdates> updates;  // by group
+  std::vector<Kernel> kernels;   // by step; no launch: a view, a step of whose result this rank has
+                                 // nothing, or part of an update
+  std::vector<Updates> updates;  // by group
   Checks checks;
+
+  /// Bytes of the workspace of each step. That of an update is the first step's.
+  std::vector<size_t> workspaces(std::span<const UpdateGroup> groups) const;
+  /// Bytes that come together from all ranks in a call.
+  size_t gathered() const;
+};
+
+/// The slices of tensors that steps of rank `rank` work on.
+struct RankSlices {
+  const exec::Division& division;
+  size_t rank = 0;
 };
 
 /// RunError, with the job-file line and the step's name, where a step cannot run on this device.
 /// `owners`: by tensor, whose memory it lies in.
 BoundKernels bind_kernels(const Grouped& grouped, std::span<const plan::TensorId> owners,
-                          Driver& driver, Libraries& libraries);
+                          const RankSlices& slices, Driver& driver, Libraries& libraries);
 
 }  // namespace flow::cuda

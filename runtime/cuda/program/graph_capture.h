@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/cuda/kernels/shard_sums.h"
 #include "runtime/cuda/program/bound_kernels.h"
+#include "runtime/cuda/program/call_times.h"
 #include "runtime/cuda/program/device_dataset.h"
 #include "runtime/cuda/program/program_memory.h"
 #include "runtime/cuda/program/rank_sums.h"
@@ -32,6 +34,7 @@ struct PreparedJob {
   size_t sums_offset = 0;  // in the arena
   // Several ranks run the job: this one has shards [first_shard, end_shard).
   int64_t first_shard = 0, end_shard = 1;
+  exec::Division division = {};
   RankPlan rank_sums = {};
   size_t rank_sums_offset = 0;  // in the arena
 };
@@ -45,10 +48,12 @@ class GraphCapture {
                const ProgramMemory& memory, std::span<const plan::TensorId> deliverables,
                RankSums* rank_sums);
 
-  /// Parts of a job, then the pieces in which several ranks put the steps of their last shard. A
-  /// piece ends where a bucket is complete.
+  /// Parts of a job, then the pieces in which several ranks put the steps of their last shard, and
+  /// those behind shards. A piece ends where ranks exchange something: a bucket that is complete,
+  /// or sums within a step.
   size_t parts() const { return part_ends_.size() + piece_ends_.size(); }
   size_t pieces() const { return piece_ends_.size(); }
+  size_t shard_pieces() const { return shard_pieces_; }
 
   /// Puts a part of a call: `wanted` says for each deliverable whether it is delivered. Without
   /// shards, what comes before the first step belongs to it.
@@ -58,7 +63,8 @@ class GraphCapture {
   /// Before the first shard.
   void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
   void begin_shard(int64_t shard, size_t input_slot, size_t output_slot);
-  /// Behind a piece of the last shard: starts the exchange of what it completes.
+  /// Behind a piece of the last shard: starts the exchange of what it completes. Behind one of
+  /// the other steps: gathers sums; behind the last piece, variables.
   void end_piece(size_t piece, std::span<const uint8_t> wanted, size_t output_slot);
   /// Delivers what the shard made, and adds it to the sums.
   void end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot);
@@ -70,9 +76,7 @@ class GraphCapture {
   void rehearse(const PreparedJob& job);
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);
-  const std::vector<exec::TimedStep>& timed_steps() const { return timed_steps_; }
-  /// As Program::step_times, of a call that is complete and began at `begin`.
-  void read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const;
+  const CallTimes& times() const { return times_; }
   /// After a put that failed: the stream of copies takes no part in a capture any more.
   void abandon();
 
@@ -92,7 +96,9 @@ class GraphCapture {
   };
   /// A step, or the updates that are launched as one.
   struct Item {
-    LaunchUpdates launch;  // empty: nothing to do
+    LaunchUpdates launch;          // empty: nothing to do
+    LaunchUpdates finish;          // behind a gather
+    std::optional<size_t> gather;  // of RankSums: splits the item, with which a piece then ends
     std::vector<Operands> operands;
     std::vector<Buffers> buffers;         // of `operands`
     bool updates = false, probe = false;  // updates: it writes variables
@@ -118,13 +124,15 @@ class GraphCapture {
   }
   Operands operands_of(const PreparedJob& job, size_t step) const;
   void add_step(const PreparedJob& job, size_t step);
-  void add_updates(const PreparedJob& job, const UpdateGroup& group, const LaunchUpdates& launch);
-  void finish_item(Item item);
+  void add_updates(const PreparedJob& job, const UpdateGroup& group, const Updates& updates);
+  void keep_item(Item item);
+  void add_gather(Item& item, const RankGather& gather) const;
   void end_parts(const PreparedJob& job);
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
   CopyOut copy_out(const PreparedJob& job, size_t index, plan::TensorId id, bool of_shards) const;
   void place_sums(const PreparedJob& job);
   void place_buckets(const PreparedJob& job);
+  void cut_pieces();
   ShardPart part_of(const PreparedJob& job, size_t entry) const;
   void copy_in(const InputLayout::Copy& copy, int64_t shard, size_t input_slot);
   void put_rows(int64_t shard, size_t input_slot, size_t output_slot);
@@ -132,9 +140,12 @@ class GraphCapture {
   void deliver(std::span<const CopyOut> deliveries, std::span<const uint8_t> wanted,
                size_t output_slot, int64_t shard = 0);
   void copy_to_host(const CopyOut& delivery, std::byte* to);
+  void put_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
+  void finish_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
+  void gather_variables(size_t output_slot);
   size_t timed_index(size_t item) const;
-  void mark_begin(size_t output_slot);
-  void mark(size_t output_slot, size_t timed_step);
+  std::vector<exec::TimedStep> list_timed_steps(const PreparedJob& job) const;
+  size_t timed_end() const { return times_.steps().size() - 1; }
 
   Driver& driver_;
   const Stream stream_;
@@ -150,19 +161,15 @@ class GraphCapture {
   std::vector<size_t> item_of_;       // by step
   std::vector<size_t> part_ends_;     // the item behind the last of each part
   std::vector<size_t> piece_ends_;    // ... of each piece
+  size_t shard_pieces_ = 0;           // the first of them
   std::vector<CopyOut> outer_;        // inputs and variables: before the first step
   std::vector<CopyOut> after_shard_;  // of each shard
   std::vector<CopyOut> combined_;     // after the last shard
   Sums sums_;
   std::vector<Bucket> buckets_;
-  bool copying_ = false;                      // the stream of copies has not joined the other
-  bool outer_copying_ = false;                // and variables may not be written yet
-  std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken
-  struct Times {
-    std::vector<OwnedEvent> reached;  // when a call begins, then what `ended` says
-    std::vector<size_t> ended;        // which timed step, of the last call
-  };
-  std::vector<Times> times_;  // by output slot
+  bool copying_ = false;        // the stream of copies has not joined the other
+  bool outer_copying_ = false;  // and variables may not be written yet
+  CallTimes times_;
 };
 
 }  // namespace flow::cuda

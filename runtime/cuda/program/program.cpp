@@ -8,8 +8,6 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/base/whole_index.h"
-#include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/profile.h"
 #include "runtime/plan/model/shards.h"
 
@@ -23,29 +21,6 @@ KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
                  const exec::PrepareOptions& options, bool keep_columns) {
   if (!keep_columns) return {};
   return {driver, stream, job, options.columns};
-}
-
-/// Deliveries of shards.
-exec::RankOutputs outputs_of_ranks(exec::Collectives& ranks, const plan::Job& job,
-                                   std::span<const TensorId> deliverables,
-                                   const OutputLayout& layout) {
-  const int64_t shards = plan::shards_of(job);
-  const std::vector<bool> by_shards = tensors_of_shards(job);
-  exec::RankOutputs outputs(ranks, shards);
-  for (size_t i = 0; i < deliverables.size(); ++i) {
-    const TensorId id = deliverables[i];
-    if (!id.valid() || !by_shards[id.index()]) continue;
-    const plan::Tensor& tensor = job[id];
-    const OutputLayout::Output& output = layout.outputs[i];
-    if (tensor.batch_axis == 0) outputs.add(i, output.offset, exec::whole_bytes_of(job, tensor));
-    if (!output.parts) continue;
-    std::optional<exec::RankOutputs::Spread> spread;
-    if (output.spread)
-      spread = {output.offset, whole_index(tensor.shape, tensor.batch_axis, shards),
-                tensor.shape.elements(), size_of(tensor.dtype)};
-    outputs.add(i, *output.parts, output.part_bytes * static_cast<size_t>(shards), spread);
-  }
-  return outputs;
 }
 
 /// Ends a capture on every way out; a graph that was not finished goes.
@@ -109,42 +84,25 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
   }
   for (size_t i = 0; i < sizes_.output_slots * segments_; ++i)
     done_.emplace_back(driver, driver.create_event());
-  if (communicator) add_ranks(prepared, options, *communicator);
+  if (communicator) ranks_.emplace(driver, *communicator, prepared, options, memory_);
   graph_capture_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_,
-                         of_ranks_ ? &of_ranks_->sums : nullptr);
+                         ranks_ ? &ranks_->sums() : nullptr);
   driver.synchronize(stream_.get());
   if (options.profile) {
     graph_capture_->take_times(prepared, sizes_.output_slots);
     times_.resize(sizes_.output_slots);
-    for (Times& times : times_) times.ends.resize(graph_capture_->timed_steps().size() + 1);
+    for (Times& times : times_) times.ends.resize(graph_capture_->times().steps().size() + 1);
   } else if (!options.eager) {
     graph_capture_->rehearse(prepared);
     capture_forms(options.always);
   }
 }
 
-void CudaProgram::add_ranks(const PreparedJob& prepared, const exec::PrepareOptions& options,
-                            Communicator& communicator) {
-  const plan::Job& job = prepared.grouped.job;
-  exec::Collectives& ranks = *options.ranks;
-  std::vector<std::byte*> parts;
-  for (const SumPlan::Entry& entry : prepared.sums.entries)
-    parts.push_back(memory_.address(prepared.places[entry.tensor.index()]));
-  of_ranks_.emplace(
-      OfRanks{.ranks = ranks,
-              .communicator = communicator,
-              .sums = RankSums(driver_, communicator, ranks, job, prepared.sums, prepared.rank_sums,
-                               memory_.arena() + prepared.rank_sums_offset, parts),
-              .outputs = outputs_of_ranks(ranks, job, deliverables_, memory_.output_layout()),
-              .streamed = options.streamed,
-              .faults = std::vector<std::optional<exec::Fault>>(sizes_.output_slots),
-              .wanted = std::vector<uint8_t>(deliverables_.size())});
-}
-
 std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVariable> shared) const {
   std::vector<std::byte*> made;
   for (const exec::SharedVariable& variable : shared) {
     const auto& other = static_cast<const CudaProgram&>(*variable.program);
+    FLOW_CHECK(!other.is_sliced(variable.theirs), "slot {}", variable.theirs.value);
     made.push_back(other.memory_.address(other.tensors_[variable.theirs.index()].place));
   }
   return made;
@@ -183,7 +141,7 @@ OwnedGraph CudaProgram::capture(size_t part, std::span<const uint8_t> wanted, si
 }
 
 CudaProgram::~CudaProgram() {
-  if (of_ranks_ && of_ranks_->calling) of_ranks_->communicator.abort();  // other ranks may be gone
+  if (ranks_) ranks_->give_up();
   try {
     driver_.synchronize(stream_.get());  // nothing goes while a call still uses it
   } catch (const RunError&) {
@@ -193,20 +151,43 @@ CudaProgram::~CudaProgram() {
 
 void CudaProgram::write_variable(TensorId id, const ArrayView& value) {
   const TensorInfo& tensor = exec::variable_of(tensors_, id, value);
+  std::span<const std::byte> bytes(value.data, value.bytes());
+  if (is_sliced(id)) bytes = ranks_->slots().part_of(id, bytes);
+  if (bytes.empty()) return;
   try {
-    driver_.copy(memory_.address(tensor.place), value.data, value.bytes(), stream_.get());
+    driver_.copy(memory_.address(tensor.place), bytes.data(), bytes.size(), stream_.get());
     driver_.synchronize(stream_.get());
   } catch (const RunError& error) {
     throw error.at(name_);
   }
 }
 
-/// Each rank has all of every variable.
+/// Each rank has all of every variable, but for slots that are divided.
 void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
+  if (is_sliced(id)) return read_slot(id, into);
   if (into.empty()) return;
-  const TensorInfo& tensor = exec::variable_of(tensors_, id, into.size());
+  exec::variable_of(tensors_, id, into.size());
+  copy_to_host(id, into);
+}
+
+/// Rank 0 has its slice in its place in the whole; each other rank has memory for its own.
+void CudaProgram::read_slot(TensorId id, std::span<std::byte> into) const {
+  const exec::SlicedSlots& slots = ranks_->slots();
+  if (!ranks_->leads()) {
+    std::vector<std::byte> own(slots.bytes_here(id));
+    copy_to_host(id, own);
+    return slots.gather(id, own.data());
+  }
+  exec::variable_of(tensors_, id, into.size());
+  copy_to_host(id, slots.part_of(id, into));
+  slots.gather(id, into.data());
+}
+
+void CudaProgram::copy_to_host(TensorId id, std::span<std::byte> into) const {
+  if (into.empty()) return;
   try {
-    driver_.copy(into.data(), memory_.address(tensor.place), into.size(), stream_.get());
+    driver_.copy(into.data(), memory_.address(tensors_[id.index()].place), into.size(),
+                 stream_.get());
     driver_.synchronize(stream_.get());
   } catch (const RunError& error) {
     throw error.at(name_);
@@ -220,13 +201,10 @@ std::span<std::byte> CudaProgram::input(TensorId input, size_t slot) {
 }
 
 void CudaProgram::connect() {
-  if (!of_ranks_) return;
+  if (!ranks_) return;
   try {
     driver_.synchronize(stream_.get());
-    of_ranks_->calling = true;
-    of_ranks_->communicator.connect();
-    of_ranks_->sums.rehearse(stream_.get());
-    of_ranks_->calling = false;
+    ranks_->connect(stream_.get());
   } catch (const RunError& error) {
     throw error.at(name_);
   }
@@ -260,11 +238,9 @@ void CudaProgram::start(const exec::Call& call, size_t input_slot, size_t output
     block = {call.step, call.learning_rate, shard++};
   memory_.fault(output_slot) = {};
   if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
-  if (!of_ranks_) return;
-  of_ranks_->calling = true;
-  std::ranges::copy(call.wanted, of_ranks_->wanted.begin());
-  for (const TensorId id : of_ranks_->streamed)
-    exec::broadcast(of_ranks_->ranks, 0, input(id, input_slot));
+  if (!ranks_) return;
+  ranks_->begin(call);
+  for (const TensorId id : ranks_->streamed()) ranks_->share(input(id, input_slot));
 }
 
 void CudaProgram::put_shards(const exec::Call& call, size_t input_slot, size_t output_slot) {
@@ -274,14 +250,23 @@ void CudaProgram::put_shards(const exec::Call& call, size_t input_slot, size_t o
     put_shard(shard + 1 == end_shard_, call, input_slot, output_slot);
     graph_capture_->end_shard(shard, call.wanted, output_slot);
   }
-  put(1, call, input_slot, output_slot);
+  if (ranks_)
+    put_pieces(graph_capture_->shard_pieces(), graph_capture_->pieces(), call, input_slot,
+               output_slot);
+  else
+    put(1, call, input_slot, output_slot);
   graph_capture_->join_copies();
 }
 
 void CudaProgram::put_shard(bool last, const exec::Call& call, size_t input_slot,
                             size_t output_slot) {
-  if (!last || !of_ranks_) return put(0, call, input_slot, output_slot);
-  for (size_t piece = 0; piece < graph_capture_->pieces(); ++piece) {
+  if (!last || !ranks_) return put(0, call, input_slot, output_slot);
+  put_pieces(0, graph_capture_->shard_pieces(), call, input_slot, output_slot);
+}
+
+void CudaProgram::put_pieces(size_t first, size_t end, const exec::Call& call, size_t input_slot,
+                             size_t output_slot) {
+  for (size_t piece = first; piece < end; ++piece) {
     put(parts_ + piece, call, input_slot, output_slot);
     graph_capture_->end_piece(piece, call.wanted, output_slot);
   }
@@ -300,9 +285,9 @@ void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
   const bool last = segment + 1 == segments_;
   const Event done = done_[output_slot * segments_ + segment].get();
   try {
-    of_ranks_ ? of_ranks_->communicator.wait(done) : driver_.synchronize(done);
+    ranks_ ? ranks_->wait(done) : driver_.synchronize(done);
     if (last && !times_.empty()) read_times(output_slot);
-    if (of_ranks_ && of_ranks_->calling) finish_on_ranks(output_slot);
+    if (ranks_) ranks_->finish(memory_.host_outputs(output_slot), output_slot, found(output_slot));
   } catch (const RunError& error) {
     throw error.at(name_);
   }
@@ -312,7 +297,7 @@ void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
 /// the one before ended, is as near as the host knows.
 void CudaProgram::read_times(size_t output_slot) {
   Times& times = times_[output_slot];
-  graph_capture_->read_times(output_slot, std::max(times.launched, last_end_), times.ends);
+  graph_capture_->times().read(output_slot, std::max(times.launched, last_end_), times.ends);
   last_end_ = times.ends.back();
 }
 
@@ -336,24 +321,15 @@ std::span<const std::byte> CudaProgram::delivered_part(TensorId tensor, int64_t 
           output.part_bytes};
 }
 
-/// What shards deliver comes to rank 0, and their faults to all.
-void CudaProgram::finish_on_ranks(size_t output_slot) {
-  of_ranks_->outputs.gather(memory_.host_outputs(output_slot), of_ranks_->wanted);
-  std::optional<exec::Fault>& fault = of_ranks_->faults[output_slot];
-  fault = fault_found(output_slot);
-  exec::agree_on_fault(of_ranks_->ranks, fault);
-  of_ranks_->calling = false;
-}
-
 std::optional<exec::Fault> CudaProgram::fault(size_t output_slot) const {
-  return of_ranks_ ? of_ranks_->faults[output_slot] : fault_found(output_slot);
+  return ranks_ ? ranks_->fault(output_slot) : found(output_slot);
 }
 
-std::optional<exec::Fault> CudaProgram::fault_found(size_t output_slot) const {
-  const FaultBlock& found = memory_.fault(output_slot);
-  if (found.check == 0) return std::nullopt;
-  const Check& check = checks_[static_cast<size_t>(found.check) - 1];
-  return exec::Fault{check.where, check.operand, found.row, found.value, check.limit};
+std::optional<exec::Fault> CudaProgram::found(size_t output_slot) const {
+  const FaultBlock& block = memory_.fault(output_slot);
+  if (block.check == 0) return std::nullopt;
+  const Check& check = checks_[static_cast<size_t>(block.check) - 1];
+  return exec::Fault{check.where, check.operand, block.row, block.value, check.limit};
 }
 
 }  // namespace flow::cuda

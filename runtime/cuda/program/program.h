@@ -1,7 +1,7 @@
 // A prepared job function on a GPU: calls are captured graphs, launched whole. Where the batch is
 // cut, one graph has the steps of a shard and is launched once a shard; another has the rest. Where
 // ranks share the shards, the steps of the last shard of a rank are cut into graphs, too: behind
-// each, sums are exchanged while the next one runs.
+// each, sums are exchanged while the next one runs. So is the rest where ranks gather sums within.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/cuda/program/graph_capture.h"
-#include "runtime/exec/ranks/rank_outputs.h"
+#include "runtime/cuda/program/program_ranks.h"
 
 namespace flow::cuda {
 
@@ -40,7 +40,7 @@ class CudaProgram : public exec::Program {
                                             size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
   std::vector<exec::TimedStep> timed_steps() const override {
-    return graph_capture_->timed_steps();
+    return graph_capture_->times().steps();
   }
   std::span<const int64_t> step_times(size_t output_slot) const override {
     return times_[output_slot].ends;
@@ -57,27 +57,14 @@ class CudaProgram : public exec::Program {
     int64_t launched = 0;
     std::vector<int64_t> ends;  // as step_times
   };
-  /// Of several ranks, which run one call at a time.
-  struct OfRanks {
-    exec::Collectives& ranks;
-    Communicator& communicator;
-    RankSums sums;
-    exec::RankOutputs outputs;
-    std::vector<plan::TensorId> streamed;            // inputs that rank 0 reads for all
-    std::vector<std::optional<exec::Fault>> faults;  // by output slot
-    std::vector<uint8_t> wanted;                     // in the call
-    bool calling = false;
-  };
 
   std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
   static std::vector<std::byte*> addresses(std::span<const exec::TransferredTensor> transferred);
-  void add_ranks(const PreparedJob& job, const exec::PrepareOptions& options,
-                 Communicator& communicator);
   void read_times(size_t output_slot);
   void capture_forms(std::vector<uint8_t> always);
-  /// Of the last shard of a rank the pieces are launched, which is all where it has one shard.
+  /// Several ranks launch the steps of shards before their last one, and then pieces.
   bool launches(size_t part) const {
-    return part > 0 || !of_ranks_ || end_shard_ - first_shard_ > 1;
+    return !ranks_ || part >= parts_ || (part == 0 && end_shard_ - first_shard_ > 1);
   }
   OwnedGraph capture(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
                      size_t output_slot);
@@ -85,11 +72,18 @@ class CudaProgram : public exec::Program {
   /// With which graphs differ. Shards get their inputs before their graph.
   size_t input_slots() const { return shards_ > 1 ? 1 : sizes_.input_slots; }
   const OutputLayout::Output& output_of(plan::TensorId tensor) const;
-  std::optional<exec::Fault> fault_found(size_t output_slot) const;
-  void finish_on_ranks(size_t output_slot);
+  std::optional<exec::Fault> found(size_t output_slot) const;
+  /// Has this rank a slice of the variable alone?
+  bool is_sliced(plan::TensorId variable) const {
+    return ranks_ && ranks_->slots().contains(variable);
+  }
+  void read_slot(plan::TensorId slot, std::span<std::byte> into) const;
+  void copy_to_host(plan::TensorId variable, std::span<std::byte> into) const;
   void start(const exec::Call& call, size_t input_slot, size_t output_slot);
   void put_shards(const exec::Call& call, size_t input_slot, size_t output_slot);
   void put_shard(bool last, const exec::Call& call, size_t input_slot, size_t output_slot);
+  void put_pieces(size_t first, size_t end, const exec::Call& call, size_t input_slot,
+                  size_t output_slot);
   void put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot);
 
   Driver& driver_;
@@ -107,7 +101,7 @@ class CudaProgram : public exec::Program {
   std::vector<OwnedEvent> done_;  // by output slot, then segment
   KeptColumns columns_;
   ProgramMemory memory_;
-  std::optional<OfRanks> of_ranks_;
+  std::optional<ProgramRanks> ranks_;
   std::optional<GraphCapture> graph_capture_;  // once it is known where inputs lie
   std::vector<Form> forms_;                    // none: calls are put step by step
   std::vector<Times> times_;                   // by output slot, where it profiles

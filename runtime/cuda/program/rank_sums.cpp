@@ -5,25 +5,21 @@
 #include <utility>
 
 #include "runtime/cuda/program/program_memory.h"
+#include "runtime/exec/ranks/combined.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
 namespace {
 
-bool is_scalar(const plan::Tensor& tensor) { return tensor.shape.rank() == 0; }
-
-/// Of an element while it is added up.
-size_t total_size(const plan::Tensor& tensor) {
-  return level_bytes(tensor.dtype, is_scalar(tensor), 1);
-}
-
-std::vector<exec::CombinedTensor> describe(const plan::Job& job, const SumPlan& sums) {
+std::vector<exec::CombinedTensor> describe(const plan::Job& job, const SumPlan& sums,
+                                           std::span<const exec::SlicedUpdate> updates) {
   std::vector<exec::CombinedTensor> tensors;
   for (const SumPlan::Entry& entry : sums.entries) {
     const plan::Tensor& tensor = job[entry.tensor];
-    tensors.push_back({tensor.shape.elements(), total_size(tensor), size_of(tensor.dtype),
+    tensors.push_back({tensor.shape.elements(), exec::total_size(tensor), size_of(tensor.dtype),
                        job.steps[entry.step].probe});
   }
+  for (const exec::SlicedUpdate& update : updates) tensors[update.entry].divided = true;
   return tensors;
 }
 
@@ -38,14 +34,17 @@ size_t start_of(const exec::Bucket& bucket, size_t rank) {
 
 }  // namespace
 
-RankPlan plan_rank_sums(const plan::Job& job, const SumPlan& sums, const exec::Collectives& ranks) {
+RankPlan plan_rank_sums(const plan::Job& job, const SumPlan& sums,
+                        std::span<const exec::SlicedUpdate> updates,
+                        const exec::Collectives& ranks) {
   RankPlan plan;
-  plan.buckets = exec::make_buckets(describe(job, sums), ranks.size());
+  plan.buckets = exec::make_buckets(describe(job, sums, updates), ranks.size());
   const auto take = [&](size_t bytes) { return std::exchange(plan.bytes, plan.bytes + bytes); };
   size_t most = 0;
   for (const exec::Bucket& bucket : plan.buckets) {
     plan.totals.push_back(take(aligned(bucket.total_bytes)));
-    plan.wholes.push_back(take(aligned(bucket.whole_bytes)));
+    // Divided gradients are float32, and so are their totals.
+    plan.wholes.push_back(bucket.divided ? plan.totals.back() : take(aligned(bucket.whole_bytes)));
     plan.strides.push_back(aligned(length_of(bucket, static_cast<size_t>(ranks.rank()))));
     most = std::max(most, plan.strides.back());
   }
@@ -70,32 +69,64 @@ class RankSums::BucketMaker {
 
   std::byte* total(size_t place) const { return totals_ + bucket_.total_offsets[place]; }
 
-  Bucket make(const std::vector<std::byte*>& parts) {
+  Bucket make(std::span<const Addresses> addresses) {
+    made_.divided = bucket_.divided;
     made_.own = {received_ + rank_ * stride_, totals_ + start_of(bucket_, rank_),
                  length_of(bucket_, rank_)};
     exchange();
     add_slices();
     if (!bucket_.small) gather();
-    for (size_t place = 0; place < bucket_.tensors.size(); ++place) {
-      const plan::Tensor& tensor = tensor_of(bucket_.tensors[place]);
-      made_.wholes.push_back({parts[bucket_.tensors[place]], wholes_ + bucket_.whole_offsets[place],
-                              exec::bytes_of(tensor)});
-    }
+    for (const size_t entry : bucket_.tensors)
+      if (bucket_.divided)
+        divide(entry, addresses[entry]);
+      else
+        copy_to_part({entry, 0, tensor_of(entry).shape.elements()}, addresses[entry]);
     return std::move(made_);
   }
 
  private:
   const plan::Tensor& tensor_of(size_t entry) const { return job_[sums_.entries[entry].tensor]; }
 
-  static void add(std::vector<Transfer>& transfers, std::byte* memory, size_t bytes, size_t peer) {
-    if (bytes > 0) transfers.push_back({memory, bytes, static_cast<int>(peer)});
+  size_t place_of(size_t entry) const {
+    return static_cast<size_t>(std::ranges::find(bucket_.tensors, entry) - bucket_.tensors.begin());
+  }
+
+  /// Of elements of a tensor: where they begin in it, and their bytes.
+  struct Bytes {
+    size_t first, count;
+  };
+  Bytes bytes_of(const exec::Slice& slice) const {
+    const size_t size = size_of(tensor_of(slice.tensor).dtype);
+    return {static_cast<size_t>(slice.first) * size,
+            static_cast<size_t>(slice.end - slice.first) * size};
+  }
+  std::byte* whole(const exec::Slice& slice) const {
+    return wholes_ + bucket_.whole_offsets[place_of(slice.tensor)] + bytes_of(slice).first;
+  }
+
+  void copy_to_part(const exec::Slice& slice, const Addresses& address) {
+    const auto [first, count] = bytes_of(slice);
+    if (count > 0) made_.to_parts.push_back({address.part + first, whole(slice), count});
+  }
+
+  /// The slice of this rank, and what lies before and behind it.
+  void divide(size_t entry, const Addresses& address) {
+    const std::vector<int64_t> bounds = exec::bounds_of(bucket_, entry);
+    const exec::Slice own{entry, bounds[rank_], bounds[rank_ + 1]};
+    copy_to_part(own, address);
+    if (const auto [first, count] = bytes_of(own); count > 0)
+      made_.from_variables.push_back({whole(own), address.variable + first, count});
+    for (const exec::Slice& other :
+         {exec::Slice{entry, 0, own.first}, exec::Slice{entry, own.end, bounds.back()}})
+      if (const auto [first, count] = bytes_of(other); count > 0)
+        made_.to_variables.push_back({address.variable + first, whole(other), count});
   }
 
   void exchange() {
     for (size_t other = 0; other < ranks_; ++other) {
       if (other == rank_) continue;
-      add(made_.sends, totals_ + start_of(bucket_, other), length_of(bucket_, other), other);
-      add(made_.receives, received_ + other * stride_, length_of(bucket_, rank_), other);
+      add(made_.totals.sends, totals_ + start_of(bucket_, other), length_of(bucket_, other), other);
+      add(made_.totals.receives, received_ + other * stride_, length_of(bucket_, rank_), other);
     }
   }
 
@@ -109,22 +140,20 @@ class RankSums::BucketMaker {
 
   void add_slice(const exec::Slice& slice) {
     const plan::Tensor& tensor = tensor_of(slice.tensor);
-    const auto place = static_cast<size_t>(std::ranges::find(bucket_.tensors, slice.tensor) -
-                                           bucket_.tensors.begin());
-    const auto first = static_cast<size_t>(slice.first);
-    made_.slices.push_back(
-        {tensor.dtype, is_scalar(tensor), *tensor.combine, slice.end - slice.first,
-         received_ + bucket_.total_offsets[place] + first * total_size(tensor) -
-             start_of(bucket_, rank_),
-         stride_, wholes_ + bucket_.whole_offsets[place] + first * size_of(tensor.dtype)});
+    const size_t first = static_cast<size_t>(slice.first) * exec::total_size(tensor);
+    made_.slices.push_back({tensor.dtype, tensor.shape.rank() == 0, *tensor.combine,
+                            slice.end - slice.first,
+                            received_ + bucket_.total_offsets[place_of(slice.tensor)] + first -
+                                start_of(bucket_, rank_),
+                            stride_, whole(slice)});
   }
 
   void gather() {
-    const auto whole = [&](size_t rank) { return wholes_ + bucket_.whole_starts[rank]; };
+    const auto of_rank = [&](size_t rank) { return wholes_ + bucket_.whole_starts[rank]; };
     for (size_t other = 0; other < ranks_; ++other) {
       if (other == rank_) continue;
-      add(made_.sends_of_wholes, whole(rank_), bucket_.whole_lengths[rank_], other);
-      add(made_.receives_of_wholes, whole(other), bucket_.whole_lengths[other], other);
+      add(made_.wholes.sends, of_rank(rank_), bucket_.whole_lengths[rank_], other);
+      add(made_.wholes.receives, of_rank(other), bucket_.whole_lengths[other], other);
     }
   }
 
@@ -139,10 +168,11 @@ class RankSums::BucketMaker {
 
 RankSums::RankSums(Driver& driver, Communicator& communicator, const exec::Collectives& ranks,
                    const plan::Job& job, const SumPlan& sums, const RankPlan& plan,
-                   std::byte* memory, const std::vector<std::byte*>& parts)
+                   std::byte* memory, std::span<const Addresses> addresses)
     : driver_(driver),
       communicator_(communicator),
-      ranks_(ranks.size()),
+      ranks_(static_cast<size_t>(ranks.size())),
+      rank_(static_cast<size_t>(ranks.rank())),
       shards_(plan::shards_of(job)),
       stream_(driver, driver.create_stream()),
       complete_(driver, driver.create_event()),
@@ -153,37 +183,91 @@ RankSums::RankSums(Driver& driver, Communicator& communicator, const exec::Colle
     const std::vector<size_t>& entries = plan.buckets[i].tensors;
     for (size_t place = 0; place < entries.size(); ++place)
       totals_[entries[place]] = maker.total(place);
-    buckets_.push_back(maker.make(parts));
+    buckets_.push_back(maker.make(addresses));
+    divides_ |= buckets_.back().divided;
   }
 }
 
-void RankSums::copy(const Copy& copy, Stream stream) {
-  if (copy.bytes > 0) driver_.copy(copy.to, copy.from, copy.bytes, stream);
+void RankSums::add(std::vector<Transfer>& transfers, std::byte* memory, size_t bytes, size_t peer) {
+  if (bytes > 0) transfers.push_back({memory, bytes, static_cast<int>(peer)});
+}
+
+void RankSums::copy(std::span<const Copy> copies, Stream stream) {
+  for (const Copy& one : copies)
+    if (one.bytes > 0) driver_.copy(one.to, one.from, one.bytes, stream);
+}
+
+void RankSums::transfer(const Transfers& transfers) {
+  communicator_.transfer(transfers.sends, transfers.receives, stream_.get());
+}
+
+void RankSums::enter(Stream stream) {
+  driver_.record(complete_.get(), stream);
+  driver_.wait(stream_.get(), complete_.get());
+}
+
+void RankSums::leave(Stream stream) {
+  driver_.record(done_.get(), stream_.get());
+  driver_.wait(stream, done_.get());
 }
 
 void RankSums::exchange(size_t index, Stream stream) {
   Bucket& bucket = buckets_[index];
-  driver_.record(complete_.get(), stream);
-  driver_.wait(stream_.get(), complete_.get());
-  copy(bucket.own, stream_.get());
-  communicator_.transfer(bucket.sends, bucket.receives, stream_.get());
-  join_ranks(bucket.slices, ranks_, shards_, {driver_, stream_.get(), nullptr, nullptr});
-  communicator_.transfer(bucket.sends_of_wholes, bucket.receives_of_wholes, stream_.get());
+  enter(stream);
+  copy({&bucket.own, 1}, stream_.get());
+  transfer(bucket.totals);
+  join_ranks(bucket.slices, static_cast<int>(ranks_), shards_,
+             {driver_, stream_.get(), nullptr, nullptr});
+  if (!bucket.divided) transfer(bucket.wholes);
   bucket.exchanged = true;
 }
 
 /// Not before: steps of shards may read a part after its total was taken.
 void RankSums::finish(Stream stream) {
-  driver_.record(done_.get(), stream_.get());
-  driver_.wait(stream, done_.get());
+  leave(stream);
   for (Bucket& bucket : buckets_)
-    if (std::exchange(bucket.exchanged, false))
-      for (const Copy& whole : bucket.wholes) copy(whole, stream);
+    if (std::exchange(bucket.exchanged, false)) copy(bucket.to_parts, stream);
 }
 
+size_t RankSums::add_gather(const RankGather& gather, std::byte* workspace) {
+  Transfers transfers;
+  const auto block = [&](size_t rank) { return workspace + gather.offsets[rank]; };
+  for (size_t other = 0; other < ranks_; ++other) {
+    if (other == rank_) continue;
+    add(transfers.sends, block(rank_), gather.bytes[rank_], other);
+    add(transfers.receives, block(other), gather.bytes[other], other);
+  }
+  gathers_.push_back(std::move(transfers));
+  return gathers_.size() - 1;
+}
+
+void RankSums::gather(size_t number, Stream stream) {
+  enter(stream);
+  transfer(gathers_[number]);
+  leave(stream);
+}
+
+/// Ranks have updated a slice of each.
+void RankSums::gather_variables(Stream stream) {
+  enter(stream);
+  for (const Bucket& bucket : buckets_) {
+    if (!bucket.divided) continue;
+    copy(bucket.from_variables, stream_.get());
+    transfer(bucket.wholes);
+    copy(bucket.to_variables, stream_.get());
+  }
+  leave(stream);
+}
+
+/// Variables keep their values: those of ranks may differ as yet.
 void RankSums::rehearse(Stream stream) {
   for (size_t i = 0; i < buckets_.size(); ++i) exchange(i, stream);
   finish(stream);
+  for (size_t i = 0; i < gathers_.size(); ++i) gather(i, stream);
+  enter(stream);
+  for (const Bucket& bucket : buckets_)
+    if (bucket.divided) transfer(bucket.wholes);
+  leave(stream);
   driver_.record(done_.get(), stream);
   communicator_.wait(done_.get());
 }

@@ -38,7 +38,8 @@ TEST_CASE("libraries round and reorder as the job allows", "[cuda]") {
       exec::share_memory(grouped.job, [](plan::TensorId, plan::TensorId) { return true; });
   FakeDriver driver;
   NotingLibraries libraries(driver);
-  cuda::bind_kernels(grouped, owners, driver, libraries);
+  const exec::Division whole;
+  cuda::bind_kernels(grouped, owners, {whole}, driver, libraries);
   CHECK(libraries.math_modes.size() ==
         11);  // 4 layers, forward and back, but for the images' gradient
   for (const cuda::MathMode& math_mode : libraries.math_modes) {

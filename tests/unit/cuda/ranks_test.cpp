@@ -1,5 +1,7 @@
 // Jobs whose shards several GPUs share, on devices that record calls and a stand-in for NCCL: bits,
 // the order of calls, memory, failures.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "tests/support/run_job.h"
 #include "tests/support/shard_jobs.h"
 #include "tests/support/thread_ranks.h"
+#include "tests/unit/cuda/gpu_ranks.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow::test {
@@ -50,55 +53,12 @@ jobs:
     hooks: [{watch_diff: deep/weight, to: npy}]
 )";
 
-/// Runs `body` as a rank with a device of its own, of which nothing is left afterwards.
-void on_rank(FakeNccl& nccl, exec::Collectives& ranks, const FakeDevice& device,
-             const std::function<void(FakeGpu&)>& body) {
-  FakeNccl::Thread thread(nccl, ranks.rank());
-  FakeGpu gpu(device, FakeNccl::calls);
-  thread.use(*gpu.driver);
-  const auto require_order = [&] {
-    FLOW_CHECK(gpu.driver->problems().empty(), "{}", gpu.driver->problems().front());
-  };
-  try {
-    body(gpu);
-  } catch (...) {
-    require_order();
-    throw;
-  }
-  require_order();
-}
-
-/// Runs `body` on so many ranks; throws what the first one throws.
-void on_ranks(ThreadRanks& world, FakeNccl& nccl, const FakeDevice& device,
-              const std::function<void(FakeGpu&, exec::Collectives&)>& body) {
-  world.run([&](exec::Collectives& ranks) {
-    on_rank(nccl, ranks, device, [&](FakeGpu& gpu) { body(gpu, ranks); });
-  });
-}
-
-/// The job on one device and on several gives rank 0 the same bits.
-void require_bits(const plan::Job& job, const std::vector<std::string>& wanted, int size,
-                  const FakeDevice& device, bool eager, unsigned seed) {
-  const Arrays values = random_values(job);
-  FakeGpu gpu;
-  const Arrays alone = run(job, values, wanted, {.calls = 2, .backend = gpu.backend.get()});
-  ThreadRanks world(size, seed);
-  FakeNccl nccl(size, seed);
-  on_ranks(world, nccl, device, [&](FakeGpu& own, exec::Collectives& ranks) {
-    const Arrays found =
-        run(job, values, wanted,
-            {.calls = 2, .backend = own.backend.get(), .ranks = &ranks, .eager = eager});
-    if (ranks.rank() == 0) FLOW_CHECK(same_bits(found, alone), "{} ranks", size);
-  });
-  CHECK(nccl.problems().empty());
-}
-
 std::vector<std::string> wanted_of(const plan::Job& job) {
-  std::vector<std::string> wanted = {"x"};
+  std::vector<std::string> wanted = variables_of(job);
+  wanted.emplace_back("x");
   for (const plan::ReturnValue& item : job.returns->value.items)
     wanted.push_back(job[item.tensor].name);
   for (const plan::Hook& hook : job.hooks) wanted.push_back(job[hook.tensor].name);
-  for (const plan::Variable& variable : job.variables) wanted.push_back(job[variable.tensor].name);
   return wanted;
 }
 
@@ -240,30 +200,39 @@ TEST_CASE("a rank exchanges the sums of its last shard, and then runs the rest",
     program->wait(0);
     const std::vector<std::string> inputs = {"copy 24 to device stream 1",
                                              "copy 512 to device stream 1"};
-    const std::vector<std::string> steps = {
-        "launch naive_matmul stream 1", "launch square stream 1", "launch sum stream 1",
-        "launch scale stream 1", "launch naive_matmul stream 1"};
-    const std::vector<std::string> rest = {
-        "launch join_parts stream 1",  // the totals of this rank: one bucket has all
-        "record stream 1",
-        "wait stream 3",
-        "copy 8256 on device stream 3",  // its own: of a small bucket each rank adds up all
-        "group of 2 stream 3",
-        "launch join_ranks stream 3",
-        "record stream 3",
-        "wait stream 1",
-        "copy 4 on device stream 1",  // the loss, the gradient
-        "copy 8192 on device stream 1",
-        "launch sgd_update stream 1",
-        "record stream 1"};
+    const std::vector<std::string> loss = {"launch naive_matmul stream 1", "launch square stream 1",
+                                           "launch sum stream 1"};
+    const std::vector<std::string> gradient = {"launch scale stream 1",
+                                               "launch naive_matmul stream 1"};
+    const auto exchange = [](int bytes) {
+      return std::vector<std::string>{
+          "launch join_parts stream 1",  // the totals of this rank
+          "record stream 1",
+          "wait stream 3",
+          // Its own: of a small bucket each rank adds up all.
+          fmt::format("copy {} on device stream 3", bytes),
+          "group of 2 stream 3",
+          "launch join_ranks stream 3",
+      };
+    };
+    const std::vector<std::string> rest = {"record stream 3",
+                                           "wait stream 1",
+                                           "copy 4 on device stream 1",  // the loss, the gradient
+                                           "copy 8192 on device stream 1",
+                                           "launch sgd_update stream 1",
+                                           "record stream 1"};
     std::vector<std::string> expected = inputs;
     const auto add = [&](const std::vector<std::string>& more) {
       expected.insert(expected.end(), more.begin(), more.end());
     };
-    add(steps);
+    add(loss);
+    add(gradient);
     add({"launch join_parts stream 1"});
     add(inputs);
-    add(steps);
+    add(loss);
+    add(exchange(64));
+    add(gradient);
+    add(exchange(8192));
     add(rest);
     std::string text;
     for (const std::string& line : calls) text += line + "\n";
