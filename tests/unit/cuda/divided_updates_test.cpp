@@ -107,7 +107,7 @@ TEST_CASE("GPUs that divide updates compute the bits of one", "[cuda]") {
                    {"type: sgd"},
                    {kAdam},
                    {"type: rmsprop, centered: true, learning_rate_scales: {\"deep/**\": 0.5}"},
-                   {"type: lars"},
+                   {"type: lars, epsilon: 0.1"},
                    {kLamb},
                    {kLamb, "mixed_bfloat16"},
                    {kAdam + ", loss_scale: {type: dynamic, initial: 1024}", "mixed_float16"},
