@@ -4,6 +4,7 @@
 //   FAULT_CALL=KIND     the kind of call that fails (the names in kKinds)
 //   FAULT_AT=N          the N-th call of that kind fails, counted from 1; without it none does
 //   FAULT_ALWAYS=1      so do all calls of that kind after it
+//   FAULT_KILL=1        that call kills the process instead
 //   FAULT_ERRNO=NUMBER  what errno says then; without it EIO, for memory and mmap ENOMEM
 //   FAULT_PATH=TEXT     only calls whose path contains TEXT count
 //   FAULT_LOG=FILE      gets a line for each call that counts, before it is made, in the order of
@@ -27,6 +28,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -65,7 +67,7 @@ Count* counts = own_counts;  // or the mapped file
 struct Settings {
   int kind = kKindCount;  // that fails
   uint64_t at = 0;
-  bool always = false;
+  bool always = false, kill = false;
   int code = 0;  // errno; 0: the kind's own
   const char* path = nullptr;
   int log = -1;
@@ -81,6 +83,7 @@ __attribute__((constructor)) void begin() {
     if (strcmp(call, kKinds[kind]) == 0) settings.kind = kind;
   if (const char* text = getenv("FAULT_AT")) settings.at = strtoull(text, nullptr, 10);
   settings.always = getenv("FAULT_ALWAYS") != nullptr;
+  settings.kill = getenv("FAULT_KILL") != nullptr;
   if (const char* text = getenv("FAULT_ERRNO")) settings.code = atoi(text);
   settings.path = getenv("FAULT_PATH");
   if (const char* path = getenv("FAULT_LOG"))
@@ -145,6 +148,7 @@ bool fails(Kind kind, const char* path = nullptr, const char* new_path = "") {
   }
   if (kind != settings.kind || settings.at == 0) return false;
   if (number != settings.at && !(settings.always && number > settings.at)) return false;
+  if (settings.kill) raise(SIGKILL);
   errno = settings.code != 0 ? settings.code : kind == kMalloc || kind == kMmap ? ENOMEM : EIO;
   return true;
 }
