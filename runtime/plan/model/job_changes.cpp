@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "runtime/base/check.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/serialize.h"
@@ -235,18 +236,31 @@ std::vector<Line> list_lines(const Plan& in_run, const Plan& now) {
 
 }  // namespace
 
-std::vector<std::string> job_changes(const Plan& in_run, const Plan& now, const std::string& job) {
-  const Job *before = find(in_run.jobs, job), *after = find(now.jobs, job);
-  if (!before || !after) return {fmt::format("the run has no job `{}`", job)};
-  std::vector<Line> lines = list_lines(compared_part(in_run, *before), compared_part(now, *after));
+std::vector<JobChange> list_job_changes(const Plan& before, const Plan& after,
+                                        const std::string& job) {
+  const Job *a = find(before.jobs, job), *b = find(after.jobs, job);
+  FLOW_CHECK(a && b, "no job {}", job);
+  std::vector<Line> lines = list_lines(compared_part(before, *a), compared_part(after, *b));
   std::ranges::stable_sort(lines, {}, &Line::rank);
-  std::vector<std::string> told;
+  std::vector<JobChange> changes;
   for (const Line& line : lines) {
     if (line.rank == kDerived && lines.front().rank != kDerived) break;
-    std::string text = fmt::format("{}: {} in the run, {} now", line.key, line.in_run, line.now);
-    if (std::ranges::find(told, text) == told.end()) told.push_back(std::move(text));
+    const auto same = [&](const JobChange& one) {
+      return one.key == line.key && one.before == line.in_run && one.after == line.now;
+    };
+    if (std::ranges::none_of(changes, same)) changes.push_back({line.key, line.in_run, line.now});
   }
-  return told;
+  return changes;
+}
+
+std::vector<std::string> job_changes(const Plan& in_run, const Plan& now, const std::string& job) {
+  if (!find(in_run.jobs, job) || !find(now.jobs, job))
+    return {fmt::format("the run has no job `{}`", job)};
+  std::vector<std::string> lines;
+  for (const JobChange& change : list_job_changes(in_run, now, job))
+    lines.push_back(
+        fmt::format("{}: {} in the run, {} now", change.key, change.before, change.after));
+  return lines;
 }
 
 }  // namespace flow::plan

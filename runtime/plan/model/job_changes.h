@@ -8,6 +8,17 @@
 
 namespace flow::plan {
 
+/// A key that has another value.
+struct JobChange {
+  std::string key, before, after;  // "optimizer.learning_rate", "0.1", "0.2"
+};
+
+/// The keys of job `job` with other values. Hooks and the run section are left out; what merely
+/// follows from other keys (shapes inside, gradients) is listed only where nothing else is.
+/// REQUIRES: both plans have the job.
+std::vector<JobChange> list_job_changes(const Plan& before, const Plan& after,
+                                        const std::string& job);
+
 /// A line for each key of job `job` that has another value: "optimizer.learning_rate: 0.1 in the
 /// run, 0.2 now". Hooks and the run section are left out, as `--resume` ignores them; what merely
 /// follows from other keys (shapes inside, gradients) is listed only where nothing else is.
