@@ -313,7 +313,7 @@ std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char**
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands(nullptr))
     if (!command->get_group().empty()) commands.push_back(command->get_name());  // not hidden
-  if (commands.empty()) return {};
+  if (commands.empty() || app.get_require_subcommand_min() == 0) return {};
   const std::string hint = "use one of " + join(commands, ", ");
   if (argc < 2) return Complaint{"missing command", hint};
   const std::string word = argv[1];

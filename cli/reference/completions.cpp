@@ -103,11 +103,30 @@ std::string bash_arguments(const CommandInfo& command) {
   return text.empty() ? "        *) ;;\n" : text;
 }
 
-std::string bash_command(const CommandInfo& command, const std::string& pattern) {
+/// `instead`: words that may be in the place of the first argument.
+std::string bash_command(const CommandInfo& command, const std::string& pattern,
+                         const std::vector<std::string>& instead = {}) {
+  const std::string words = instead.empty()
+                                ? ""
+                                : fmt::format(
+                                      "      ((place == 0)) && COMPREPLY+=($(compgen -W {} -- "
+                                      "\"$cur\"))\n",
+                                      shell_quoted(join(instead, " ")));
   return fmt::format(
       "    {})\n      if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W {} -- \"$cur\"))\n"
-      "        return\n      fi\n      case $place in\n{}      esac ;;\n",
-      pattern, shell_quoted(bash_flags(command)), bash_arguments(command));
+      "        return\n      fi\n      case $place in\n{}      esac\n{}      ;;\n",
+      pattern, shell_quoted(bash_flags(command)), bash_arguments(command), words);
+}
+
+/// How bash finds the command. A program with arguments of its own has one only if a word is one.
+std::string bash_find_command(const CommandInfo& program,
+                              const std::vector<std::string>& commands) {
+  if (commands.empty()) return {};
+  if (arguments_of(program).empty()) return "  ((COMP_CWORD > 1)) && command=${COMP_WORDS[1]}\n";
+  return fmt::format(
+      "  case ${{COMP_WORDS[1]}} in\n    {}) ((COMP_CWORD > 1)) && command=${{COMP_WORDS[1]}} ;;\n"
+      "  esac\n",
+      join(commands, "|"));
 }
 
 /// Options of all commands that take a value, for counting arguments.
@@ -129,11 +148,11 @@ std::string bash(const CommandInfo& program) {
     options += bash_options(command, command.name + ":");
     branches += bash_command(command, command.name);
   }
-  if (has_commands)
+  if (has_commands && arguments_of(program).empty())
     branches += fmt::format("    *) COMPREPLY=($(compgen -W {} -- \"$cur\")) ;;\n",
                             shell_quoted(join(commands, " ") + ' ' + bash_flags(program)));
   else
-    branches += bash_command(program, "*");
+    branches += bash_command(program, "*", commands);
   options += bash_options(program, has_commands ? ":" : "*:");
   return fmt::format(
       "# bash completion of {0}. {1}\n{2}\n_{0}() {{\n"
@@ -157,9 +176,8 @@ std::string bash(const CommandInfo& program) {
       "  case $command:$prev in\n{6}  esac\n"
       "  case $command in\n{7}  esac\n}}\n"
       "complete -F _{0} {0}\n",
-      program.name, kHead, kBashHelpers,
-      has_commands ? "  ((COMP_CWORD > 1)) && command=${COMP_WORDS[1]}\n" : "",
-      has_commands ? 2 : 1, join(valued, "|"), options, branches);
+      program.name, kHead, kBashHelpers, bash_find_command(program, commands),
+      has_commands ? "${#command} ? 2 : 1" : "1", join(valued, "|"), options, branches);
 }
 
 // zsh ------------------------------------------------------------------------------------------
@@ -239,6 +257,16 @@ std::string zsh_arguments(const CommandInfo& command) {
   return text.substr(0, text.size() - 3) + '\n';
 }
 
+/// Of a program with arguments of its own: a command may be in the place of the first one.
+std::string zsh_program(const CommandInfo& program, const std::string& commands) {
+  return fmt::format(
+      "\n_{0}() {{\n  local -a commands=(\n{1}  )\n"
+      "  if (( CURRENT > 2 && $+functions[_{0}_$words[2]] )); then\n"
+      "    shift words\n    (( CURRENT-- ))\n    _{0}_$words[1]\n    return\n  fi\n"
+      "  (( CURRENT == 2 )) && _describe command commands\n{2}}}\n\n_{0} \"$@\"\n",
+      program.name, commands, zsh_arguments(program));
+}
+
 std::string zsh(const CommandInfo& program) {
   std::string text = fmt::format("#compdef {0}\n# zsh completion of {0}. {1}\n{2}", program.name,
                                  kHead, kZshHelpers);
@@ -252,6 +280,7 @@ std::string zsh(const CommandInfo& program) {
     text +=
         fmt::format("\n_{}_{}() {{\n{}}}\n", program.name, command.name, zsh_arguments(command));
   }
+  if (!arguments_of(program).empty()) return text + zsh_program(program, commands);
   return text + fmt::format(
                     "\n_{0}() {{\n  local state\n  local -a commands=(\n{1}  )\n"
                     "  _arguments -C '1:command:->command' '*::argument:->argument' && return\n"
@@ -315,8 +344,16 @@ std::string fish(const CommandInfo& program) {
   std::string text =
       fmt::format("# fish completion of {}. {}\n{}\n", program.name, kHead, kFishHelpers);
   if (program.commands.empty()) return text + fish_command(start, program);
-  text += start + " -f\n";
-  for (const OptionInfo& option : program.options) text += fish_option(start, program, option);
+  if (arguments_of(program).empty()) {
+    text += start + " -f\n";
+    for (const OptionInfo& option : program.options) text += fish_option(start, program, option);
+  } else {
+    std::vector<std::string> names;
+    for (const CommandInfo& command : program.commands) names.push_back(command.name);
+    text += fish_command(
+        fmt::format("{} -n 'not __fish_seen_subcommand_from {}'", start, join(names, " ")),
+        program);
+  }
   for (const CommandInfo& command : program.commands)
     text += fmt::format("{} -n __fish_use_subcommand -a {} -d {}\n", start, command.name,
                         shell_quoted(brief(command.doc)));

@@ -148,7 +148,9 @@ std::string usage(const CommandInfo& command, std::string_view of) {
     else if (option.required)
       text += fmt::format(" {} {}", option.names[0], option.value);
   }
-  if (!command.commands.empty()) text += " COMMAND";
+  const auto is_argument = [](const OptionInfo& option) { return option.is_argument(); };
+  if (!command.commands.empty() && std::ranges::none_of(command.options, is_argument))
+    text += " COMMAND";
   return text + " [OPTIONS]";
 }
 

@@ -1,6 +1,7 @@
 // Man pages: the Markdown of the reference in the order that manuals have.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "cli/markdown.h"
@@ -25,7 +26,9 @@ std::string lowered(std::string text) {
 std::string synopsis(const CommandInfo& program) {
   std::string text;
   const auto add = [&text](const std::string& line) { text += line + '\n'; };
-  if (program.commands.empty()) add(usage(program, {}));
+  const auto is_argument = [](const OptionInfo& option) { return option.is_argument(); };
+  if (program.commands.empty() || std::ranges::any_of(program.options, is_argument))
+    add(usage(program, {}));
   for (const CommandInfo& command : program.commands) add(usage(command, program.name));
   return "\n```\n" + text + "```\n";
 }
