@@ -11,6 +11,7 @@ std::span<const ReferencePage> reference_pages() {
       {"schedules", "learning rate schedules and warm-ups", schedules_page},
       {"errors", "every error code with its explanation", errors_page},
       {"files", "the files that a run writes", files_page},
+      {"tolerances", "every key of tolerances.yaml", tolerances_page},
       {"environment", "environment variables", environment_page},
   };
   return kPages;

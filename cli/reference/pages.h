@@ -28,6 +28,7 @@ std::string schedules_page();
 std::string errors_page();
 std::string files_page();
 std::string environment_page();
+std::string tolerances_page();
 
 /// "Runs a job." of "runs a job"
 std::string sentence(std::string text);

@@ -12,19 +12,18 @@
 namespace flow::yaml {
 namespace {
 
-constexpr const char* kHowToBegin = "begin a job file with `flow: 1` and add `jobs:`";
-
 /// Reports a text without a mapping at its top.
-void check_top(const Parsed& parsed, int32_t id, const Sources& sources, Diags& diags) {
+void check_top(const Parsed& parsed, int32_t id, const Sources& sources, const char* how_to_begin,
+               Diags& diags) {
   if (parsed.empty) {
     const uint32_t begin = sources[id].line_start(1);
     diags.error(Diagnosis::kEmptyFile, {id, begin, begin}, "the file is empty; expected a mapping")
-        .with_hint(kHowToBegin);
+        .with_hint(how_to_begin);
   } else if (!parsed.root.is_mapping()) {
     diags
         .error(Diagnosis::kNotAMapping, parsed.root.span,
                fmt::format("the file is {}; expected a mapping", name_of(parsed.root.kind)))
-        .with_hint(kHowToBegin);
+        .with_hint(how_to_begin);
   }
 }
 
@@ -39,7 +38,7 @@ void report_syntax_error(const Parsed& parsed, const Sources& sources, int32_t i
 
 }  // namespace
 
-Node parse(const Sources& sources, int32_t id, Diags& diags) {
+Node parse(const Sources& sources, int32_t id, Diags& diags, const char* how_to_begin) {
   if (!check_text(sources, id, diags)) return {};
   const std::string_view text = sources[id].text();
   const std::vector<Token> tokens = tokens_of(text);
@@ -72,7 +71,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
   if (parsed.rest && !second && parsed.root.is_mapping())
     diags.error(Diagnosis::kYamlSyntax, {id, parsed.rest_offset, parsed.rest_offset + 1},
                 "unexpected text after the top-level mapping");
-  check_top(parsed, id, sources, diags);
+  check_top(parsed, id, sources, how_to_begin, diags);
   return std::move(parsed.root);
 }
 

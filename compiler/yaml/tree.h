@@ -64,6 +64,8 @@ std::string_view name_of(Kind kind);
 /// keys without a value (also with `~` and `null`), a second document,
 /// tabs outside quoted and block text, tags, anchors, aliases, complex keys, nesting beyond 64.
 /// A syntax error is the only message. After other errors the tree contains what could be read.
-Node parse(const Sources& sources, int32_t id, Diags& diags);
+/// `how_to_begin`: the hint for a file without a mapping.
+Node parse(const Sources& sources, int32_t id, Diags& diags,
+           const char* how_to_begin = "begin a job file with `flow: 1` and add `jobs:`");
 
 }  // namespace flow::yaml

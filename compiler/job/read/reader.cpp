@@ -169,6 +169,7 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
 std::string Fields::hint_for_unknown(const std::string& key,
                                      const std::vector<std::string>& known) {
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
+  if (!reader_.is_job_file) return suggestion(key, known, "valid keys:");
   const std::vector<std::string> owners = owners_of(key);
   constexpr size_t kTelling = 3;  // more owners do not help the reader
   if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "valid keys:");

@@ -45,7 +45,8 @@ class Reader {
 
   Sources& sources;
   Diags& diags;
-  const int32_t file;  // the job file's source
+  const int32_t file;       // the job file's source
+  bool is_job_file = true;  // else hints do not point to other keys of job files
   Origins origins;
   std::vector<std::string> notes;  // `note:` texts, in the order of reading
 
