@@ -1,22 +1,21 @@
-// What flowdiff found, as text.
+// What flowdiff found, as a table for a terminal.
 #include "cli/diff_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "cli/diff_words.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 
 namespace {
 
-using io::ArrayDifference;
-using Verdict = ArrayDifference::Verdict;
+using compare::ArrayDifference;
+using compare::Verdict;
 
 struct VerdictWords {
   Verdict verdict;
@@ -26,6 +25,7 @@ struct VerdictWords {
 constexpr std::array kVerdicts = {
     VerdictWords{Verdict::kEqual, "equal", "equal", "equal"},
     VerdictWords{Verdict::kWithin, "within", "within tolerance", "within tolerance"},
+    VerdictWords{Verdict::kMistrusted, "mistrusted", "mistrusted", "mistrusted"},
     VerdictWords{Verdict::kDiffers, "differs", "differs", "differ"},
     VerdictWords{Verdict::kMissing, "missing", "missing", "missing"},
     VerdictWords{Verdict::kExtra, "extra", "extra", "extra"},
@@ -33,17 +33,6 @@ constexpr std::array kVerdicts = {
     VerdictWords{Verdict::kShape, "shape", "has a different shape", "have a different shape"},
     VerdictWords{Verdict::kUnreadable, "unreadable", "cannot be read", "cannot be read"},
 };
-
-const char* name_of_verdict(Verdict verdict) {
-  return kVerdicts[static_cast<size_t>(verdict)].name;
-}
-
-bool was_compared(const ArrayDifference& array) { return array.verdict <= Verdict::kDiffers; }
-
-std::string error_text(const ArrayDifference& array, double error) {
-  if (!was_compared(array)) return "-";
-  return error == 0 ? "0" : fmt::format("{:.2e}", error);
-}
 
 std::string index_text(const std::vector<int64_t>& index) { return Shape(index).str(); }
 
@@ -67,32 +56,24 @@ std::string worst_text(const char* what, const ArrayDifference::Worst& worst) {
                      index_text(worst.index), worst.golden, worst.out);
 }
 
-/// Why an array fails, a sentence each.
-std::vector<std::string> reasons(const ArrayDifference& array) {
-  switch (array.verdict) {
-    case Verdict::kMissing:
-      return {"in golden, but not in out"};
-    case Verdict::kExtra:
-      return {"in out, but not in golden"};
-    case Verdict::kDiffers:
-      break;
-    default:
-      return {array.detail};
-  }
-  std::vector<std::string> lines = {fmt::format(
-      "{} of {} elements over tolerance (rtol {:g}, atol {:g}); first at {}: golden {}, out {}",
-      array.over, array.elements, array.tolerance.relative, array.tolerance.absolute,
-      index_text(array.first_mismatch), array.first_golden, array.first_out)};
-  if (array.absolute.error > 0) lines.push_back(worst_text("abs", array.absolute));
-  if (array.relative.error > 0) lines.push_back(worst_text("rel", array.relative));
-  if (array.nan_mismatches > 0)
-    lines.push_back(fmt::format("NaN on one side only: {}", array.nan_mismatches));
-  if (array.inf_mismatches > 0)
-    lines.push_back(fmt::format("unmatched infinities: {}", array.inf_mismatches));
-  return lines;
+/// "99.8 %"; what is not all is not called so.
+std::string percent(double share) {
+  return share < 1 && share >= 0.9995 ? "> 99.9 %" : fmt::format("{:.1f} %", 100 * share);
+}
+
+void describe_profile(const compare::ErrorProfile& profile, std::vector<std::string>& lines) {
+  lines.push_back(fmt::format("abs err percentiles: 50 % {:.3g}, 90 % {:.3g}, 99 % {:.3g}",
+                              profile.median, profile.percentile_90, profile.percentile_99));
+  std::vector<std::string> places;
+  for (const auto& worst : profile.axes)
+    places.push_back(
+        fmt::format("axis {} at {} ({})", worst.axis, worst.index, percent(worst.share)));
+  if (!places.empty())
+    lines.push_back(fmt::format("most of the squared error: {}", join(places, ", ")));
 }
 
 const char* color_of(Verdict verdict) {
+  if (verdict == Verdict::kMistrusted) return "\033[33m";
   return verdict <= Verdict::kWithin ? "\033[32m" : "\033[1;31m";
 }
 
@@ -107,10 +88,61 @@ std::string aligned(const Cells& cells, const std::array<size_t, 7>& widths) {
 
 }  // namespace
 
-std::string diff_table(const io::Comparison& comparison, bool brief, bool color) {
+const char* name_of_verdict(Verdict verdict) {
+  return kVerdicts[static_cast<size_t>(verdict)].name;
+}
+
+bool was_compared(const ArrayDifference& array) { return array.verdict <= Verdict::kDiffers; }
+
+std::string error_text(const ArrayDifference& array, double error) {
+  if (!was_compared(array)) return "-";
+  return error == 0 ? "0" : fmt::format("{:.2e}", error);
+}
+
+std::string look_text(const compare::Look& look) {
+  return fmt::format("{} (explains {} of the squared error)", look.text, percent(look.share));
+}
+
+std::vector<std::string> reasons(const ArrayDifference& array) {
+  std::vector<std::string> lines;
+  switch (array.verdict) {
+    case Verdict::kEqual:
+    case Verdict::kWithin:
+    case Verdict::kMistrusted:
+      return array.doubts;
+    case Verdict::kMissing:
+      lines = {"in golden, but not in out"};
+      break;
+    case Verdict::kExtra:
+      lines = {"in out, but not in golden"};
+      break;
+    case Verdict::kDType:
+    case Verdict::kShape:
+    case Verdict::kUnreadable:
+      lines = {array.detail};
+      break;
+    case Verdict::kDiffers:
+      lines = {fmt::format(
+          "{} of {} elements over tolerance (rtol {:g}, atol {:g}); first at {}: golden {}, out {}",
+          array.over, array.elements, array.tolerance.relative, array.tolerance.absolute,
+          index_text(array.first_mismatch), array.first_golden, array.first_out)};
+  }
+  if (array.look) lines.push_back("looks like: " + look_text(*array.look));
+  if (array.absolute.error > 0) lines.push_back(worst_text("abs", array.absolute));
+  if (array.relative.error > 0) lines.push_back(worst_text("rel", array.relative));
+  if (array.profile) describe_profile(*array.profile, lines);
+  if (array.nan_mismatches > 0)
+    lines.push_back(fmt::format("NaN on one side only: {}", array.nan_mismatches));
+  if (array.inf_mismatches > 0)
+    lines.push_back(fmt::format("unmatched infinities: {}", array.inf_mismatches));
+  lines.insert(lines.end(), array.doubts.begin(), array.doubts.end());
+  return lines;
+}
+
+std::string diff_table(const compare::Comparison& comparison, bool brief, bool color) {
   std::vector<const ArrayDifference*> shown;
   for (const ArrayDifference& array : comparison.arrays)
-    if (!brief || array.failed()) shown.push_back(&array);
+    if (!brief || array.verdict > Verdict::kWithin) shown.push_back(&array);
   std::string text;
   if (!shown.empty()) {
     std::array<size_t, 7> widths{};
@@ -124,7 +156,6 @@ std::string diff_table(const io::Comparison& comparison, bool brief, bool color)
       text += aligned(cells, widths);
       text += color ? color_of(array->verdict) + cells.back() + "\033[0m" : cells.back();
       text += '\n';
-      if (!array->failed()) continue;
       for (const std::string& reason : reasons(*array))
         text += fmt::format("    {}\n", escaped(reason));
     }
@@ -132,13 +163,12 @@ std::string diff_table(const io::Comparison& comparison, bool brief, bool color)
   return text + diff_summary(comparison) + '\n';
 }
 
-std::string diff_summary(const io::Comparison& comparison) {
+std::string diff_summary(const compare::Comparison& comparison) {
   const size_t all = comparison.arrays.size();
   std::string text = counted(all, "array");
   const char* separator = ": ";
   for (const VerdictWords& words : kVerdicts) {
-    const auto count =
-        std::ranges::count(comparison.arrays, words.verdict, &ArrayDifference::verdict);
+    const int64_t count = comparison.count(words.verdict);
     if (count == 0) continue;
     text += fmt::format("{}{} {}", separator, count, count == 1 ? words.one : words.many);
     separator = ", ";
@@ -147,128 +177,12 @@ std::string diff_summary(const io::Comparison& comparison) {
   return text;
 }
 
-namespace {
-
-OrderedJson json_number(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
-}
-
-OrderedJson json_worst(const ArrayDifference::Worst& worst) {
-  return {{"error", json_number(worst.error)},
-          {"index", worst.index},
-          {"golden", worst.golden},
-          {"out", worst.out}};
-}
-
-OrderedJson json_array(const ArrayDifference& array) {
-  OrderedJson json{{"name", array.name}, {"verdict", name_of_verdict(array.verdict)}};
-  if (!array.detail.empty()) json["detail"] = array.detail;
-  if (array.verdict != Verdict::kUnreadable) {
-    json["dtype"] = name_of(array.dtype);
-    json["shape"] = array.shape.extents();
-  }
-  if (!was_compared(array)) return json;
-  json["rtol"] = array.tolerance.relative;
-  json["atol"] = array.tolerance.absolute;
-  json["elements"] = array.elements;
-  json["over"] = array.over;
-  json["nan_mismatches"] = array.nan_mismatches;
-  json["inf_mismatches"] = array.inf_mismatches;
-  json["max_abs"] = json_worst(array.absolute);
-  json["max_rel"] = json_worst(array.relative);
-  if (array.over > 0)
-    json["first"] = {
-        {"index", array.first_mismatch}, {"golden", array.first_golden}, {"out", array.first_out}};
-  return json;
-}
-
-}  // namespace
-
-std::string first_text(const exec::FirstDifference& first) {
-  return fmt::format("first difference in computation order: {}{}", escaped(first.array),
-                     first.step ? fmt::format(", at step {}", *first.step) : "");
-}
-
-std::string diff_json(const io::Comparison& comparison, const std::string& golden,
-                      const std::string& out, const std::optional<exec::FirstDifference>& first) {
-  OrderedJson json{{"golden", golden},
-                   {"out", out},
-                   {"failed", comparison.failed()},
-                   {"summary", diff_summary(comparison)},
-                   {"ignored", comparison.ignored},
-                   {"arrays", OrderedJson::array()}};
-  if (first) json["first"]["array"] = first->array;
-  if (first && first->step) json["first"]["step"] = *first->step;
-  for (const ArrayDifference& array : comparison.arrays)
-    json["arrays"].push_back(json_array(array));
-  // Names of files need not be UTF-8.
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
-}
-
-namespace {
-
-/// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
-std::string xml(const std::string& text) {
-  std::string out;
-  for (const char c : escaped(text)) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string markdown(const std::string& text) {
-  std::string out;
-  for (const char c : escaped(text)) {
-    if (std::string_view("|\\`*_<").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
-}  // namespace
-
-std::string diff_junit(const io::Comparison& comparison,
-                       const std::optional<exec::FirstDifference>& first) {
-  std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuite name=\"flowdiff\" tests=\"{}\" failures=\"{}\">\n",
-      comparison.arrays.size(), comparison.failed());
-  for (const ArrayDifference& array : comparison.arrays) {
-    text += fmt::format("  <testcase classname=\"flowdiff\" name=\"{}\"", xml(array.name));
-    if (!array.failed()) {
-      text += "/>\n";
-      continue;
-    }
-    std::vector<std::string> why = reasons(array);
-    if (first && first->array == array.name) why.push_back(first_text(*first));
-    text += fmt::format(">\n    <failure message=\"{}{}\">", name_of_verdict(array.verdict),
-                        why.empty() ? "" : ": " + xml(why.front()));
-    for (const std::string& reason : why) text += xml(reason) + '\n';
-    text += "</failure>\n  </testcase>\n";
-  }
-  return text + "</testsuite>\n";
-}
-
-std::string diff_markdown(const io::Comparison& comparison,
-                          const std::optional<exec::FirstDifference>& first) {
-  const auto line = [](const Cells& cells) {
-    std::string text = "|";
-    for (const std::string& cell : cells) text += ' ' + markdown(cell) + " |";
-    return text + '\n';
-  };
-  std::string text = line(kTitles) + "| --- | --- | --- | ---: | ---: | ---: | --- |\n";
-  for (const ArrayDifference& array : comparison.arrays) text += line(cells_of(array));
-  text += '\n' + diff_summary(comparison) + '\n';
-  return first ? text + '\n' + markdown(first_text(*first)) + '\n' : text;
+std::vector<std::string> closing_lines(const DiffReport& report) {
+  std::vector<std::string> lines;
+  if (report.first) lines.push_back(compare::text_of(*report.first));
+  if (!report.plans.empty()) lines.push_back(report.plans);
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  return lines;
 }
 
 }  // namespace flow::cli

@@ -15,6 +15,8 @@ struct Rule {
 constexpr Rule kRules[] = {
     {"flowdiff", "GOLDEN", "files"},
     {"flowdiff", "OUT", "files"},
+    {"update", "GOLDEN", "folders"},
+    {"update", "OUT", "folders"},
     {"ops", "NAME", "ops"},
     {"init", "NAME", "templates"},
     {"", "JOB", "jobs"},
@@ -28,6 +30,7 @@ constexpr Rule kRules[] = {
     {"", "NAME[:N]", "none"},
     {"", "GLOB", "none"},
     {"", "GLOB=R,A", "none"},
+    {"", "TEXT", "none"},
     {"", "N", "none"},
     {"", "R", "none"},
     {"", "A", "none"},

@@ -30,7 +30,7 @@ class FlowDiff(FlowTest):
 
 class Verdicts(FlowDiff):
     def test_equal_folders(self):
-        self.pair("net/conv1/weight", np.ones((3, 4), np.float32), np.ones((3, 4), np.float32))
+        self.pair("net/conv1/weight", *2 * [np.arange(12, dtype=np.float32).reshape(3, 4)])
         self.pair("loss", np.float32(2.5), np.float32(2.5))
         done = self.diff()
         self.assertEqual(self.line(done.stdout, "loss"), ["loss", "float32", "[]", "0", "0", "0", "equal"])
@@ -67,13 +67,13 @@ class Verdicts(FlowDiff):
         self.assertEqual(done.stdout.splitlines()[-1], "1 array: 1 differs")
 
     def test_within_tolerance_passes_and_shows_its_error(self):
-        self.pair("x", np.ones(3, np.float32), np.float32([1, 1.000001, 1]))
+        self.pair("x", np.float32([1, 2, 3]), np.float32([1.000001, 2, 3]))
         self.assertEqual(self.line(self.diff().stdout, "x")[-1], "within")
 
     def test_nan_equals_nan_and_infinity_itself(self):
         values = np.float32([np.nan, np.inf, -np.inf])
         self.pair("x", values, values)
-        self.diff()
+        self.assertIn("    NaN on both sides: 1\n1 array: 1 mistrusted\n", self.diff().stdout)
         self.pair("x", values, np.roll(values, 1))
         done = self.diff(status=1)
         self.assertIn("NaN on one side only: 2", done.stdout)
@@ -84,7 +84,7 @@ class Verdicts(FlowDiff):
         self.save("out/extra", np.zeros(2))
         self.pair("dtype", np.zeros(2, np.float32), np.zeros(2, np.float64))
         self.pair("shape", np.zeros((2, 3)), np.zeros((3, 2)))
-        self.pair("same", np.zeros(2), np.zeros(2))
+        self.pair("same", np.arange(2.), np.arange(2.))
         done = self.diff(status=1)
         for name in ("missing", "extra", "dtype", "shape"):
             self.assertEqual(self.line(done.stdout, name)[-1], name)
@@ -167,11 +167,11 @@ class Runs(FlowDiff):
     def test_returns_watch_and_the_newest_checkpoint(self):
         for run, steps in (("golden", (5, 10)), ("out", (10,))):
             self.write(f"{run}/plan.json", "{}")
-            self.save(f"{run}/returns/loss/value", np.zeros(2))
-            self.save(f"{run}/watch/x/diff", np.zeros(2))
-            self.save(f"{run}/also/eval/y", np.zeros(2))
+            self.save(f"{run}/returns/loss/value", np.arange(2.))
+            self.save(f"{run}/watch/x/diff", np.arange(2.))
+            self.save(f"{run}/also/eval/y", np.arange(2.))
             for step in steps:
-                self.save(f"{run}/checkpoints/{step:06}/w", np.full(2, float(step)))
+                self.save(f"{run}/checkpoints/{step:06}/w", step + np.arange(2.))
                 self.write(f"{run}/checkpoints/{step:06}/checkpoint.json", "{}")
         done = self.diff()
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()[1:-1]], ["also/eval/y", "checkpoint/w", "returns/loss/value", "watch/x/diff"])
@@ -180,7 +180,7 @@ class Runs(FlowDiff):
         for run in ("a", "b"):
             for name in ("plan.json", "checkpoints/000002/checkpoint.json", "checkpoints/.000010.99.tmp/checkpoint.json"):
                 self.write(f"{run}/{name}", "{}")
-            np.save(self.dir / f"{run}/checkpoints/000002/w.npy", np.ones(2))
+            np.save(self.dir / f"{run}/checkpoints/000002/w.npy", np.arange(2.))
             np.save(self.dir / f"{run}/checkpoints/.000010.99.tmp/w.npy", np.full(2, ord(run[0])))
             (self.dir / f"{run}/also/eval/returns/y").mkdir(parents=True)
             np.save(self.dir / f"{run}/also/eval/returns/y/value.npy", np.full(3, ord(run[0])))
@@ -196,7 +196,10 @@ class Runs(FlowDiff):
         done = self.call("flowdiff", "golden", "faster", "--brief", "--rtol", 0, "--atol", 0, "--json", "diff.json", "--md", "diff.md", "--junit", "diff.xml", status=1)
         first = "first difference in computation order: watch/hidden/weight/value, at step 1"
         self.assertIn(first, done.stdout)
-        self.assertEqual((self.dir / "diff.md").read_text().splitlines()[-1], first)
+        self.assertIn(first + "\n", (self.dir / "diff.md").read_text())
+        for report in (done.stdout, (self.dir / "diff.md").read_text()):
+            self.assertTrue(report.endswith("\nplans differ: optimizer.learning\\_rate 0.1 -> 0.2\n".replace("\\", "" if report == done.stdout else "\\")))
+        self.assertEqual(json.loads((self.dir / "diff.json").read_text())["plans"], "plans differ: optimizer.learning_rate 0.1 -> 0.2")
         told = [case.get("name") for case in ElementTree.parse(self.dir / "diff.xml").getroot() if first in (case.findtext("failure") or "")]
         self.assertEqual(told, ["watch/hidden/weight/value"])
         self.assertEqual(json.loads((self.dir / "diff.json").read_text())["first"], {"array": "watch/hidden/weight/value", "step": 1})
@@ -235,20 +238,20 @@ class Runs(FlowDiff):
 class Reports(FlowDiff):
     def setUp(self):
         super().setUp()
-        self.pair("good", np.zeros(2), np.zeros(2))
-        self.pair("a<b&c", np.float64([1, 2]), np.float64([1, 3]))
+        self.pair("good", np.arange(2.), np.arange(2.))
+        self.pair("a<b&c", np.float64([1, 20]), np.float64([1, 21]))
 
     def test_json(self):
         self.diff("--json", "report.json", status=1)
         report = json.loads((self.dir / "report.json").read_text())
         self.assertEqual(report["failed"], 1)
         self.assertEqual([(array["name"], array["verdict"]) for array in report["arrays"]], [("a<b&c", "differs"), ("good", "equal")])
-        self.assertEqual(report["arrays"][0]["first"], {"index": [1], "golden": "2.0", "out": "3.0"})
+        self.assertEqual(report["arrays"][0]["first"], {"index": [1], "golden": "20.0", "out": "21.0"})
         self.assertEqual(report["arrays"][0]["shape"], [2])
 
     def test_a_report_on_standard_output_takes_the_place_of_the_table(self):
         self.assertEqual(json.loads(self.diff("--json", "-", status=1).stdout)["failed"], 1)
-        self.assertTrue(self.diff("--md", "-", "--junit", "report.xml", status=1).stdout.startswith("| array |"))
+        self.assertTrue(self.diff("--md", "-", "--junit", "report.xml", status=1).stdout.startswith("**2 arrays: 1 equal, 1 differs**\n"))
         self.assertIn("name the same file", self.diff("--json", "-", "--md", "-", status=2).stderr)
         self.assertFalse((self.dir / "-").exists())
 
@@ -258,7 +261,7 @@ class Reports(FlowDiff):
         self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
         cases = {case.get("name"): case for case in suite}
         self.assertIsNone(cases["good"].find("failure"))
-        self.assertIn("golden 2.0, out 3.0", cases["a<b&c"].find("failure").text)
+        self.assertIn("golden 20.0, out 21.0", cases["a<b&c"].find("failure").text)
 
     def test_junit_names_may_hold_quotes(self):
         for name in ('say "x"', "it's"):
@@ -271,8 +274,19 @@ class Reports(FlowDiff):
     def test_markdown(self):
         self.diff("--md", "report.md", status=1)
         lines = (self.dir / "report.md").read_text().splitlines()
-        self.assertEqual(len({line.count("|") for line in lines[:4]}), 1)
-        self.assertEqual(lines[-1], "2 arrays: 1 equal, 1 differs")
+        self.assertEqual(lines[0], "**2 arrays: 1 equal, 1 differs**")
+        self.assertEqual(len({line.count("|") for line in lines[2:5]}), 1)
+        self.assertEqual(lines[4], r"| a\<b&c | differs | 1 | 1.00e+00 | 5.00e-02 | first at [1]: golden 20.0, out 21.0 |")
+        self.assertEqual(len(lines), 5)
+
+    def test_markdown_fits_a_comment(self):
+        for number in range(60):
+            self.pair(f"x{number:02}", np.arange(5.), np.arange(5.) + number % 2)
+        self.diff("--md", "report.md", status=1)
+        text = (self.dir / "report.md").read_text()
+        self.assertEqual(text.count("| differs |"), 20)
+        self.assertTrue(text.endswith("\nand 11 more arrays\n"))
+        self.assertLess(len(text), 3000)
 
     def test_names_are_shown_as_text_whatever_they_hold(self):
         name = "a|b`c\\d*e_f\x1b[8mg\ufffe\uffff"
@@ -325,7 +339,7 @@ class Reports(FlowDiff):
 class Ignoring(FlowDiff):
     def setUp(self):
         super().setUp()
-        self.pair("returns/loss/value", np.zeros(2), np.zeros(2))
+        self.pair("returns/loss/value", np.arange(2.), np.arange(2.))
         self.pair("watch/noise/value", np.zeros(2), np.ones(2))
         self.save("golden/watch/gone/value", np.zeros(2))
         self.save("out/watch/new/value", np.zeros(2))
@@ -334,7 +348,7 @@ class Ignoring(FlowDiff):
         done = self.diff("--ignore", "watch/**", "--json", "report.json", "--junit", "report.xml", "--md", "report.md")
         self.assertEqual(done.stdout.splitlines()[-1], "1 array: 1 equal; 3 ignored")
         self.assertNotIn("watch", done.stdout)
-        self.assertEqual((self.dir / "report.md").read_text().splitlines()[-1], "1 array: 1 equal; 3 ignored")
+        self.assertEqual((self.dir / "report.md").read_text(), "**1 array: 1 equal; 3 ignored**\n")
         self.assertEqual(json.loads((self.dir / "report.json").read_text())["ignored"], ["watch/gone/value", "watch/new/value", "watch/noise/value"])
         self.assertEqual(ElementTree.parse(self.dir / "report.xml").getroot().get("tests"), "1")
 

@@ -109,6 +109,9 @@ class Completion(FlowTest):
         self.assertEqual(self.bash("flowrun train job.yaml --device c"), ["cpu"])
         self.assertEqual(self.bash("flowrun train job.yaml --set vars.lr=0"), [])
         self.assertEqual(self.bash("flowdiff a b --jun"), ["--junit"])
+        self.assertEqual(self.bash("flowdiff up"), ["update"])
+        self.assertEqual(self.bash("flowdiff update a b --re"), ["--reason"])
+        self.assertEqual(self.bash("flowdiff jo"), ["job.yaml"])
 
     def test_zsh_and_fish_accept_theirs(self):
         self.generate()

@@ -39,7 +39,7 @@ FLOOR = 0.95
 
 # The end-to-end tests that can see a defect of a room, the most likely first. All rooms run the unit tests.
 END_TO_END = {
-    "cli": "flowc flowrun flowdiff directories config world schema language",
+    "cli": "flowc flowrun flowdiff goldens directories config world schema language",
     "compiler-diag": "language flowc",
     "compiler-grad": "gradients nets shared_statistics onnx",
     "compiler-job": "language config inputs hooks also",
@@ -50,10 +50,11 @@ END_TO_END = {
     "compiler-yaml": "language",
     "ops": "flowc gradients nets onnx loading",
     "runtime-base": "directories world bits npy",
+    "runtime-compare": "goldens flowdiff",
     "runtime-cpu": "onnx gradients nets mixed bits",
     "runtime-cuda": "",
     "runtime-exec": "also hooks directories loading inputs bad_data world",
-    "runtime-io": "npy flowdiff hooks inputs bad_data world",
+    "runtime-io": "npy hooks inputs bad_data world",
     "runtime-plan": "flowc also loading",
 }
 

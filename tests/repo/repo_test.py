@@ -16,6 +16,7 @@ LAYERS = {
     "runtime/plan": ["runtime/base", "ops"],
     "runtime/io": ["runtime/base", "ops", "runtime/plan"],
     "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
+    "runtime/compare": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"],
     "runtime/cpu": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/mpi": ["runtime/base", "runtime/exec"],
@@ -38,7 +39,7 @@ DOORS = {
 }
 
 # Folders whose files are compiled together, in batches of neighbours.
-TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/cpu"],
             ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)

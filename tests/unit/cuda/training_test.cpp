@@ -7,10 +7,10 @@
 #include "runtime/base/file.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
+#include "runtime/compare/compare.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/multi_device.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/io/compare.h"
 #include "runtime/plan/json/json.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/fresh_directory.h"
@@ -106,9 +106,9 @@ struct Runs {
   }
   void check(const std::string& golden, const std::string& out, double relative, double absolute,
              int64_t pairs = 1) {
-    const io::Comparison compared = io::compare_paths(
+    const compare::Comparison compared = compare::compare_paths(
         home / golden, home / out, {.relative = relative, .absolute = absolute, .rules = {}});
-    for (const io::ArrayDifference& array : compared.arrays) {
+    for (const compare::ArrayDifference& array : compared.arrays) {
       CAPTURE(array.name, array.absolute.error, array.absolute.golden, array.relative.error);
       CHECK_FALSE(array.failed());
     }

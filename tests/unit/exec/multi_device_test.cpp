@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "runtime/compare/compare.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/split.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/io/compare.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/run_job.h"
 #include "tests/unit/job/compiled.h"
@@ -101,10 +101,10 @@ TEST_CASE("jobs that are called have the variables of the one that calls them, o
   run_on(*two_cpus(), {}, "two");
   for (const char* part : {"returns", "watch", "checkpoints/000006", "also/eval/returns"}) {
     INFO(part);
-    const io::Comparison compared = io::compare_paths(home / "one" / part, home / "two" / part,
-                                                      {.relative = 0, .absolute = 0, .rules = {}});
+    const compare::Comparison compared = compare::compare_paths(
+        home / "one" / part, home / "two" / part, {.relative = 0, .absolute = 0, .rules = {}});
     CHECK(compared.pairs() > 0);
-    for (const io::ArrayDifference& array : compared.arrays) {
+    for (const compare::ArrayDifference& array : compared.arrays) {
       INFO(array.name);
       CHECK_FALSE(array.failed());
     }

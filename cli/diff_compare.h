@@ -1,0 +1,38 @@
+// `flowdiff GOLDEN OUT`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/compare/tolerance.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flow::cli {
+
+struct CompareOptions {
+  std::string golden, out;
+  std::optional<std::string> relative, absolute;
+  std::vector<std::string> tolerances, ignored;
+  std::optional<std::string> json, junit, markdown;
+  bool brief = false, append = false, strict = false, self_test = false;
+};
+
+/// Adds its arguments and flags to the program.
+void declare_compare(CLI::App& app, CompareOptions& options);
+
+/// The folder's rules, and after them, which override them, those of the command line.
+compare::ToleranceRules rules_of(const CompareOptions& options,
+                                 std::vector<compare::ToleranceRule> of_folder);
+
+/// RequestError for a glob of the command line that matches none of the names: it would loosen or
+/// tighten nothing in silence.
+void check_globs(const CompareOptions& options, const std::vector<std::string>& names);
+
+/// Compares, prints and writes reports; the exit status.
+int run_compare(const CompareOptions& options);
+
+}  // namespace flow::cli

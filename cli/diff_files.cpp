@@ -1,0 +1,193 @@
+// What flowdiff found, as JSON, JUnit and Markdown.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/diff_report.h"
+#include "cli/diff_words.h"
+#include "runtime/base/display.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/json/json.h"
+
+namespace flow::cli {
+namespace {
+
+using compare::ArrayDifference;
+using compare::Verdict;
+
+OrderedJson json_number(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
+
+OrderedJson json_worst(const ArrayDifference::Worst& worst) {
+  return {{"error", json_number(worst.error)},
+          {"index", worst.index},
+          {"golden", worst.golden},
+          {"out", worst.out}};
+}
+
+void add_profile(const compare::ErrorProfile& profile, OrderedJson& json) {
+  json["percentiles"] = {{"50", json_number(profile.median)},
+                         {"90", json_number(profile.percentile_90)},
+                         {"99", json_number(profile.percentile_99)}};
+  json["axes"] = OrderedJson::array();
+  for (const auto& worst : profile.axes)
+    json["axes"].push_back({{"axis", worst.axis}, {"index", worst.index}, {"share", worst.share}});
+}
+
+OrderedJson json_array(const ArrayDifference& array) {
+  OrderedJson json{{"name", array.name}, {"verdict", name_of_verdict(array.verdict)}};
+  if (!array.detail.empty()) json["detail"] = array.detail;
+  if (!array.doubts.empty()) json["doubts"] = array.doubts;
+  if (array.verdict != Verdict::kUnreadable) {
+    json["dtype"] = name_of(array.dtype);
+    json["shape"] = array.shape.extents();
+  }
+  if (array.look)
+    json["look"] = {{"kind", compare::name_of(array.look->kind)},
+                    {"text", array.look->text},
+                    {"share", array.look->share}};
+  if (!was_compared(array)) return json;
+  json["rtol"] = array.tolerance.relative;
+  json["atol"] = array.tolerance.absolute;
+  json["elements"] = array.elements;
+  json["over"] = array.over;
+  if (array.not_judged > 0) json["not_judged"] = array.not_judged;
+  json["nan_mismatches"] = array.nan_mismatches;
+  json["inf_mismatches"] = array.inf_mismatches;
+  json["max_abs"] = json_worst(array.absolute);
+  json["max_rel"] = json_worst(array.relative);
+  if (array.over > 0)
+    json["first"] = {
+        {"index", array.first_mismatch}, {"golden", array.first_golden}, {"out", array.first_out}};
+  if (array.profile) add_profile(*array.profile, json);
+  return json;
+}
+
+/// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
+std::string xml(const std::string& text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string xml_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += xml(line) + '\n';
+  return text;
+}
+
+std::string markdown(const std::string& text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    if (std::string_view("|\\`*_<").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// Why, in a cell: what it looks like, or the first reason.
+std::string why(const ArrayDifference& array) {
+  if (array.look) return look_text(*array.look);
+  if (array.verdict == Verdict::kDiffers)
+    return fmt::format("first at {}: golden {}, out {}", Shape(array.first_mismatch).str(),
+                       array.first_golden, array.first_out);
+  const auto all = reasons(array);
+  return all.empty() ? "" : all.front();
+}
+
+std::string markdown_row(const ArrayDifference& array) {
+  const std::string over = was_compared(array) ? fmt::format("{}", array.over) : "-";
+  std::string row = "|";
+  for (const std::string& cell : {array.name, std::string(name_of_verdict(array.verdict)), over,
+                                  error_text(array, array.absolute.error),
+                                  error_text(array, array.relative.error), why(array)})
+    row += ' ' + markdown(cell) + " |";
+  return row + '\n';
+}
+
+}  // namespace
+
+std::string diff_json(const DiffReport& report) {
+  const compare::Comparison& comparison = report.comparison;
+  OrderedJson json{{"golden", report.golden},
+                   {"out", report.out},
+                   {"failed", comparison.failed()},
+                   {"mistrusted", comparison.count(Verdict::kMistrusted)},
+                   {"summary", diff_summary(comparison)},
+                   {"ignored", comparison.ignored},
+                   {"arrays", OrderedJson::array()}};
+  if (report.first) {
+    json["first"]["array"] = report.first->array;
+    if (report.first->step) json["first"]["step"] = *report.first->step;
+  }
+  if (!report.plans.empty()) json["plans"] = report.plans;
+  if (!report.notes.empty()) json["notes"] = report.notes;
+  for (const ArrayDifference& array : comparison.arrays)
+    json["arrays"].push_back(json_array(array));
+  // Names of files need not be UTF-8.
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+}
+
+std::string diff_junit(const DiffReport& report, bool strict) {
+  const compare::Comparison& comparison = report.comparison;
+  const auto fails = [strict](const ArrayDifference& array) {
+    return array.failed() || (strict && array.verdict == Verdict::kMistrusted);
+  };
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuite name=\"flowdiff\" tests=\"{}\" failures=\"{}\">\n",
+      comparison.arrays.size(), std::ranges::count_if(comparison.arrays, fails));
+  for (const ArrayDifference& array : comparison.arrays) {
+    text += fmt::format("  <testcase classname=\"flowdiff\" name=\"{}\"", xml(array.name));
+    std::vector<std::string> lines = reasons(array);
+    if (report.first && report.first->array == array.name)
+      lines.push_back(compare::text_of(*report.first));
+    if (fails(array))
+      text += fmt::format(">\n    <failure message=\"{}{}\">{}</failure>\n  </testcase>\n",
+                          name_of_verdict(array.verdict),
+                          lines.empty() ? "" : ": " + xml(lines.front()), xml_lines(lines));
+    else if (array.verdict == Verdict::kMistrusted)
+      text += fmt::format(">\n    <system-out>mistrusted: {}</system-out>\n  </testcase>\n",
+                          xml_lines(lines));
+    else
+      text += "/>\n";
+  }
+  if (const auto lines = closing_lines(report); !lines.empty())
+    text += fmt::format("  <system-out>{}</system-out>\n", xml_lines(lines));
+  return text + "</testsuite>\n";
+}
+
+std::string diff_markdown(const DiffReport& report) {
+  constexpr size_t kMostRows = 20;
+  std::vector<const ArrayDifference*> shown;
+  for (const ArrayDifference& array : report.comparison.arrays)
+    if (array.verdict > Verdict::kWithin) shown.push_back(&array);
+  std::stable_partition(shown.begin(), shown.end(),
+                        [](const auto* array) { return array->failed(); });
+  std::string text = fmt::format("**{}**\n", markdown(diff_summary(report.comparison)));
+  if (!shown.empty())
+    text +=
+        "\n| array | verdict | over | max abs err | max rel err | why |\n"
+        "| --- | --- | ---: | ---: | ---: | --- |\n";
+  for (size_t i = 0; i < std::min(kMostRows, shown.size()); ++i) text += markdown_row(*shown[i]);
+  if (shown.size() > kMostRows)
+    text += fmt::format("\nand {}\n", counted(shown.size() - kMostRows, "more array"));
+  for (const std::string& line : closing_lines(report))
+    text += fmt::format("\n{}\n", markdown(line));
+  return text;
+}
+
+}  // namespace flow::cli

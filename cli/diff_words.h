@@ -1,0 +1,26 @@
+// Words and numbers that all reports of flowdiff share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/compare/compare.h"
+
+namespace flow::cli {
+
+/// In a table and in JSON: "differs".
+const char* name_of_verdict(compare::Verdict verdict);
+
+/// Do the figures of a comparison mean anything?
+bool was_compared(const compare::ArrayDifference& array);
+
+/// "1.44e-01", "0", "-" of an array that was not compared.
+std::string error_text(const compare::ArrayDifference& array, double error);
+
+/// "constant offset of 0.25 (99.8 % of the squared error)"
+std::string look_text(const compare::Look& look);
+
+/// Why an array fails or is mistrusted, a sentence each.
+std::vector<std::string> reasons(const compare::ArrayDifference& array);
+
+}  // namespace flow::cli

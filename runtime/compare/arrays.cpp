@@ -1,0 +1,126 @@
+// Which arrays a file, a folder or a run directory has, and of which steps.
+#include "runtime/compare/arrays.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/io/checkpoint_folder.h"
+#include "runtime/io/npy.h"
+
+namespace flow::compare {
+
+namespace {
+
+/// Does a link lead to a folder that it lies in?
+bool leads_upwards(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (!entry.is_symlink(error) || !entry.is_directory(error)) return false;
+  const fs::path target = fs::canonical(entry.path(), error);
+  const fs::path folder = fs::canonical(entry.path().parent_path(), error);
+  return std::ranges::mismatch(target, folder).in1 == target.end();
+}
+
+void collect(const fs::path& folder, const std::string& prefix,
+             std::map<std::string, fs::path>& arrays) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return;
+  fs::path path = folder;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
+                                         error),
+      end;
+  for (; !error && entry != end; entry.increment(error)) {
+    path = entry->path();
+    if (leads_upwards(*entry)) throw cannot("read", path, ELOOP);
+    std::error_code unreachable;  // its verdict is to come
+    if (path.extension() != ".npy" || entry->is_directory(unreachable)) continue;
+    fs::path name = path.lexically_relative(folder);
+    name.replace_extension();
+    arrays.emplace(prefix + name.generic_string(), path);
+  }
+  if (error) throw cannot("read", path, error.value());
+}
+
+Kind kind_of(const fs::path& path) {
+  if (!fs::exists(path))
+    throw RequestError(fmt::format("no such file or directory: {}", path.string()),
+                       "name two .npy files, two directories of them, or two runs");
+  if (!fs::is_directory(path)) return Kind::kFile;
+  return fs::exists(path / exec::kPlanFile) ? Kind::kRun : Kind::kFolder;
+}
+
+}  // namespace
+
+const char* words_for(Kind kind) {
+  switch (kind) {
+    case Kind::kFile:
+      return "a file";
+    case Kind::kFolder:
+      return "a directory";
+    case Kind::kRun:
+      break;
+  }
+  return "a run directory";
+}
+
+std::optional<int64_t> Side::checkpoint_step() const {
+  return whole_number(checkpoint.filename().string());
+}
+
+Side list_side(const fs::path& path) {
+  Side side{.path = path, .kind = kind_of(path), .arrays = {}, .checkpoint = {}};
+  if (side.kind == Kind::kFile) side.arrays.emplace(path.stem().string(), path);
+  if (side.kind == Kind::kFolder) collect(path, "", side.arrays);
+  if (side.kind != Kind::kRun) return side;
+  for (const std::string part : {"returns", "watch", "also"})
+    collect(path / part, part + "/", side.arrays);
+  if (const auto newest = io::CheckpointFolder(path).newest()) {
+    collect(*newest, "checkpoint/", side.arrays);
+    side.checkpoint = *newest;
+  }
+  return side;
+}
+
+void require_same_kind(const Side& golden, const Side& out) {
+  if (golden.kind == out.kind) return;
+  throw RequestError(fmt::format("`{}` is {}, but `{}` is {}", golden.path.string(),
+                                 words_for(golden.kind), out.path.string(), words_for(out.kind)),
+                     "compare the same kind, for example RUN/returns with a directory");
+}
+
+std::optional<NameOfStep> step_in_name(const std::string& name) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  const std::string stem = name.substr(0, digits);
+  if (!stem.empty() && !stem.ends_with('/') && !stem.ends_with("diff_")) return {};
+  const auto step = whole_number(name.substr(digits));
+  return step ? std::optional(NameOfStep{stem, *step}) : std::nullopt;
+}
+
+std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t extent) {
+  if (const auto named = step_in_name(name)) return {named->step};
+  if (side.kind == Kind::kRun && name.starts_with("checkpoint/")) {
+    const auto step = side.checkpoint_step();
+    return step ? std::vector{*step} : std::vector<int64_t>();
+  }
+  const size_t slash = name.rfind('/');
+  const std::string folder = slash == name.npos ? "" : name.substr(0, slash + 1);
+  const std::string last = name.substr(folder.size());
+  const auto found = side.arrays.find(folder + (last == "diff" ? "diff_steps" : "steps"));
+  if ((last != "diff" && last != "value") || found == side.arrays.end()) return {};
+  try {
+    const Array steps = io::read_npy(found->second);
+    const bool one_each =
+        steps.dtype() == DType::kInt64 && steps.shape().rank() == 1 && steps.shape()[0] == extent;
+    if (!one_each) return {};
+    const auto values = steps.as<int64_t>();
+    return {values.begin(), values.end()};
+  } catch (const RunError&) {  // its own verdict says so
+    return {};
+  }
+}
+
+}  // namespace flow::compare

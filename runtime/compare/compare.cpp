@@ -1,0 +1,209 @@
+// Comparing two arrays element by element.
+#include "runtime/compare/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/error.h"
+#include "runtime/compare/doubts.h"
+#include "runtime/compare/values.h"
+#include "runtime/io/elements.h"
+#include "runtime/io/numpy_text.h"
+
+namespace flow::compare {
+
+namespace {
+
+/// |a - b|; of integers without overflow, rounded once.
+template <typename T>
+double distance(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    const auto wide = [](T x) { return static_cast<uint64_t>(static_cast<int64_t>(x)); };
+    return static_cast<double>(a > b ? wide(a) - wide(b) : wide(b) - wide(a));
+  } else {
+    return std::abs(static_cast<double>(a) - static_cast<double>(b));
+  }
+}
+
+/// The flat index of the largest error so far.
+struct Peak {
+  double error = 0;
+  int64_t at = -1;
+  void raise(double other, int64_t index) {
+    if (other > error) *this = {other, index};
+  }
+};
+
+/// What one pass over two arrays finds; indices are flat.
+struct Findings {
+  Peak absolute, relative;
+  int64_t first_over = -1;
+  int64_t over = 0, nans = 0, infinities = 0, common_nans = 0;
+  double widest = 0;  // tolerance of an element
+  bool same = true;
+};
+
+/// Elements [begin, end) that have one tolerance.
+struct Stretch {
+  size_t begin = 0, end = 0;
+  Tolerance tolerance;
+};
+
+template <typename T>
+void find(std::span<const T> golden, std::span<const T> out, const Stretch& stretch,
+          Findings& found) {
+  const auto over = [&](size_t i) {
+    if (found.over++ == 0) found.first_over = static_cast<int64_t>(i);
+  };
+  for (size_t i = stretch.begin; i < stretch.end; ++i) {
+    const auto a = static_cast<double>(out[i]), b = static_cast<double>(golden[i]);
+    if (std::isnan(a) && std::isnan(b)) {
+      ++found.common_nans;
+      continue;
+    }
+    const double allowed = stretch.tolerance.at(b);
+    if (std::isfinite(allowed)) found.widest = std::max(found.widest, allowed);
+    const double error = distance(out[i], golden[i]);
+    const bool same_infinity = std::isinf(a) && a == b;
+    if (error == 0 || same_infinity) continue;
+    found.same = false;
+    if (std::isnan(a) || std::isnan(b)) {
+      ++found.nans;
+      over(i);
+    } else if (std::isinf(a) || std::isinf(b)) {
+      ++found.infinities;
+      over(i);
+    } else {
+      found.absolute.raise(error, static_cast<int64_t>(i));
+      if (b != 0) found.relative.raise(error / std::abs(b), static_cast<int64_t>(i));
+      if (!(error <= allowed)) over(i);
+    }
+  }
+}
+
+[[noreturn]] void refuse(const ToleranceRule& rule, const std::string& what,
+                         const std::string& hint) {
+  throw RequestError(rule.where.empty() ? what : fmt::format("{}: {}", rule.where, what), hint);
+}
+
+/// The stretches of an array that are judged, in order: all of it, or the slices of its steps.
+std::vector<Stretch> stretches_of(const std::string& name, const Shape& shape,
+                                  const ToleranceRule& rule, const std::vector<int64_t>& steps) {
+  const auto elements = static_cast<size_t>(shape.elements());
+  if (!rule.needs_steps()) return {{0, elements, rule.tolerance}};
+  if (steps.empty())
+    refuse(rule, fmt::format("`{}` has no steps, so tolerances by step do not apply", name),
+           "leave out `steps` and `until`, or match only arrays with steps");
+  std::vector<Stretch> stretches;
+  const size_t slice = elements / steps.size();
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i] <= rule.last_step)
+      stretches.push_back({i * slice, (i + 1) * slice, rule.at_step(steps[i])});
+  return stretches;
+}
+
+/// The verdict, and what makes a passing one doubtful.
+void judge(const ArrayView& golden, const Findings& found, ArrayDifference& difference) {
+  difference.verdict = found.over > 0 ? Verdict::kDiffers
+                       : found.same   ? Verdict::kEqual
+                                      : Verdict::kWithin;
+  const int64_t elements = golden.shape.elements();
+  if (found.over > 0 || elements == 0) return;
+  if (difference.not_judged == elements)
+    difference.doubts.push_back("no step is judged: all are after the last one of the tolerance");
+  if (found.common_nans > 0)
+    difference.doubts.push_back(fmt::format("NaN on both sides: {}", found.common_nans));
+  if (elements < 2) return;
+  const Spread spread = spread_of(golden);
+  const auto values = doubts_of_values(golden, spread, io::format_element(golden, 0));
+  difference.doubts.insert(difference.doubts.end(), values.begin(), values.end());
+  if (!found.same && !spread.constant && is_too_wide(difference.tolerance, spread))
+    difference.doubts.push_back(fmt::format(
+        "the tolerance (rtol {:g}, atol {:g}) is wider than the spread of golden, "
+        "whose standard deviation is {:.3g}",
+        difference.tolerance.relative, difference.tolerance.absolute, spread.deviation));
+  if (!difference.doubts.empty()) difference.verdict = Verdict::kMistrusted;
+}
+
+void describe(const ArrayView& golden, const ArrayView& out, const Findings& found,
+              ArrayDifference& difference) {
+  const auto worst = [&](const Peak& peak) -> ArrayDifference::Worst {
+    if (peak.at < 0) return {};
+    return {peak.error, index_of(peak.at, golden.shape), io::format_element(golden, peak.at),
+            io::format_element(out, peak.at)};
+  };
+  difference.over = found.over;
+  difference.nan_mismatches = found.nans;
+  difference.inf_mismatches = found.infinities;
+  difference.absolute = worst(found.absolute);
+  difference.relative = worst(found.relative);
+  if (found.first_over < 0) return;
+  difference.first_mismatch = index_of(found.first_over, golden.shape);
+  difference.first_golden = io::format_element(golden, found.first_over);
+  difference.first_out = io::format_element(out, found.first_over);
+}
+
+LookContext look_context(const ArrayDifference& difference, const ArrayContext& context) {
+  const bool steps_first = difference.shape.rank() > 0 && context.steps.size() > 1 &&
+                           difference.shape[0] == static_cast<int64_t>(context.steps.size());
+  return {difference.tolerance, steps_first, context.steps, context.earlier};
+}
+
+}  // namespace
+
+ArrayDifference judge_arrays(const std::string& name, const ArrayView& golden, const ArrayView& out,
+                             const ToleranceRules& rules, const ArrayContext& context) {
+  const ToleranceRule rule = rule_of(name, golden.dtype, rules);
+  ArrayDifference difference;
+  difference.name = name;
+  difference.dtype = golden.dtype;
+  difference.shape = golden.shape;
+  difference.tolerance = rule.tolerance;
+  if (golden.dtype != out.dtype) {
+    difference.verdict = Verdict::kDType;
+    difference.detail =
+        fmt::format("golden is {}, out is {}", name_of(golden.dtype), name_of(out.dtype));
+    return difference;
+  }
+  if (golden.shape != out.shape) {
+    difference.verdict = Verdict::kShape;
+    difference.detail = fmt::format("golden is {}, out is {}", golden.shape.str(), out.shape.str());
+    return difference;
+  }
+  Findings found;
+  int64_t judged = 0;
+  for (const Stretch& stretch : stretches_of(name, golden.shape, rule, context.steps)) {
+    judged += static_cast<int64_t>(stretch.end - stretch.begin);
+    io::visit_elements(golden, [&](auto values) {
+      using T = std::remove_const_t<typename decltype(values)::element_type>;
+      const std::span<const T> others(reinterpret_cast<const T*>(out.data), values.size());
+      find<T>(values, others, stretch, found);
+    });
+  }
+  if (rule.spread && judged > 0 && found.widest < *rule.spread)
+    refuse(rule,
+           fmt::format("the tolerance of `{}` is at most {:.3g}; equally right runs differ by {:g}",
+                       name, found.widest, *rule.spread),
+           "widen it, or measure again with `flowdiff calibrate`");
+  difference.elements = golden.shape.elements();
+  difference.not_judged = difference.elements - judged;
+  describe(golden, out, found, difference);
+  judge(golden, found, difference);
+  return difference;
+}
+
+ArrayDifference compare_arrays(const std::string& name, const ArrayView& golden,
+                               const ArrayView& out, const ToleranceRules& rules,
+                               const ArrayContext& context) {
+  ArrayDifference difference = judge_arrays(name, golden, out, rules, context);
+  const bool reordered = difference.verdict == Verdict::kShape &&
+                         std::ranges::is_permutation(golden.shape.extents(), out.shape.extents());
+  if (difference.verdict == Verdict::kDiffers) difference.profile = profile_errors(golden, out);
+  if (difference.verdict == Verdict::kDiffers || reordered)
+    difference.look = best_look(golden, out, look_context(difference, context));
+  return difference;
+}
+
+}  // namespace flow::compare

@@ -1,0 +1,144 @@
+// golden.json as text, and what it says of a folder.
+#include "runtime/compare/golden_record.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/content_digest.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json_reader.h"
+#include "runtime/plan/json/json_text.h"
+#include "runtime/plan/json/json_writer.h"
+
+namespace flow::plan {
+
+template <>
+inline constexpr bool kSpread<compare::GoldenRecord> = true;
+template <>
+inline constexpr bool kSpread<compare::GoldenRecord::Run> = true;
+
+}  // namespace flow::plan
+
+namespace flow::compare {
+
+using plan::Is;
+
+void fields(auto& text, Is<GoldenRecord::Run> auto& run) {
+  text("command", run.command);
+  text("device", run.device);
+  text("instruction_set", run.instruction_set);
+  text("libraries", run.libraries);
+  text("overrides", run.overrides);
+  text("plan_hash", run.plan_hash);
+  text("version", run.version);
+}
+
+void fields(auto& text, Is<GoldenRecord> auto& record) {
+  text("arrays", record.arrays);
+  text("date", record.date);
+  text("flow", record.flow);
+  text("reason", record.reason);
+  text.optional("run", record.run);
+  text("version", record.version);
+}
+
+namespace {
+
+constexpr uint64_t kLargestRecord = uint64_t{64} << 20;
+constexpr const char* kRenew = "restore it, or write a new one with `flowdiff update`";
+
+/// A JSON file of at most 64 MiB.
+std::string read_small(const fs::path& path) {
+  std::error_code unknown;
+  if (fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) > kLargestRecord)
+    throw RequestError(fmt::format("{} has more than 64 MiB", path.string()), kRenew);
+  return read_text(path);
+}
+
+std::string text_in(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+std::string to_json(const GoldenRecord& record) {
+  return plan::JsonWriter(plan::JsonWriter::Remarks::kKept).write(record);
+}
+
+GoldenRecord golden_from_json(const std::string& text, const std::string& path) {
+  try {
+    const Json json = plan::parse_json(text, path);
+    GoldenRecord record;
+    plan::JsonReader(json, path).read(record);
+    if (record.version != GoldenRecord().version)
+      throw RequestError(fmt::format("{}: unsupported version {}; expected {}", path,
+                                     record.version, GoldenRecord().version));
+    return record;
+  } catch (const RequestError& error) {
+    throw error.hint().empty() ? RequestError(error.what(), kRenew) : error;
+  }
+}
+
+std::optional<GoldenRecord> read_golden_record(const fs::path& folder) {
+  const fs::path path = folder / kGoldenRecord;
+  std::error_code unknown;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
+  return golden_from_json(read_small(path), path.string());
+}
+
+GoldenRecord::Run read_run(const fs::path& directory) {
+  const fs::path path = directory / exec::kRunRecord;
+  std::error_code unknown;
+  if (!fs::exists(path, unknown))
+    throw RequestError(fmt::format("{} has no {}: the run is active or was killed",
+                                   directory.string(), exec::kRunRecord),
+                       "use a complete run");
+  const Json json = plan::parse_json(read_small(path), path.string());
+  const auto status = json.find("exit_status");
+  if (!json.is_object() || status == json.end() || !status->is_number_integer())
+    throw RequestError(fmt::format("{} is not the record of a run", path.string()),
+                       "use a complete run");
+  if (*status != 0)
+    throw RequestError(
+        fmt::format("the run in {} failed with exit status {}", directory.string(), status->dump()),
+        "use a run that succeeded");
+  GoldenRecord::Run run{.command = {},
+                        .overrides = {},
+                        .plan_hash = text_in(json, "plan_hash"),
+                        .device = text_in(json, "device"),
+                        .instruction_set = text_in(json, "instruction_set"),
+                        .version = text_in(json, "version"),
+                        .libraries = {}};
+  std::vector<std::string> words = {"flowrun", text_in(json, "job"), text_in(json, "source")};
+  run.command = command_line(words);
+  if (const auto list = json.find("overrides"); list != json.end() && list->is_array())
+    for (const Json& one : *list)
+      if (one.is_string()) run.overrides.push_back(one.get<std::string>());
+  for (const std::string& one : run.overrides) run.command += ' ' + one;
+  if (const auto list = json.find("libraries"); list != json.end() && list->is_object())
+    for (const auto& [name, version] : list->items())
+      if (version.is_string()) run.libraries.emplace(name, version.get<std::string>());
+  return run;
+}
+
+HandChanges find_hand_changes(const Side& golden, const GoldenRecord& record) {
+  HandChanges found;
+  for (const auto& [name, path] : golden.arrays) {
+    const auto known = record.arrays.find(name);
+    if (known == record.arrays.end()) {
+      found.added.push_back(name);
+      continue;
+    }
+    try {
+      if (digest_of_file(path) != known->second) found.changed.push_back(name);
+    } catch (const RunError&) {  // its own verdict says so
+    }
+  }
+  for (const auto& [name, digest] : record.arrays)
+    if (!golden.has(name)) found.removed.push_back(name);
+  return found;
+}
+
+}  // namespace flow::compare

@@ -1,0 +1,49 @@
+// golden.json: where the arrays of a golden folder come from, and what they were.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/compare/arrays.h"
+
+namespace flow::compare {
+
+inline constexpr const char* kGoldenRecord = "golden.json";
+
+struct GoldenRecord {
+  /// Of the run that made the arrays, as its run.json has it.
+  struct Run {
+    std::string command;  // "flowrun train lenet.yaml --set vars.lr=0.2"
+    std::vector<std::string> overrides;
+    std::string plan_hash, device, instruction_set, version;
+    std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
+  };
+  std::string date;  // "2026-11-26T04:03:34Z"
+  std::string reason;
+  std::string flow;                           // the version of the program that wrote this
+  std::map<std::string, std::string> arrays;  // digests of files, by the name of the array
+  std::optional<Run> run = {};                // nothing: the arrays come from no run
+  int version = 1;                            // of this file's form
+};
+
+std::string to_json(const GoldenRecord& record);
+/// RequestError naming `path` when it is not one.
+GoldenRecord golden_from_json(const std::string& text, const std::string& path);
+
+/// That of a folder or run directory; nothing where there is none. RequestError when it is none,
+/// or has more than 64 MiB.
+std::optional<GoldenRecord> read_golden_record(const fs::path& folder);
+
+/// What run.json of `directory` says, for a record. RequestError where the run is not complete or
+/// has failed.
+GoldenRecord::Run read_run(const fs::path& directory);
+
+/// Arrays of a folder that are not those of its record.
+struct HandChanges {
+  std::vector<std::string> changed, added, removed;  // names, sorted
+};
+HandChanges find_hand_changes(const Side& golden, const GoldenRecord& record);
+
+}  // namespace flow::compare
