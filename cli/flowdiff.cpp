@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/console.h"
+#include "cli/diff_calibrate.h"
 #include "cli/diff_compare.h"
 #include "cli/diff_self_test.h"
 #include "cli/diff_update.h"
@@ -40,16 +41,19 @@ int run(int argc, char** argv) {
   CLI::App app{"Compare the arrays of two runs, two directories or two .npy files.", "flowdiff"};
   CompareOptions compare;
   UpdateOptions update;
+  CalibrateOptions calibrate;
   configure(app, "flowdiff");
   declare_compare(app, compare);
   CLI::App* const updating = declare_update(app, update);
-  for (CLI::App* command : {updating}) command->group("Commands");
+  CLI::App* const calibrating = declare_calibrate(app, calibrate);
+  for (CLI::App* command : {updating, calibrating}) command->group("Commands");
   // The parser takes the name of a command for an argument that is required.
-  for (const CLI::App* command : {updating})
+  for (const CLI::App* command : {updating, calibrating})
     if (argc > 1 && command->get_name() == argv[1]) app.get_option("GOLDEN")->required(false);
   app.footer(kFooter);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (updating->parsed()) return run_update(update);
+  if (calibrating->parsed()) return run_calibrate(calibrate);
   return compare.self_test ? run_self_test(compare) : run_compare(compare);
 }
 

@@ -31,6 +31,7 @@ constexpr Rule kRules[] = {
     {"", "GLOB", "none"},
     {"", "GLOB=R,A", "none"},
     {"", "TEXT", "none"},
+    {"", "TOLERANCES", "files"},
     {"", "N", "none"},
     {"", "R", "none"},
     {"", "A", "none"},

@@ -407,6 +407,49 @@ class Looks(Goldens):
                       self.diff(status=1).stdout)
 
 
+class Calibrate(Goldens):
+    def test_measured_tolerances_raise_no_false_alarm_and_find_faults(self):
+        self.write("job.yaml", train_job(8))
+        run = ["--watch", "**"]
+        done = self.call("flowdiff", "calibrate", "train", "job.yaml", "--watch", "**", "-o", "tolerances.yaml")
+        self.assertRegex(done.stdout, r"(?m)^  watch/logits/value +\d")
+        self.assertIn("float64", done.stdout)
+        self.assertIn("exists\n   hint: replace it with --force", self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "tolerances.yaml", status=2).stderr)
+        self.call("flowrun", "job.yaml", "-o", "first", "--quiet", *run)
+        self.call("flowdiff", "update", "golden", "first", "--reason", "calibrated")
+        (self.dir / "tolerances.yaml").rename(self.dir / "golden/tolerances.yaml")
+        for number, (words, env) in enumerate(((["--threads", 3], {}), (["--set", "jobs.train.shards=8"], {}), ([], {"ONEDNN_MAX_CPU_ISA": "AVX"}))):
+            self.call("flowrun", "job.yaml", "-o", f"run{number}", "--quiet", *run, *words, env=env)
+            self.call("flowdiff", "golden", f"run{number}", "--brief")
+        done = self.call("flowdiff", "--self-test", "golden")
+        found, every = map(int, [word for word in done.stdout.splitlines()[-1].split() if word.isdigit()])
+        self.assertGreaterEqual(found, 0.95 * every)
+        tight = (self.dir / "golden/tolerances.yaml").read_text().replace("atol: ", "atol: 1e-12  # ")
+        self.write("golden/tolerances.yaml", tight)
+        self.assertIn("equally right runs differ by", self.call("flowdiff", "golden", "run0", status=2).stderr)
+
+    def test_chaotic_arrays_are_judged_until_they_part(self):
+        self.write("job.yaml", train_job(60))
+        chaotic = ["--set", "vars.lr=30", "--watch", "logits"]
+        self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "tolerances.yaml", *chaotic)
+        text = (self.dir / "tolerances.yaml").read_text()
+        self.assertRegex(text, r'"watch/logits/value":\n    atol: .*\n    spread: .*\n    last_step: \d+\n    reason: chaotic in later steps; largest error with ')
+        self.call("flowrun", "job.yaml", "-o", "golden", "--quiet", *chaotic)
+        self.call("flowrun", "job.yaml", "-o", "out", "--quiet", *chaotic, "--set", "jobs.train.shards=2")
+        self.diff(status=1)
+        (self.dir / "tolerances.yaml").rename(self.dir / "golden/tolerances.yaml")
+        self.diff("--json", "diff.json")
+        judged = {array["name"]: array.get("not_judged", 0) for array in json.loads((self.dir / "diff.json").read_text())["arrays"]}
+        self.assertGreater(judged["watch/logits/value"], 0)
+
+    def test_wrong_requests(self):
+        self.write("job.yaml", "flow: 1\njobs: {}\n")
+        done = self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "t.yaml", status=3)
+        self.assertRegex(done.stderr, "^flowdiff: reference: not measured: job.yaml.*error: .*\n")
+        self.assertFalse((self.dir / "t.yaml").exists())
+        self.assertIn("--steps: expected at least 1", self.call("flowdiff", "calibrate", "a", "b", "-o", "t", "--steps", 0, status=2).stderr)
+
+
 class SelfTest(Goldens):
     def test_faults_that_pass_are_listed(self):
         self.save("golden/x", np.random.default_rng(5).standard_normal((20, 10)).astype(np.float32))

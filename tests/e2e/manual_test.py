@@ -111,6 +111,7 @@ class Completion(FlowTest):
         self.assertEqual(self.bash("flowdiff a b --jun"), ["--junit"])
         self.assertEqual(self.bash("flowdiff up"), ["update"])
         self.assertEqual(self.bash("flowdiff update a b --re"), ["--reason"])
+        self.assertEqual(self.bash("flowdiff calibrate tr"), ["train"])
         self.assertEqual(self.bash("flowdiff jo"), ["job.yaml"])
 
     def test_zsh_and_fish_accept_theirs(self):

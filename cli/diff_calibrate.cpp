@@ -1,0 +1,181 @@
+// `flowdiff calibrate`: runs a job with several settings and writes tolerances from the spread.
+#include "cli/diff_calibrate.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "cli/console.h"
+#include "cli/table.h"
+#include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/base/text.h"
+#include "runtime/compare/calibrate.h"
+#include "runtime/io/keeper.h"
+#include "runtime/io/process.h"
+
+namespace flow::cli {
+namespace {
+
+/// What a run does otherwise than the reference.
+struct Variation {
+  std::string name;
+  std::vector<std::string> words = {};
+  std::map<std::string, std::string> environment = {};
+};
+
+std::vector<Variation> variations(const std::string& job) {
+  const auto set = [&](const char* key, const char* value) {
+    return std::vector<std::string>{"--set", fmt::format("jobs.{}.{}={}", job, key, value)};
+  };
+  return {{"1 thread", {"--threads", "1"}},
+          {"2 threads", {"--threads", "2"}},
+          {"4 threads", {"--threads", "4"}},
+          {"AVX2", {}, {{"ONEDNN_MAX_CPU_ISA", "AVX2"}}},
+          {"SSE4.1", {}, {{"ONEDNN_MAX_CPU_ISA", "SSE41"}}},
+          {"1 shard", set("shards", "1")},
+          {"2 shards", set("shards", "2")},
+          {"4 shards", set("shards", "4")},
+          {"float64", set("precision", "float64")}};
+}
+
+/// A directory for runs, removed in the end.
+class WorkDirectory {
+ public:
+  WorkDirectory() {
+    std::string pattern = (fs::temp_directory_path() / "flowdiff-XXXXXX").string();
+    if (!::mkdtemp(pattern.data())) throw cannot("create the directory", pattern, errno);
+    path_ = pattern;
+  }
+  ~WorkDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  WorkDirectory(const WorkDirectory&) = delete;
+  WorkDirectory& operator=(const WorkDirectory&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// flowrun next to this program.
+std::string flowrun() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path() / "flowrun";
+  return fs::exists(program, error) ? program.string() : "flowrun";
+}
+
+class Runner {
+ public:
+  explicit Runner(const CalibrateOptions& options) : options_(options) {}
+
+  /// The directory of a run; nothing where flowrun refuses, which is reported.
+  std::optional<fs::path> run(const Variation& variation) {
+    const fs::path out = work_.path() / std::to_string(++count_);
+    const fs::path log = work_.path() / "log";
+    std::vector<std::string> words = {"/bin/sh",     "-c",           "exec \"$@\" >\"$0\" 2>&1",
+                                      log.string(),  flowrun(),      options_.job,
+                                      options_.file, "-o",           out.string(),
+                                      "--quiet",     "--no-commands"};
+    const auto add = [&words](const char* flag, const std::vector<std::string>& values) {
+      for (const std::string& value : values) words.insert(words.end(), {flag, value});
+    };
+    add("--set", options_.sets);
+    add("--watch", options_.watches);
+    if (options_.steps) add("--steps", {std::to_string(*options_.steps)});
+    words.insert(words.end(), variation.words.begin(), variation.words.end());
+    io::ProcessOptions process_options{.words = std::move(words),
+                                       .environment = variation.environment,
+                                       .directory = fs::current_path()};
+    process_options.keeper = &keeper_;
+    io::Process process(process_options);
+    process.close_input();
+    const auto status = process.wait({});
+    if (status && status->good()) return out;
+    report(variation, read_text(log));
+    return {};
+  }
+
+ private:
+  static void report(const Variation& variation, const std::string& log) {
+    const std::string first = split(trimmed(log), '\n').front();
+    print_to_stderr(fmt::format("flowdiff: {}: not measured: {}\n", variation.name, first));
+  }
+
+  const CalibrateOptions& options_;
+  const io::Keeper keeper_;
+  const WorkDirectory work_;
+  int count_ = 0;
+};
+
+void print_spreads(const std::vector<compare::ArraySpread>& spreads) {
+  Table table;
+  table.row({"array", "spread", "of its rms", "tolerance", "last step", "worst setting"});
+  for (const size_t column : {1, 2, 3, 4}) table.align_right(column);
+  for (const compare::ArraySpread& spread : spreads)
+    table.row({spread.name, fmt::format("{:.2e}", spread.spread),
+               fmt::format("{:.1e}", spread.relative), fmt::format("{:.0e}", spread.tolerance),
+               spread.last_step ? std::to_string(*spread.last_step) : "",
+               spread.worst.empty() ? "-" : spread.worst});
+  print(table.str());
+}
+
+}  // namespace
+
+CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options) {
+  CLI::App* command = app.add_subcommand("calibrate", "Measure tolerances of a job");
+  command->add_option("JOB", options.job, "job to run")->required()->type_name("");
+  command->add_option("FILE", options.file, "job file")->required()->type_name("");
+  command->add_option("-o,--output", options.output, "the tolerances.yaml to write")
+      ->required()
+      ->type_name("TOLERANCES");
+  command->add_option("--set", options.sets, "override a key, as in flowrun; repeatable")
+      ->type_name("PATH=YAML")
+      ->allow_extra_args(false);
+  command->add_option("--watch", options.watches, "watch tensors, as in flowrun; repeatable")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command->add_option("--steps", options.steps, "steps to run")->type_name("N");
+  command->add_flag("--force", options.force, "replace the file");
+  command->footer(
+      "Runs the job with 1, 2 and 4 threads, with older instruction sets, with 1, 2 and 4 shards\n"
+      "and in float64. The tolerance of an array is four times the largest error. Where errors\n"
+      "exceed 1e-3 of the root mean square, training amplifies rounding: later steps are not\n"
+      "judged. Commands of hooks do not run.\n"
+      "\n"
+      "Example:\n"
+      "  flowdiff calibrate train lenet.yaml --steps 20 -o golden/tolerances.yaml");
+  return command;
+}
+
+int run_calibrate(const CalibrateOptions& options) {
+  std::error_code unknown;
+  if (fs::exists(options.output, unknown) && !options.force)
+    throw RequestError(fmt::format("{} exists", options.output), "replace it with --force");
+  if (options.steps && *options.steps < 1)
+    throw RequestError("--steps: expected at least 1", "name a number of steps");
+  Runner runner(options);
+  const auto reference = runner.run({"reference"});
+  if (!reference)
+    throw RunError("the job does not run", "run it with flowrun and correct its errors");
+  std::vector<compare::Setting> settings;
+  std::vector<std::string> names;
+  for (const Variation& variation : variations(options.job))
+    if (const auto out = runner.run(variation)) {
+      settings.push_back({variation.name, compare::list_side(*out)});
+      names.push_back(variation.name);
+    }
+  if (settings.empty()) throw RunError("no setting could be measured");
+  const auto spreads = compare::measure_spreads(compare::list_side(*reference), settings);
+  if (spreads.empty()) throw RequestError("the job writes no array", "add `returns` or --watch");
+  const std::vector<std::string> words = {"flowdiff", "calibrate", options.job, options.file};
+  write_text_atomically(options.output,
+                        compare::tolerances_text(spreads, names, command_line(words)));
+  print_spreads(spreads);
+  return kDone;
+}
+
+}  // namespace flow::cli

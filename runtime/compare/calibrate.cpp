@@ -1,0 +1,169 @@
+// Spreads of arrays over several runs, and tolerances from them.
+#include "runtime/compare/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/display.h"
+#include "runtime/base/text.h"
+#include "runtime/compare/values.h"
+#include "runtime/io/npy.h"
+
+namespace flow::compare {
+namespace {
+
+// One flipped ReLU parts two trajectories; rounding does not reach this.
+constexpr double kChaotic = 1e-3;
+// Another machine is one more setting: it may be further away than all that were measured.
+constexpr double kMargin = 4;
+
+/// The least distance of results that were rounded in other places: two units in the last place.
+double rounding_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return 0x1p-51;
+    case DType::kFloat32:
+      return 0x1p-22;
+    case DType::kFloat16:
+      return 0x1p-9;
+    default:
+      return 0;
+  }
+}
+
+/// 1.7e-6 becomes 2e-6: the digit of a bound, rounded up.
+double rounded_up(double bound) {
+  if (bound <= 0) return 0;
+  const double unit = std::pow(10.0, std::floor(std::log10(bound)));
+  return std::ceil(bound / unit - 1e-9) * unit;
+}
+
+/// Errors of one array, by slice: its steps, or all of it.
+class SpreadOfArray {
+ public:
+  SpreadOfArray(std::string name, const Array& reference, std::vector<int64_t> steps)
+      : values_(doubles_of(reference.view())), steps_(std::move(steps)), dtype_(reference.dtype()) {
+    spread_.name = std::move(name);
+    errors_.resize(std::max<size_t>(1, steps_.size()));
+  }
+
+  void add(const std::string& setting, const Array& other) {
+    const Doubles values = doubles_of(other.view());
+    const size_t slice = slice_size();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double error = std::abs(values[i] - values_[i]);
+      double& largest = errors_[i / slice];
+      if (!(error > largest)) continue;
+      largest = error;
+      if (error > peak_) {
+        peak_ = error;
+        spread_.worst = setting;
+      }
+    }
+  }
+
+  /// Nothing for integers with equal results.
+  std::optional<ArraySpread> result() {
+    if (peak_ == 0 && !is_float(dtype_)) return {};
+    const double rounding = rounding_of(dtype_);
+    size_t judged = 0;
+    for (; judged < errors_.size(); ++judged) {
+      const double scale = scale_of(judged);
+      const double relative = scale > 0 ? errors_[judged] / scale : 0;
+      if (relative > kChaotic) break;
+      spread_.relative = std::max(spread_.relative, relative);
+      spread_.spread = std::max({spread_.spread, errors_[judged], rounding * scale});
+    }
+    if (judged < errors_.size())
+      spread_.last_step = judged > 0 ? steps_[judged - 1] : steps_.empty() ? -1 : steps_[0] - 1;
+    spread_.tolerance = rounded_up(kMargin * spread_.spread);
+    return std::move(spread_);
+  }
+
+ private:
+  size_t slice_size() const { return std::max<size_t>(1, values_.size() / errors_.size()); }
+
+  /// The root mean square of the reference in a slice.
+  double scale_of(size_t slice) const {
+    const size_t size = slice_size();
+    double squares = 0;
+    size_t finite = 0;
+    for (size_t i = slice * size; i < std::min((slice + 1) * size, values_.size()); ++i) {
+      if (!std::isfinite(values_[i])) continue;
+      squares += values_[i] * values_[i];
+      ++finite;
+    }
+    return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  }
+
+  const Doubles values_;
+  const std::vector<int64_t> steps_;
+  const DType dtype_;
+  Doubles errors_;
+  double peak_ = 0;
+  ArraySpread spread_;
+};
+
+std::string quoted_key(const std::string& name) {
+  std::string text = "\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') text.push_back('\\');
+    text.push_back(c);
+  }
+  text.push_back('"');
+  return text;
+}
+
+std::string evidence_of(const ArraySpread& spread) {
+  if (spread.worst.empty()) return "all settings agree; two units in the last place";
+  if (spread.spread == 0) return fmt::format("more than {:g} of the root mean square", kChaotic);
+  return fmt::format("largest error with {}, {:.2g} of the root mean square", spread.worst,
+                     spread.relative);
+}
+
+}  // namespace
+
+std::vector<ArraySpread> measure_spreads(const Side& reference,
+                                         const std::vector<Setting>& settings) {
+  std::vector<ArraySpread> spreads;
+  for (const auto& [name, path] : reference.arrays) {
+    const Array golden = io::read_npy(path);
+    SpreadOfArray spread(name, golden,
+                         steps_of(reference, name, golden.shape().rank() ? golden.shape()[0] : 0));
+    bool comparable = true;
+    for (const Setting& setting : settings) {
+      const auto other = setting.run.arrays.find(name);
+      if (other == setting.run.arrays.end()) continue;
+      const Array array = io::read_npy(other->second);
+      comparable &= array.shape() == golden.shape();
+      if (comparable) spread.add(setting.name, array);
+    }
+    if (!comparable) continue;
+    if (auto found = spread.result()) spreads.push_back(*std::move(found));
+  }
+  return spreads;
+}
+
+std::string tolerances_text(const std::vector<ArraySpread>& spreads,
+                            const std::vector<std::string>& settings, const std::string& title) {
+  std::string text = fmt::format("# {}\n# Measured over {}: {}.\narrays:\n", escaped(title),
+                                 counted(settings.size(), "setting"), join(settings, ", "));
+  for (const ArraySpread& spread : spreads) {
+    if (spread.last_step == -1) {
+      text += fmt::format("  # {}: chaotic from the start; skip it with --ignore\n",
+                          escaped(spread.name));
+      continue;
+    }
+    // Rounded down: a tolerance tighter than the spread is an error.
+    text += fmt::format("  {}:\n    atol: {:.3g}\n    spread: {:.3g}\n", quoted_key(spread.name),
+                        spread.tolerance, spread.spread * (1 - 1e-2));
+    if (spread.last_step) text += fmt::format("    last_step: {}\n", *spread.last_step);
+    text += fmt::format("    reason: {}{}\n", spread.last_step ? "chaotic in later steps; " : "",
+                        evidence_of(spread));
+  }
+  return text;
+}
+
+}  // namespace flow::compare
