@@ -78,7 +78,8 @@ PlanOrder order_in(const RunPlan& run, const std::map<std::string, plan::TensorI
   }
   if (!name.starts_with(kCheckpoint)) return {2, {}, name};
   const std::string stored = name.substr(kCheckpoint.size());
-  for (const std::string& variable : {stored, stored.substr(0, stored.rfind('/'))})
+  // A slot, "dense/weight/momentum", follows its variable.
+  for (const std::string& variable : {stored.substr(0, stored.rfind('/')), stored})
     if (const auto found = variables.find(variable); found != variables.end())
       return {1, {false, false, false, found->second}, name};
   return {1, {true, false, false, {}}, name};
