@@ -25,6 +25,7 @@ class Planner {
   GoldenTree plan(bool prune) {
     if (golden_) list(golden_->path);
     tree_.files.erase(kGoldenRecord);
+    tree_.links.erase(kGoldenRecord);
     if (golden_) drop_replaced(prune);
     if (out_.kind == Kind::kRun) take_run();
     for (const auto& [name, path] : out_.arrays) take_array(name, path);
