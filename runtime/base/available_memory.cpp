@@ -20,14 +20,14 @@ constexpr Version kFirst{"memory.limit_in_bytes", "memory.usage_in_bytes", "tota
 constexpr Version kSecond{"memory.max", "memory.current", "inactive_file"};
 
 /// A file's number; nothing where there is none, as in "max".
-std::optional<size_t> number_in(const fs::path& path) {
+std::optional<size_t> number_in(const std::string& path) {
   std::ifstream file(path);
   size_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
 /// The number behind a key, of lines "key number".
-size_t number_of(const fs::path& path, const std::string& wanted) {
+size_t number_of(const std::string& path, const std::string& wanted) {
   std::ifstream file(path);
   std::string key, rest;
   for (size_t number = 0; file >> key >> number; std::getline(file, rest))
@@ -35,11 +35,12 @@ size_t number_of(const fs::path& path, const std::string& wanted) {
   return 0;
 }
 
-size_t left_in(const fs::path& group, const Version& version) {
-  const std::optional<size_t> limit = number_in(group / version.limit);
-  const std::optional<size_t> usage = number_in(group / version.usage);
+/// `group`: a folder, with a slash at its end.
+size_t left_in(const std::string& group, const Version& version) {
+  const std::optional<size_t> limit = number_in(group + version.limit);
+  const std::optional<size_t> usage = number_in(group + version.usage);
   if (!limit || !usage) return kNoLimit;
-  const size_t droppable = number_of(group / "memory.stat", version.droppable);
+  const size_t droppable = number_of(group + "memory.stat", version.droppable);
   const size_t held = *usage - std::min(*usage, droppable);
   return *limit - std::min(*limit, held);
 }
@@ -55,11 +56,11 @@ size_t left_in_groups(const fs::path& groups, const fs::path& mount) {
     const std::string kind = line.substr(kinds, name - 1 - kinds);
     if (kind != "memory" && !kind.empty()) continue;
     const bool second = kind.empty();
-    const fs::path top = second ? mount : mount / "memory";
-    for (fs::path group = fs::path(line.substr(name)).relative_path();;
-         group = group.parent_path()) {
-      left = std::min(left, left_in(top / group, second ? kSecond : kFirst));
-      if (group.empty()) break;
+    // Text: paths of libstdc++ 12 crash where they find no memory to grow.
+    const std::string top = mount.string() + (second ? "" : "/memory");
+    for (std::string group = line.substr(name);; group.resize(group.rfind('/'))) {
+      left = std::min(left, left_in(top + group + '/', second ? kSecond : kFirst));
+      if (group.find('/') == std::string::npos) break;
     }
   }
   return left;

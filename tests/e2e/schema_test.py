@@ -26,6 +26,7 @@ UNKNOWABLE = {
     "a number inside text": {("commands", 25), ("commands", 26), ("data_columns", 7), ("data_columns", 13), ("data_columns", 14), ("hooks_scope_wrong", 22)},
     "an escape": {("commands", 19)},
     "an order of numbers, how large one is": {("placement_machine", 12), ("placement_machine", 36), ("shards_number", 37)},
+    "a device within two ranges": {("placement_machine", 48)},
     "an entry of what should be no list": {("file_dashes", 8)},
     "brackets within brackets": {("commands", 31), ("commands", 32), ("returns_types", 23), ("returns_types", 30)},
     "values of two keys": {("commands", 28), ("ops_elementwise", 12), ("optimizer_types", 65),

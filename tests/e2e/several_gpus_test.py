@@ -6,7 +6,8 @@ import numpy as np
 
 from flow import BIN, device
 from launchers import RanksTest, available, environment, launch
-from ranks_test import JOB, PIPE, write_data
+from ranks_test import PIPE
+from shard_jobs import JOB, write_data
 
 SHARDS = ("--set", "vars.shards=4", "--set", "jobs.train.run.epochs=1")
 

@@ -139,7 +139,7 @@ std::byte* FakeDriver::allocate_pinned(size_t bytes) {
   begin_call(fmt::format("allocate pinned {}", bytes));
   require_no_capture("allocation");
   std::byte* const memory = take(pinned_, bytes);
-  watch_host_memory(memory, bytes, order_);
+  if (device_.watched) watch_host_memory(memory, bytes, order_);
   return memory;
 }
 

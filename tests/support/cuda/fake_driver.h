@@ -33,6 +33,8 @@ struct FakeDevice {
   Timing timing = Timing::kLazy;
   GraphOrder graphs = GraphOrder::kCaptured;
   size_t memory = size_t{1} << 32;  // bytes
+  /// Looks for races, also with the host. Code that is not instrumented must not touch its memory.
+  bool watched = true;
 };
 
 /// Are accesses of kernels heard of? Not where other sanitizers watch them.

@@ -43,6 +43,7 @@ void FakeDriver::run_others(int stream) {
 PutWork FakeDriver::promised(Work work, OperationPtr operation) const {
   const Listening unheard;  // the host does not read it
   PutWork put{std::move(work), std::move(operation)};
+  if (!device_.watched) return put;
   for (const auto& [memory, bytes, writes] : put.work.uses) {
     const auto* first = static_cast<const std::byte*>(memory);
     if (!writes && holds(pinned_, memory, bytes))
@@ -65,7 +66,8 @@ void FakeDriver::run(const PutWork& put) {
 }
 
 void FakeDriver::use(const OperationPtr& operation, const MemoryUse& use) {
-  if (!kKernelsAreWatched || where(use.memory, use.bytes) == Where::kPageable) return;
+  if (!kKernelsAreWatched || !device_.watched || where(use.memory, use.bytes) == Where::kPageable)
+    return;
   if (const auto race =
           order_.use(operation, static_cast<const std::byte*>(use.memory), use.bytes, use.writes))
     report_race(*race);
@@ -93,7 +95,7 @@ void FakeDriver::put(cuda::Stream stream, const std::string& line, Work work) {
 
 void FakeDriver::run_threads(KeptCall& kept, const OperationPtr& operation) {
   kept.run([&](const cuda::KernelCall& call) {
-    if (!kKernelsAreWatched) return run_on_cpu(call, device_.lanes);
+    if (!kKernelsAreWatched || !device_.watched) return run_on_cpu(call, device_.lanes);
     LaunchCheck check(call, shadow_);
     run_on_cpu(call, device_.lanes, &check);
     if (check.race()) report_race(*check.race());
