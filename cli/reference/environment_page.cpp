@@ -11,12 +11,22 @@ std::span<const EnvironmentRow> environment_read() {
       {"NO_COLOR", "Disables colour if it is set and not empty."},
       {"TERM", "`dumb` disables colour and the progress bar."},
       {"LD_LIBRARY_PATH", "Directories in which `flowrun` looks for the CUDA libraries.", true},
+      {"CUDA_HOME", "A CUDA toolkit whose libraries `flowrun` searches. `CUDA_PATH` is the same.",
+       true},
+      {"VIRTUAL_ENV",
+       "A Python environment whose packages `flowrun` searches for NVIDIA's libraries. "
+       "`CONDA_PREFIX` is the same.",
+       true},
+      {"PATH", "`flowrun` also searches the packages of each `python3` in it.", true},
       {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program.", true},
       {"XDG_CACHE_HOME",
        "The parent of the cache of cuDNN's convolution plans, `$XDG_CACHE_HOME/flow`. Defaults to "
        "`~/.cache`.",
        true},
-      {"HOME", "Locates `~/.cache` if `XDG_CACHE_HOME` is not set.", true},
+      {"HOME",
+       "Locates `~/.cache` if `XDG_CACHE_HOME` is not set, and `~/.local`, whose Python packages "
+       "`flowrun` searches.",
+       true},
       {"OMPI_COMM_WORLD_RANK",
        "The rank of this process, as Open MPI's `mpirun` sets it, with `OMPI_COMM_WORLD_SIZE` and "
        "`OMPI_COMM_WORLD_LOCAL_RANK`. See `--distributed`.",

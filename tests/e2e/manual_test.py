@@ -170,6 +170,7 @@ class Tables(FlowTest):
                             [a or b for a, b in re.findall(r'getenv\("(\w+)"\)|folder\("(\w+)"\)', text)])
                 used |= set(re.findall(r'"(FLOW_[A-Z_]+)"', text))
                 used |= set(re.findall(r'\.rank = "(\w+)"', text))  # of a launcher; the others stand with it
+                used |= set(re.findall(r'(?:environment_\(|path_in\(environment_, |const char\* name : \{)"([A-Z_]+)"', text))  # likewise
         self.assertEqual(used - listed, set())
         self.assertEqual(listed - used, {"LD_LIBRARY_PATH"})  # which the loader reads
 

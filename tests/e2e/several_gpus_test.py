@@ -59,6 +59,7 @@ class SeveralGpus(NamedDevices):
                 self.assert_same(self.outputs("one"), self.outputs(f"on{count}"))
                 self.assertEqual(self.rows_without_seconds("one"), self.rows_without_seconds(f"on{count}"))
                 self.assertEqual(self.json(f"on{count}/run.json")["ranks"]["count"], count)
+                self.assertRegex(self.json(f"on{count}/run.json")["libraries"]["nccl"], r"^\d+\.\d+\.\d+$")
 
     def test_one_gpu_of_several_can_be_named(self):
         self.assertIn("on cuda:", self.flowrun("train", "job.yaml", "-o", "out", "--steps", 1, *on("0:1")).stderr)

@@ -168,7 +168,8 @@ TEST_CASE("synchronized batch normalization requires a rank for each shard", "[p
     CHECK(std::string(error.what()) ==
           "job.yaml:11:55: `y` is synchronized: job `train` has 4 shards on 1 rank, expected one "
           "shard a rank");
-    CHECK(error.hint() == "use mpirun -np 4 with --distributed, or write `synchronized: false`");
+    CHECK(error.hint() ==
+          "use mpirun -np 4 with --distributed on CPUs, or write `synchronized: false`");
   }
   // A backend is not only used by runs.
   CHECK_THROWS_WITH(backend->prepare(plan.jobs[0], {}),

@@ -108,6 +108,12 @@ const NcclCalls& open_nccl() {
 Communicator::Communicator(const NcclCalls& nccl, Driver& driver, exec::Collectives& ranks)
     : nccl_(nccl), driver_(driver), ranks_(ranks) {}
 
+std::string Communicator::version() const {
+  int version = 0;
+  nccl_.get_version(&version);
+  return version_text(version);
+}
+
 void Communicator::connect() {
   constexpr const char* kWhat = "connecting the GPUs of the ranks";
   if (comm_) return;

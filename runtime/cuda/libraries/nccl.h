@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/exec/ranks/collectives.h"
@@ -73,6 +74,9 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator() { abort(); }
+
+  /// Of NCCL: "2.28.3"
+  std::string version() const;
 
   /// All ranks together, before the first transfer; later calls do nothing. REQUIRES: this thread
   /// used the driver last.

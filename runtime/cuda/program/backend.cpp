@@ -95,6 +95,7 @@ class CudaBackend : public exec::Backend {
     std::map<std::string, std::string> versions = libraries_->versions();
     versions["cuda"] = driver_->properties().runtime_version;
     versions["driver"] = driver_->properties().driver_version;
+    if (communicator_) versions["nccl"] = communicator_->version();
     return versions;
   }
 

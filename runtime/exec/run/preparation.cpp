@@ -83,7 +83,7 @@ void require_rank_of_shard(const plan::Job& job, int64_t ranks) {
                     "rank",
                     step.where, entry, job.name, shards,
                     counted(static_cast<uint64_t>(ranks), "rank")),
-        fmt::format("use mpirun -np {} with --distributed, or write `synchronized: false`",
+        fmt::format("use mpirun -np {} with --distributed on CPUs, or write `synchronized: false`",
                     shards));
   }
 }
