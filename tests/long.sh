@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What takes too long for every change: the CUDA module for every architecture, twenty epochs of
-# both networks with three seeds, all tests under sanitizers, failing system calls, ranks on two
-# machines and ranks that are lost, longer fuzzing, and mutation tests. More than two hours on 2
-# cores, and more hours for the mutation tests.
+# What takes too long for every change: the CUDA module for every architecture, each file by
+# itself, twenty epochs of both networks with three seeds, all tests under sanitizers, failing
+# system calls, ranks on two machines and ranks that are lost, longer fuzzing, and mutation tests.
+# More than two hours on 2 cores, and more hours for the mutation tests.
 # Usage: tests/long.sh [SECONDS OF EACH FUZZER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +22,7 @@ train() {  # NET SEED FLOOR: twenty epochs end with at least FLOOR per cent
   awk -v floor="$floor" '{exit !($2 >= floor)}' <<<"$accuracy"
 }
 
+tests/repo/alone.py
 for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs missing packages, builds, and runs every test. Then checks that each file compiles by
-# itself, runs tests under AddressSanitizer and UndefinedBehaviorSanitizer, and fuzzes for seconds.
+# Installs missing packages, builds, and runs every test. Then checks that changed files compile by
+# themselves, runs tests under AddressSanitizer and UndefinedBehaviorSanitizer, and fuzzes for
+# seconds.
 # Usage: tests/run.sh [--quick]     --quick: only the release build and its tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +27,10 @@ ctest --test-dir build/release --output-on-failure --parallel "$(nproc)"
 [[ ${1:-} == --quick ]] && exit 0
 
 echo "== check: each file compiles by itself"
-tests/repo/alone.py
+# Those of the last commits, since all of them take minutes: tests/long.sh checks these. Without so
+# much history it is all.
+mapfile -t recent < <(git diff --name-only --diff-filter=d HEAD~20 -- '*.cpp' '*.h' '*.cu' 2>/dev/null)
+tests/repo/alone.py "${recent[@]}"
 
 # OpenMP's runtime and oneDNN are built without sanitizers and never free some memory.
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 LSAN_OPTIONS=suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0
