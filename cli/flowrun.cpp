@@ -12,15 +12,13 @@
 
 #include "cli/console.h"
 #include "cli/job_source.h"
-#include "cli/profile_table.h"
 #include "cli/progress_bar.h"
 #include "cli/rank_session.h"
 #include "cli/run_devices.h"
 #include "cli/run_directory.h"
+#include "cli/run_messages.h"
 #include "cli/run_options.h"
-#include "cli/show_memory.h"
 #include "cli/version_report.h"
-#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
@@ -31,7 +29,6 @@
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/io/keeper.h"
-#include "runtime/plan/json/json.h"
 #include "runtime/plan/model/device_ids.h"
 #include "runtime/plan/model/variable_sharing.h"
 
@@ -113,96 +110,16 @@ std::vector<std::string> launcher_of(const RankSession* session) {
   return session ? session->command() : std::vector<std::string>();
 }
 
-/// The last line on standard error: what to do next.
-void print_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
-                const exec::RunOutcome& outcome, const RankSession* session) {
-  if (outcome.interrupted()) {
-    print_to_stderr(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
-                                outcome.stop == exec::Stop::kCommand ? " by a command" : "",
-                                counted(static_cast<uint64_t>(outcome.steps), "step"),
-                                job.train ? "continue" : "restart",
-                                next_command(options, job, directory, launcher_of(session))));
-    return;
-  }
-  const std::string took = human_seconds(outcome.seconds);
-  if (!job.train) {
-    print_to_stderr(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
-                                escaped(directory.string())));
-    return;
-  }
-  if (outcome.first_step > 0 && outcome.steps == outcome.first_step) {
-    const bool epochs = job.run.epochs && outcome.epochs >= *job.run.epochs;
-    print_to_stderr(
-        fmt::format("flowrun: {} is already done after {}; continue with {}\n", job.name,
-                    epochs ? counted(static_cast<uint64_t>(outcome.epochs), "epoch")
-                           : counted(static_cast<uint64_t>(outcome.steps), "step"),
-                    epochs ? fmt::format("--set jobs.{}.run.epochs=N", job.name) : "--steps N"));
-    return;
-  }
-  const std::string loss = outcome.last_loss ? ", loss " + human_number(*outcome.last_loss) : "";
-  print_to_stderr(
-      fmt::format("flowrun: {} done, {} in {}{}; use it in predict jobs with --load {}\n", job.name,
-                  counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
-                  command_line({{directory.string()}})));
-}
-
 int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,
            const exec::RunOutcome& outcome, RankSession* session) {
   if (!outcome.error.empty()) print_error("flowrun", outcome.error, outcome.hint);
-  if (options.json) {
-    OrderedJson line{{"event", "end"},
-                     {"job", job.name},
-                     {"directory", directory.string()},
-                     {"step", outcome.steps},
-                     {"seconds", outcome.seconds},
-                     {"interrupted", outcome.interrupted()},
-                     {"exit_status", outcome.exit_status}};
-    if (outcome.interrupted())
-      line["next"] = next_command(options, job, directory, launcher_of(session));
-    print_object(line);
-  } else if (outcome.exit_status == kDone || outcome.interrupted()) {
-    if (!options.quiet || outcome.interrupted())
-      print_next(options, job, directory, outcome, session);
-  } else {
-    print_to_stderr(
-        fmt::format("flowrun: partial outputs are in {}\n", escaped(directory.string())));
-  }
+  print_end(options, job, directory, outcome, launcher_of(session));
   // A shell loop stops when its command died of the signal. A launcher would kill the other ranks.
   if (!session && stop_signal && outcome.stop == exec::Stop::kSignal) {
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);
   }
   return outcome.exit_status;
-}
-
-void print_profile(const RunOptions& options, const exec::ProfileReport& profile) {
-  if (!options.json) return print_to_stderr(profile_table(profile) + "\n");
-  const OrderedJson line{{"event", "profile"},
-                         {"job", profile.job},
-                         {"calls", profile.calls},
-                         {"seconds", profile.seconds}};
-  print_object(line);  // profile.json has the rest
-}
-
-void print_remark(const RunOptions& options, const std::string& text) {
-  if (!options.json) return print_to_stderr(fmt::format("flowrun: {}\n", escaped_message(text)));
-  print_object({{"event", "remark"}, {"text", text}});
-}
-
-/// Of the job and those that it calls.
-void print_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs) {
-  size_t total = 0;
-  for (const exec::JobMemory& job : jobs) {
-    print(options.json ? memory_json(job) : memory_text(job));
-    total += job.memory.total();
-  }
-  if (jobs.size() > 1 && !options.json) print(fmt::format("total: {}\n", human_bytes(total)));
-}
-
-ProgressBar::Style progress_style(const RunOptions& options) {
-  if (options.quiet) return ProgressBar::Style::kSilent;
-  if (options.json) return ProgressBar::Style::kJson;
-  return is_screen(stderr) ? ProgressBar::Style::kBar : ProgressBar::Style::kLines;
 }
 
 /// A default directory in which a refused run wrote nothing goes again.
@@ -237,25 +154,6 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
 std::string ranks_text(const RankSession* session, const RunDevices& devices) {
   if (session) return session->text();
   return devices.gpus.size() > 1 ? counted(devices.gpus.size(), "GPU") : "";
-}
-
-/// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
-void print_start(const RunOptions& options, const exec::RunRequest& request,
-                 const exec::Backend& backend, const std::string& why_cpu,
-                 const std::string& ranks) {
-  if (options.json) {
-    OrderedJson line{{"event", "start"},
-                     {"job", request.job.name},
-                     {"device", backend.device()},
-                     {"directory", request.directory.string()}};
-    if (!ranks.empty()) line["ranks"] = request.ranks ? request.ranks->size() : 1;
-    print_object(line);
-  }
-  if (options.quiet || options.json) return;
-  print_to_stderr(fmt::format("flowrun: {} on {}{}{}, writing to {}\n", request.job.name,
-                              backend.device(), why_cpu.empty() ? "" : " (" + why_cpu + ")",
-                              ranks.empty() ? "" : ", " + ranks,
-                              escaped(request.directory.string())));
 }
 
 /// NAME and SPEC of each `--input NAME=SPEC`.
