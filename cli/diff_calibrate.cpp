@@ -8,6 +8,7 @@
 #include <map>
 
 #include "cli/console.h"
+#include "cli/installed.h"
 #include "cli/table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
@@ -64,7 +65,7 @@ class WorkDirectory {
 /// flowrun next to this program.
 std::string flowrun() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path() / "flowrun";
+  const fs::path program = running_program().parent_path() / "flowrun";
   return fs::exists(program, error) ? program.string() : "flowrun";
 }
 

@@ -99,8 +99,9 @@ DiffReport compare_all(const CompareOptions& options, const Side& golden, const 
   if (const auto plan = compare::read_run_plan(golden.path)) {
     compare::order_by_plan(*plan, report.comparison);
     report.first = compare::first_difference(*plan, golden.path, report.comparison);
+    if (const auto other = compare::read_run_plan(out.path))
+      report.plans = compare::plan_changes(*plan, *other);
   }
-  report.plans = compare::plan_changes(golden.path, out.path);
   return report;
 }
 

@@ -5,6 +5,9 @@
 
 namespace flow::cli {
 
+/// The file of the running program; empty where the system does not say.
+fs::path running_program();
+
 /// PREFIX/share/flow/jobs of the running program; empty where it is not installed.
 fs::path installed_jobs();
 

@@ -1,15 +1,12 @@
 // Collects what a bug report needs to know of flow and its machine.
 #include "cli/version_report.h"
 
-#include <fmt/format.h>
-
 #include "flow_version.h"
-#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/loops/features.h"
+#include "runtime/exec/ranks/mpi_module.h"
 #include "runtime/exec/run/library_search.h"
 #include "runtime/exec/run/module.h"
-#include "runtime/exec/run/shared_object.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::cli {
@@ -21,15 +18,6 @@ OrderedJson describe_gpus() {
   return {{"usable", false}, {"problem", gpu.problem()}, {"remedy", gpu.remedy()}};
 }
 
-OrderedJson list_mpi() {
-  OrderedJson built = OrderedJson::array();
-  std::error_code ignored;
-  for (const char* name : {"openmpi", "mpich"})
-    if (fs::exists(exec::library_folder() / fmt::format("libflow_{}.so", name), ignored))
-      built.push_back(name);
-  return built;
-}
-
 }  // namespace
 
 std::string version_report() {
@@ -39,7 +27,7 @@ std::string version_report() {
       {"build", exec::build_id()},
       {"cpu", {{"instruction_set", cpu::instruction_set()}, {"cores", cpu::usable_cores()}}},
       {"gpu", describe_gpus()},
-      {"mpi", list_mpi()}};
+      {"mpi", exec::built_mpi()}};
   report["libraries"] = exec::opened_nvidia_libraries();
   return report.dump();
 }

@@ -79,6 +79,9 @@ struct Comparison {
   std::string golden_checkpoint, out_checkpoint;
 };
 
+/// Does one of the globs match the name of an array?
+bool is_ignored(const std::vector<std::string>& ignore, const std::string& name);
+
 /// Both sides, of one kind. A file that cannot be read is a verdict. Arrays that match a glob of
 /// `ignore` are left out, whichever side has them.
 Comparison compare_sides(const Side& golden, const Side& out, const ToleranceRules& rules,

@@ -88,27 +88,31 @@ int64_t Comparison::pairs() const {
   return static_cast<int64_t>(arrays.size()) - count(Verdict::kMissing) - count(Verdict::kExtra);
 }
 
+bool is_ignored(const std::vector<std::string>& ignore, const std::string& name) {
+  return std::ranges::any_of(ignore,
+                             [&](const std::string& glob) { return glob_match(glob, name); });
+}
+
 Comparison compare_sides(const Side& golden, const Side& out, const ToleranceRules& rules,
                          const std::vector<std::string>& ignore) {
   Comparison comparison;
   comparison.golden_checkpoint = golden.checkpoint.filename().string();
   comparison.out_checkpoint = out.checkpoint.filename().string();
-  const auto is_ignored = [&](const std::string& name) {
-    const auto matches = [&](const std::string& glob) { return glob_match(glob, name); };
-    if (!std::ranges::any_of(ignore, matches)) return false;
+  const auto leave_out = [&](const std::string& name) {
+    if (!is_ignored(ignore, name)) return false;
     comparison.ignored.push_back(name);
     return true;
   };
   if (golden.kind == Kind::kFile) {
     const auto& [name, path] = *golden.arrays.begin();
-    if (!is_ignored(name))
+    if (!leave_out(name))
       comparison.arrays.push_back(compare_files(name, path, out.path, golden, rules));
     return comparison;
   }
   std::map<std::string, fs::path> all = golden.arrays;
   all.insert(out.arrays.begin(), out.arrays.end());
   for (const auto& [name, path] : all) {
-    if (is_ignored(name)) continue;
+    if (leave_out(name)) continue;
     if (!out.has(name)) {
       comparison.arrays.push_back(lone(name, Verdict::kMissing, path));
     } else if (!golden.has(name)) {

@@ -56,13 +56,11 @@ std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_vie
   return step ? std::optional(ArrayPart{false, *step}) : std::nullopt;
 }
 
-std::string plan_changes(const fs::path& golden, const fs::path& out) {
+std::string plan_changes(const RunPlan& golden, const RunPlan& out) {
   constexpr size_t kMostShown = 3;
-  const auto a = read_run_plan(golden), b = read_run_plan(out);
-  if (!a || !b) return {};
-  if (a->ran().name != b->ran().name)
-    return fmt::format("different jobs: {} -> {}", a->ran().name, b->ran().name);
-  const auto changes = plan::list_job_changes(a->plan, b->plan, a->ran().name);
+  const std::string& job = golden.ran().name;
+  if (job != out.ran().name) return fmt::format("different jobs: {} -> {}", job, out.ran().name);
+  const auto changes = plan::list_job_changes(golden.plan, out.plan, job);
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(kMostShown, changes.size()); ++i)
     shown.push_back(

@@ -33,7 +33,7 @@ struct ArrayPart {
 std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_view name);
 
 /// How two runs were asked for different things, in a line: "plans differ:
-/// optimizer.learning_rate 0.1 -> 0.2". Empty where they were not, or a plan cannot be read.
-std::string plan_changes(const fs::path& golden, const fs::path& out);
+/// optimizer.learning_rate 0.1 -> 0.2". Empty where they were not.
+std::string plan_changes(const RunPlan& golden, const RunPlan& out);
 
 }  // namespace flow::compare

@@ -187,3 +187,16 @@ jobs:
 def relative(a, b):
     """Relative L2 distance from b."""
     return float(np.linalg.norm(np.asarray(a, np.float64) - b) / max(np.linalg.norm(b), 1e-300))
+
+
+class PairsTest(FlowTest):
+    """Arrays that flowdiff compares."""
+
+    def save(self, name, array):
+        path = self.dir / (name + ".npy")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, array)
+
+    def pair(self, name, golden, out):
+        self.save("golden/" + name, golden)
+        self.save("out/" + name, out)

@@ -7,19 +7,10 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
-from flow import FlowTest, train_job
+from flow import PairsTest, train_job
 
 
-class FlowDiff(FlowTest):
-    def save(self, name, array):
-        path = self.dir / (name + ".npy")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, array)
-
-    def pair(self, name, golden, out):
-        self.save("golden/" + name, golden)
-        self.save("out/" + name, out)
-
+class FlowDiff(PairsTest):
     def diff(self, *flags, status=0, golden="golden", out="out"):
         return self.call("flowdiff", golden, out, *flags, status=status)
 

@@ -10,19 +10,10 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
-from flow import BIN, FlowTest, train_job
+from flow import BIN, PairsTest, train_job
 
 
-class Goldens(FlowTest):
-    def save(self, name, array):
-        path = self.dir / (name + ".npy")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, array)
-
-    def pair(self, name, golden, out):
-        self.save("golden/" + name, golden)
-        self.save("out/" + name, out)
-
+class Goldens(PairsTest):
     def diff(self, *flags, **options):
         return self.call("flowdiff", "golden", "out", *flags, **options)
 

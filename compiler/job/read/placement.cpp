@@ -60,15 +60,6 @@ int64_t count_devices(std::span<const plan::DeviceRange> ids) {
   return count;
 }
 
-/// A device that is named twice, or nothing.
-std::optional<plan::DeviceId> find_twice(std::span<const plan::DeviceRange> ids) {
-  std::vector<plan::DeviceId> devices = plan::devices_of(ids);
-  std::ranges::sort(devices);
-  const auto twice = std::ranges::adjacent_find(devices);
-  if (twice == devices.end()) return {};
-  return *twice;
-}
-
 void report_too_large(Reader& reader, const Placement& placement, int64_t device,
                       plan::DeviceKind kind) {
   const bool on_gpu = kind == plan::DeviceKind::kGpu;
@@ -94,7 +85,7 @@ bool check_ids(Reader& reader, const Placement& placement, plan::DeviceKind kind
                              plan::kMaxShards));
     return false;
   }
-  const auto twice = find_twice(placement.ids);
+  const auto twice = plan::device_named_twice(placement.ids);
   if (twice)
     reader
         .error(Diagnosis::kPlacement, placement.ids_span,

@@ -67,13 +67,12 @@ void plan_ranks(exec::Collectives* ranks, std::span<const TensorId> visible,
       exec::Division(job, std::move(updates), prepared.rank_sums.buckets, ranks->rank());
 }
 
-/// Deliverables, and what passes to another device.
-std::vector<TensorId> visible_outside(const exec::PrepareOptions& options) {
-  std::vector<TensorId> visible = options.deliverables;
-  std::erase(visible, TensorId());
+/// Deliverables, which are `kept`, and what passes to another device.
+std::vector<TensorId> visible_outside(std::vector<TensorId> kept,
+                                      const exec::PrepareOptions& options) {
   for (const exec::TransferredTensor& transferred : options.transferred)
-    visible.push_back(transferred.tensor);
-  return visible;
+    kept.push_back(transferred.tensor);
+  return kept;
 }
 
 class CudaBackend : public exec::Backend {
@@ -111,7 +110,7 @@ class CudaBackend : public exec::Backend {
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
-    const std::vector<TensorId> visible = visible_outside(options);
+    const std::vector<TensorId> visible = visible_outside(kept, options);
     const Grouped grouped = group_updates(fused(lower_epilogues(job), job, visible, options));
     PreparedJob prepared{
         .grouped = grouped,

@@ -52,6 +52,22 @@ RankPlan plan_rank_sums(const plan::Job& job, const SumPlan& sums,
   return plan;
 }
 
+/// sent(r) goes to rank r, received(r) comes from it: memory and bytes.
+template <typename Sent, typename Received>
+RankSums::Transfers RankSums::with_others(size_t ranks, size_t rank, const Sent& sent,
+                                          const Received& received) {
+  Transfers transfers;
+  const auto add = [](std::vector<Transfer>& to, std::pair<std::byte*, size_t> block, size_t peer) {
+    if (block.second > 0) to.push_back({block.first, block.second, static_cast<int>(peer)});
+  };
+  for (size_t other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    add(transfers.sends, sent(other), other);
+    add(transfers.receives, received(other), other);
+  }
+  return transfers;
+}
+
 /// Finds the addresses of one bucket.
 class RankSums::BucketMaker {
  public:
@@ -123,11 +139,10 @@ class RankSums::BucketMaker {
   }
 
   void exchange() {
-    for (size_t other = 0; other < ranks_; ++other) {
-      if (other == rank_) continue;
-      add(made_.totals.sends, totals_ + start_of(bucket_, other), length_of(bucket_, other), other);
-      add(made_.totals.receives, received_ + other * stride_, length_of(bucket_, rank_), other);
-    }
+    made_.totals = with_others(
+        ranks_, rank_,
+        [&](size_t r) { return std::pair(totals_ + start_of(bucket_, r), length_of(bucket_, r)); },
+        [&](size_t r) { return std::pair(received_ + r * stride_, length_of(bucket_, rank_)); });
   }
 
   void add_slices() {
@@ -149,12 +164,11 @@ class RankSums::BucketMaker {
   }
 
   void gather() {
-    const auto of_rank = [&](size_t rank) { return wholes_ + bucket_.whole_starts[rank]; };
-    for (size_t other = 0; other < ranks_; ++other) {
-      if (other == rank_) continue;
-      add(made_.wholes.sends, of_rank(rank_), bucket_.whole_lengths[rank_], other);
-      add(made_.wholes.receives, of_rank(other), bucket_.whole_lengths[other], other);
-    }
+    const auto of_rank = [&](size_t rank) {
+      return std::pair(wholes_ + bucket_.whole_starts[rank], bucket_.whole_lengths[rank]);
+    };
+    made_.wholes = with_others(
+        ranks_, rank_, [&](size_t) { return of_rank(rank_); }, of_rank);
   }
 
   const plan::Job& job_;
@@ -186,10 +200,6 @@ RankSums::RankSums(Driver& driver, Communicator& communicator, const exec::Colle
     buckets_.push_back(maker.make(addresses));
     divides_ |= buckets_.back().divided;
   }
-}
-
-void RankSums::add(std::vector<Transfer>& transfers, std::byte* memory, size_t bytes, size_t peer) {
-  if (bytes > 0) transfers.push_back({memory, bytes, static_cast<int>(peer)});
 }
 
 void RankSums::copy(std::span<const Copy> copies, Stream stream) {
@@ -230,14 +240,11 @@ void RankSums::finish(Stream stream) {
 }
 
 size_t RankSums::add_gather(const RankGather& gather, std::byte* workspace) {
-  Transfers transfers;
-  const auto block = [&](size_t rank) { return workspace + gather.offsets[rank]; };
-  for (size_t other = 0; other < ranks_; ++other) {
-    if (other == rank_) continue;
-    add(transfers.sends, block(rank_), gather.bytes[rank_], other);
-    add(transfers.receives, block(other), gather.bytes[other], other);
-  }
-  gathers_.push_back(std::move(transfers));
+  const auto block = [&](size_t rank) {
+    return std::pair(workspace + gather.offsets[rank], gather.bytes[rank]);
+  };
+  gathers_.push_back(with_others(
+      ranks_, rank_, [&](size_t) { return block(rank_); }, block));
   return gathers_.size() - 1;
 }
 

@@ -87,7 +87,9 @@ class RankSums {
   };
   class BucketMaker;
 
-  static void add(std::vector<Transfer>& transfers, std::byte* memory, size_t bytes, size_t peer);
+  template <typename Sent, typename Received>
+  static Transfers with_others(size_t ranks, size_t rank, const Sent& sent,
+                               const Received& received);
   void copy(std::span<const Copy> copies, Stream stream);
   void transfer(const Transfers& transfers);
   /// What comes next in the own stream is behind what is in `stream`, and the other way round.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -54,14 +55,20 @@ struct LocalRanks::World {
     try {
       return f();
     } catch (const std::exception&) {
-      failure = std::current_exception();
+      set(std::current_exception());
       throw;
     }
   }
 
   void fail(const std::exception_ptr& error) {
     const std::lock_guard lock(mutex);
-    if (!failure) failure = error;
+    if (!failure) set(error);
+  }
+
+  /// Under the lock.
+  void set(const std::exception_ptr& error) {
+    failure = error;
+    failed = true;
   }
 
   /// The operation's place; a free one where this rank is the first that starts it. Places are used
@@ -94,6 +101,7 @@ struct LocalRanks::World {
 
   std::mutex mutex;
   std::exception_ptr failure;
+  std::atomic<bool> failed = false;  // asked without the lock
   const int size;
   std::vector<std::array<size_t, kKinds>> next;  // of a rank and kind: the next operation's number
   std::deque<StartedOperation> operations;       // by Operation; those that no rank started: free
@@ -155,7 +163,7 @@ class LocalRanks::Rank final : public Collectives {
 
   void fail(const std::exception_ptr& error) override { world_.fail(error); }
   void require_alive() override {
-    world_.alone([] {});
+    if (world_.failed) world_.alone([] {});
   }
   void finish() override {}
 

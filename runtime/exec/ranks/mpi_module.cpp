@@ -101,6 +101,13 @@ std::unique_ptr<Collectives> open_module(const MpiModule& module) {
 
 }  // namespace
 
+std::vector<std::string> built_mpi() {
+  std::vector<std::string> built;
+  for (const MpiModule& module : kMpiModules)
+    if (is_built(module)) built.emplace_back(module.name);
+  return built;
+}
+
 std::unique_ptr<Collectives> open_mpi(const LaunchedRank& launched,
                                       const std::optional<std::string>& name) {
   const MpiModule& module = module_for(launched, name);

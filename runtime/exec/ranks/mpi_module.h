@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/exec/ranks/collectives.h"
 #include "runtime/exec/ranks/launcher.h"
@@ -17,6 +18,9 @@ struct MpiModuleEntries {
   /// flow_mpi_open: initializes MPI; the caller owns the result. Throws RunError.
   using Open = Collectives*();
 };
+
+/// The MPI libraries that flow was built for: "openmpi", "mpich".
+std::vector<std::string> built_mpi();
 
 /// Opens the module that fits the launcher, or the one that `name` says ("openmpi", "mpich"), and
 /// joins the run. RunError or RequestError where the module is missing, is of another build, or

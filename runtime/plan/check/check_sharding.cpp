@@ -197,12 +197,10 @@ void check_named_devices(const Job& job, const Location& location) {
   for (const auto& [machine, first, last] : job.ids)
     location.require(machine >= 0 && first >= 0 && first <= last && last < kMaxDevices,
                      "devices {}:{}-{}", machine, first, last);
-  std::vector<DeviceId> devices = devices_of(job.ids);
-  if (devices.empty()) return;
-  location.require(job.devices % static_cast<int64_t>(devices.size()) == 0,
-                   "{} named devices for {} shards", devices.size(), job.devices);
-  std::ranges::sort(devices);
-  location.require(std::ranges::adjacent_find(devices) == devices.end(), "a device named twice");
+  const size_t named = devices_of(job.ids).size();
+  location.require(named == 0 || job.devices % static_cast<int64_t>(named) == 0,
+                   "{} named devices for {} shards", named, job.devices);
+  location.require(!device_named_twice(job.ids), "a device named twice");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace flow::plan {
@@ -12,6 +13,14 @@ std::vector<DeviceId> devices_of(std::span<const DeviceRange> ids) {
   for (const auto& [machine, first, last] : ids)
     for (int64_t device = first; device <= last; ++device) devices.push_back({machine, device});
   return devices;
+}
+
+std::optional<DeviceId> device_named_twice(std::span<const DeviceRange> ids) {
+  std::vector<DeviceId> devices = devices_of(ids);
+  std::ranges::sort(devices);
+  const auto twice = std::ranges::adjacent_find(devices);
+  if (twice == devices.end()) return {};
+  return *twice;
 }
 
 size_t machines_of(std::span<const DeviceRange> ids) {

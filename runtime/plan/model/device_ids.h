@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct DeviceId {
 
 /// In the order of the ranges.
 std::vector<DeviceId> devices_of(std::span<const DeviceRange> ids);
+
+/// A device that the ranges name twice, or nothing.
+std::optional<DeviceId> device_named_twice(std::span<const DeviceRange> ids);
 
 /// How many machines the ranges name.
 size_t machines_of(std::span<const DeviceRange> ids);

@@ -110,7 +110,7 @@ __global__ void write_rows_that_overlap(const int* x, int* out) {
 
 using Kernel = std::type_identity_t<void (*)(const int*, int*)>;
 
-/// Of two blocks of 64 threads; "" where there is no race.
+/// The race of two blocks of 64 threads; "" without one.
 std::string race_in(Kernel kernel, LaneOrder order) {
   FakeDriver driver({order, Timing::kEager});
   const cuda::Stream stream = driver.create_stream();
@@ -149,7 +149,7 @@ TEST_CASE("a race is found whatever the order of lanes", "[cuda]") {
       CHECK_THAT(race_in(kernel, order), Catch::StartsWith("a race in kernel tested: "));
 }
 
-TEST_CASE("a race is told with both threads, the memory and the lines", "[cuda]") {
+TEST_CASE("a report of a race names both threads, the memory and the lines", "[cuda]") {
   CHECK_THAT(race_in(swap_pairs_unordered, LaneOrder::kForward),
              Catch::Matches(fmt::format(
                  R"(.*: thread 1 of block \[0, 0, 0\] writes byte 4 of shared memory \(256 bytes )"

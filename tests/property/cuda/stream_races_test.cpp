@@ -196,7 +196,7 @@ TEST_CASE("the host leaves pinned memory alone until the device has read it", "[
                                     "device stream 1` is still to read"));
 }
 
-TEST_CASE("memory that is released and allocated again begins anew", "[cuda]") {
+TEST_CASE("memory that is allocated again has no history", "[cuda]") {
   CHECK(race_in([](Streams& s) {
           for (const cuda::Stream stream : {s.first, s.second}) {
             std::byte* const memory = s.driver.allocate(kInt);

@@ -1,5 +1,5 @@
 // Fibers that ucontext starts. From then on they jump, since swapcontext calls the kernel each
-// time. Sanitizers take a jump for the end of frames; to them, switches are told.
+// time. Sanitizers mistake a jump for the end of frames, so each switch is announced to them.
 #include "tests/support/cuda/fiber.h"
 
 #include <cstdint>

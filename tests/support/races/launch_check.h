@@ -7,7 +7,7 @@
 // - of the lanes of one warp: likewise a __syncwarp, for the lanes of its mask. Shuffles and votes
 //   exchange values and order no memory (CUDA Programming Guide, "Warp Shuffle Functions");
 // - of different blocks: nothing.
-// That both write the same value is no excuse. Shared memory begins anew with each block.
+// Two writes of the same value race, too. Each block has shared memory of its own.
 //
 // Threads run one after another, and cells remember what earlier ones did, so a race is found in
 // any order of lanes, also where results are right. The proof holds for the paths that were taken.

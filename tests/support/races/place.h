@@ -5,7 +5,7 @@
 
 namespace flow::test {
 
-/// "team.cuh:57"; an address where there is no tool or no debug information to say so.
+/// "team.cuh:57"; the address, without a tool or debug information.
 std::string place_of(const void* code);
 
 }  // namespace flow::test

@@ -37,7 +37,7 @@ TEST_CASE("equal arrays are equal, also with NaN and infinities", "[compare]") {
   CHECK_FALSE(found.failed());
 }
 
-TEST_CASE("an error within the tolerance is told and passes", "[compare]") {
+TEST_CASE("an error within the tolerance is reported and passes", "[compare]") {
   const auto found = difference<float>({100, 1}, {100.0001f, 1});
   CHECK(found.verdict == Verdict::kWithin);
   CHECK(found.absolute.error == Approx(1e-4).epsilon(0.1));

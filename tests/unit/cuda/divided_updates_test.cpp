@@ -55,6 +55,27 @@ const std::string kMomentum = "type: sgd, momentum: 0.9, nesterov: true";
 const std::string kAdam = std::string("type: adamw, weight_decay: 0.1, ") + kClipping;
 const std::string kLamb = std::string("type: lamb, ") + kClipping;
 
+struct RankOptions {
+  bool eager = false, profile = false;
+};
+
+/// The first job of the plan.
+std::unique_ptr<exec::Program> prepare_on_rank(FakeGpu& gpu, exec::Collectives& ranks,
+                                               const plan::Plan& plan,
+                                               const RankOptions& wanted = {}) {
+  exec::PrepareOptions options;
+  options.ranks = &ranks;
+  options.eager = wanted.eager;
+  options.profile = wanted.profile;
+  return gpu.backend->prepare(plan.jobs[0], options);
+}
+
+/// Nothing is wanted of the call.
+void call(exec::Program& program) {
+  program.launch({0, 0.5, {}}, 0, 0);
+  program.wait(0);
+}
+
 std::vector<std::string> wanted_of(const plan::Job& job) {
   std::vector<std::string> wanted = variables_of(job);
   wanted.push_back(job[job.returns->value.tensor].name);
@@ -193,15 +214,11 @@ TEST_CASE("GPUs gather sums and variables between graphs", "[cuda]") {
   ThreadRanks world(2);
   FakeNccl nccl(2);
   on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
-    exec::PrepareOptions options;
-    options.ranks = &ranks;
-    options.eager = eager;
-    const auto program = gpu.backend->prepare(plan.jobs[0], options);
+    const auto program = prepare_on_rank(gpu, ranks, plan, {.eager = eager});
     FLOW_CHECK(gpu.driver->count("captured group") == 0);
     program->connect();
     gpu.driver->forget_calls();
-    program->launch({0, 0.5, {}}, 0, 0);
-    program->wait(0);
+    call(*program);
     // Loss, gradients; the norm of all gradients, those of variables; the variables.
     FLOW_CHECK(gpu.driver->count("group") == 5);
     // The first shard; the second one, to the loss and to the end; to the norm; to the sums of the
@@ -243,9 +260,7 @@ TEST_CASE("variables keep their values while GPUs connect", "[cuda]") {
   ThreadRanks world(2);
   FakeNccl nccl(2);
   on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
-    exec::PrepareOptions options;
-    options.ranks = &ranks;
-    const auto program = gpu.backend->prepare(job, options);
+    const auto program = prepare_on_rank(gpu, ranks, plan);
     const TensorId id = tensor(job, "deep/weight");
     Array value(DType::kFloat32, job[id].shape), read(DType::kFloat32, job[id].shape);
     std::ranges::fill(value.as<float>(), static_cast<float>(1 + ranks.rank()));
@@ -262,13 +277,9 @@ TEST_CASE("a profile has the time in which GPUs gather variables", "[cuda]") {
   ThreadRanks world(2);
   FakeNccl nccl(2);
   on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
-    exec::PrepareOptions options;
-    options.ranks = &ranks;
-    options.profile = true;
-    const auto program = gpu.backend->prepare(plan.jobs[0], options);
+    const auto program = prepare_on_rank(gpu, ranks, plan, {.profile = true});
     program->connect();
-    program->launch({0, 0.5, {}}, 0, 0);
-    program->wait(0);
+    call(*program);
     const std::vector<exec::TimedStep> steps = program->timed_steps();
     const auto took = [&](std::string_view name) {
       const auto found = std::ranges::find(steps, name, &exec::TimedStep::name);
@@ -287,32 +298,12 @@ TEST_CASE("a profile has the time in which GPUs gather variables", "[cuda]") {
 TEST_CASE("where a call of NCCL fails while updates are divided, all ranks end", "[cuda]") {
   const int failing = GENERATE(0, 1);
   const plan::Plan plan = plan_of_job({kLamb});
-  int64_t calls = 0;
-  for (bool complete = false; !complete; ++calls) {
-    CAPTURE(failing, calls);
-    ThreadRanks world(2, static_cast<unsigned>(calls));
-    FakeNccl nccl(2, static_cast<unsigned>(calls));
-    nccl.fail_at(failing, calls + 1);
-    std::string error;
-    try {
-      on_ranks(world, nccl, {}, [&](FakeGpu& gpu, exec::Collectives& ranks) {
-        exec::PrepareOptions options;
-        options.ranks = &ranks;
-        const auto program = gpu.backend->prepare(plan.jobs[0], options);
+  const int64_t calls = check_failing_nccl(
+      failing, "job.yaml:4:3: job `train`: ", [&](FakeGpu& gpu, exec::Collectives& ranks) {
+        const auto program = prepare_on_rank(gpu, ranks, plan);
         program->connect();
-        program->launch({0, 0.5, {}}, 0, 0);
-        program->wait(0);
+        call(*program);
       });
-      complete = !nccl.has_failed(failing);
-    } catch (const RunError& failed) {
-      error = failed.what();
-    }
-    CHECK(nccl.problems().empty());
-    if (error.empty()) continue;
-    CHECK_THAT(error, Catch::StartsWith("job.yaml:4:3: job `train`: "));
-    CHECK_THAT(error, Catch::Contains("unhandled system error") ||
-                          Catch::Contains("remote process exited"));
-  }
   CHECK(calls > 30);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::test {
 namespace {
@@ -68,6 +69,30 @@ void require_bits(const plan::Job& job, const std::vector<std::string>& wanted, 
     if (ranks.rank() == 0) FLOW_CHECK(same_bits(found, alone), "{} ranks", size);
   });
   CHECK(nccl.problems().empty());
+}
+
+int64_t check_failing_nccl(int failing, const std::string& place,
+                           const std::function<void(FakeGpu&, exec::Collectives&)>& body) {
+  int64_t calls = 0;
+  for (bool complete = false; !complete; ++calls) {
+    CAPTURE(failing, calls);
+    ThreadRanks world(2, static_cast<unsigned>(calls));
+    FakeNccl nccl(2, static_cast<unsigned>(calls));
+    nccl.fail_at(failing, calls + 1);
+    std::string error;
+    try {
+      on_ranks(world, nccl, {}, body);
+      complete = !nccl.has_failed(failing);
+    } catch (const RunError& failed) {
+      error = failed.what();
+    }
+    CHECK(nccl.problems().empty());
+    if (error.empty()) continue;
+    CHECK_THAT(error, Catch::StartsWith(place));
+    CHECK_THAT(error, Catch::Contains("unhandled system error") ||
+                          Catch::Contains("remote process exited"));
+  }
+  return calls;
 }
 
 std::vector<std::string> variables_of(const plan::Job& job) {

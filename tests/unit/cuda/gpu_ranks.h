@@ -13,8 +13,8 @@
 
 namespace flow::test {
 
-/// Runs `body` on so many ranks, each with a device of its own, of which nothing is left
-/// afterwards; throws what the first one throws.
+/// Runs `body` on each rank of `world`, with a device of its own that is empty again afterwards.
+/// Throws what the first rank throws.
 void on_ranks(ThreadRanks& world, FakeNccl& nccl, const FakeDevice& device,
               const std::function<void(FakeGpu&, exec::Collectives&)>& body);
 
@@ -25,6 +25,12 @@ Arrays positive_values(const plan::Job& job);
 /// The job on one device and on several gives rank 0 the same bits, which are finite.
 void require_bits(const plan::Job& job, const std::vector<std::string>& wanted, int size,
                   const FakeDevice& device, bool eager, unsigned seed);
+
+/// Runs `body` on two ranks, each time with another call of NCCL that fails on rank `failing`,
+/// until none is left. Checks that each failure ends both ranks with an error that begins with
+/// `place`. The number of runs.
+int64_t check_failing_nccl(int failing, const std::string& place,
+                           const std::function<void(FakeGpu&, exec::Collectives&)>& body);
 
 /// Names of the job's variables.
 std::vector<std::string> variables_of(const plan::Job& job);

@@ -285,26 +285,11 @@ TEST_CASE("memory for sums over GPUs is counted in the arena", "[cuda]") {
 TEST_CASE("where a call of NCCL fails, all ranks end and abort", "[cuda]") {
   const int failing = GENERATE(0, 1);
   const bool eager = GENERATE(false, true);
-  int64_t calls = 0;
-  for (bool complete = false; !complete; ++calls) {
-    CAPTURE(failing, eager, calls);
-    ThreadRanks world(2, static_cast<unsigned>(calls));
-    FakeNccl nccl(2, static_cast<unsigned>(calls));
-    nccl.fail_at(failing, calls + 1);
-    std::string error;
-    try {
-      on_ranks(world, nccl, {},
-               [&](FakeGpu& gpu, exec::Collectives& ranks) { train(gpu, ranks, eager); });
-      complete = !nccl.has_failed(failing);
-    } catch (const RunError& failed) {
-      error = failed.what();
-    }
-    CHECK(nccl.problems().empty());
-    if (error.empty()) continue;
-    CHECK_THAT(error, Catch::StartsWith("job.yaml:1:1: job `job`: "));
-    CHECK_THAT(error, Catch::Contains("unhandled system error") ||
-                          Catch::Contains("remote process exited"));
-  }
+  CAPTURE(eager);
+  const int64_t calls = check_failing_nccl(
+      failing, "job.yaml:1:1: job `job`: ", [&](FakeGpu& gpu, exec::Collectives& ranks) {
+        train(gpu, ranks, eager);
+      });
   CHECK(calls > 20);
 }
 

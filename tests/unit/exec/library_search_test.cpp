@@ -49,14 +49,14 @@ TEST_CASE("folders of flow, of the toolkit and of Python's wheels are searched",
   CHECK(world.find(own) == std::vector{own, toolkit, cu13, cudnn, on_path, of_user});
 }
 
-TEST_CASE("what is no absolute path, or not there, is not searched", "[exec]") {
+TEST_CASE("relative and missing folders are not searched", "[exec]") {
   World world;
   world.variables = {
       {"CUDA_HOME", "cuda"}, {"VIRTUAL_ENV", "venv"}, {"HOME", world.root.path() / "nobody"}};
   CHECK(world.find(world.root.path() / "missing").empty());
 }
 
-TEST_CASE("a file that is no library is passed over", "[exec]") {
+TEST_CASE("a file that is not a library is skipped", "[exec]") {
   const World world;
   const fs::path broken = world.add("broken"), empty = world.add("empty");
   File::create(broken / "libcudnn_nowhere.so").write(std::string_view("not a library"));
