@@ -13,7 +13,7 @@ import numpy as np
 import launchers
 from flow import BIN, Program, device
 from launchers import RanksTest
-from shard_jobs import JOB, write_data
+from shard_jobs import JOB, job_text, write_data
 
 # Reads a pipe; a sum is delivered as each shard made it.
 PIPE = """flow: 1
@@ -52,6 +52,15 @@ class Ranks(RanksTest):
                     self.assert_same(alone, self.outputs(out))
                     self.assertEqual((self.dir / "hit.env").read_text(), "0\n", "a command sees the launcher's variables")
                     self.assertEqual(self.json(f"{out}/run.json")["ranks"]["count"], ranks)
+
+    def test_large_weights_are_summed_and_gathered_where_they_lie(self):
+        self.write("job.yaml", job_text(16, 256, 1100, "batch_normalization"))
+        self.flowrun("train", "job.yaml", "-o", "alone")
+        for ranks in (2, 8):  # of several shards, and of one
+            out = f"ranks-{ranks}"
+            with self.subTest(ranks=ranks):
+                self.ranks(ranks, "train", "job.yaml", "-o", out)
+                self.assert_same(self.outputs("alone"), self.outputs(out))
 
     def test_a_run_interrupted_on_four_ranks_resumes_on_two(self):
         """Checkpoints have all slots, of which each rank has a part."""

@@ -75,6 +75,15 @@ TEST_CASE("a fault of one rank is that of all", "[property]") {
   });
 }
 
+TEST_CASE("large tensors have buckets of their own", "[property]") {
+  const std::vector<exec::CombinedTensor> tensors = {
+      {10, 4, 4}, {300'000, 4, 4}, {5, 4, 4}, {400'000, 4, 4}, {7, 4, 4}};
+  std::vector<std::vector<size_t>> buckets;
+  for (const exec::Bucket& bucket : exec::make_buckets(tensors, 2))
+    buckets.push_back(bucket.tensors);
+  CHECK(buckets == std::vector<std::vector<size_t>>{{1}, {3}, {0, 2, 4}});
+}
+
 TEST_CASE("slices cover each tensor once, and share a bucket evenly", "[property]") {
   const std::vector<exec::CombinedTensor> tensors = {{700'000, 4, 4},   {10, 4, 4},     {1, 8, 4},
                                                      {300, 4, 2, true}, {40'000, 8, 8}, {5, 4, 4}};

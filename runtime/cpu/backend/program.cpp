@@ -61,8 +61,6 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   inputs_ = AlignedBytes(report_.inputs, true);
   outputs_ = AlignedBytes(report_.outputs, true);
   arena_ = AlignedBytes(report_.arena, false);
-  use_sums();
-  use_division();
   faults_.resize(output_slots);
   for (const exec::SharedVariable& variable : shared) {
     const auto& other = static_cast<const CpuProgram&>(*variable.program);
@@ -71,6 +69,8 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   }
   for (const exec::TransferredTensor& transferred : options.transferred)
     transferred_.push_back(transferred.memory);
+  use_division();
+  use_sums();
   segments_ = options.segments;
   if (segments_.empty()) segments_.push_back(steps_.size());
   FLOW_CHECK(shards_ == 1 || segments_.size() == 1, "{} segments", segments_.size());
@@ -83,7 +83,11 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
 void CpuProgram::use_sums() {
   if (!sums_.shards) return;
   std::byte* end = arena_.data() + report_.arena;
-  if (sums_.ranks) sums_.ranks->use(end -= sums_.ranks->bytes());
+  if (sums_.ranks)
+    sums_.ranks->use(
+        end -= sums_.ranks->bytes(),
+        [this](size_t entry) { return address(sums_.shards->entries()[entry].tensor); },
+        [this](size_t entry) { return address(updated_[entry]); });
   sums_.shards->use(end - sums_.shards->bytes());
   const std::span<const ShardSums::Entry> entries = sums_.shards->entries();
   for (size_t i = entries.size(); i-- > 0;) {
@@ -361,8 +365,7 @@ void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
       for (const BoundAction& action : step.actions)
         action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
                       state);
-      if (step.update)
-        sums_.ranks->updated(step.update->entry, address(step.update->update.variable));
+      if (step.update) sums_.ranks->updated(step.update->entry);
       deliver(step.deliveries, turn);
     }
     clock_.stamp(turn.output_slot, timed_index(i),
@@ -400,15 +403,14 @@ void CpuProgram::finish_sums(const Turn& turn) {
     exec::agree(*ranks_, 0);
     clock_.stamp(turn.output_slot, 2 + shard_steps_, true);
   }
-  sums_.ranks->finish(
-      [this](size_t entry) { return address(sums_.shards->entries()[entry].tensor); });
+  sums_.ranks->finish();
   clock_.stamp(turn.output_slot, 3 + shard_steps_, true);
 }
 
 /// Ranks have updated a slice of each of those variables.
 void CpuProgram::finish_updates(const Turn& turn) {
   if (sums_.division.updates().empty()) return;
-  sums_.ranks->finish_updates([this](size_t entry) { return address(updated_[entry]); });
+  sums_.ranks->finish_updates();
   clock_.stamp(turn.output_slot, timed_index(steps_.size()), true);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
@@ -33,34 +34,52 @@ RankSums::RankSums(const ShardSums& sums, std::span<const Traits> traits, exec::
       buckets_(exec::make_buckets(describe(sums.entries(), traits), ranks.size())),
       states_(buckets_.size()),
       bucket_of_(sums.entries().size()),
+      tensors_(sums.entries().size()),
+      variables_(sums.entries().size()),
       parts_(static_cast<size_t>(ranks.size())) {
-  for (size_t i = 0; i < buckets_.size(); ++i) plan(i);
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const exec::Bucket& bucket = buckets_[i];
+    plan(i, bucket.divided && bucket.tensors.size() == 1 && traits[bucket.tensors[0]].final);
+  }
 }
 
 /// Offsets stand for addresses until the memory is there.
-void RankSums::plan(size_t index) {
+void RankSums::plan(size_t index, bool in_place) {
   const exec::Bucket& bucket = buckets_[index];
   State& state = states_[index];
   for (const size_t entry : bucket.tensors) bucket_of_[entry] = index;
-  const size_t own =
-      bucket.small ? bucket.total_bytes : bucket.total_lengths[static_cast<size_t>(ranks_.rank())];
-  for (size_t rank = 0; rank < parts_.size(); ++rank) {
-    state.receive_offsets.push_back(rank * aligned_to_line(own));
-    state.receive_bytes.push_back(own);
-  }
+  const auto rank = static_cast<size_t>(ranks_.rank());
   state.send_offsets = bucket.small ? std::vector<size_t>(parts_.size()) : bucket.total_starts;
   state.send_bytes =
       bucket.small ? std::vector(parts_.size(), bucket.total_bytes) : bucket.total_lengths;
-  bytes_ += bucket.total_bytes + parts_.size() * aligned_to_line(own) + bucket.whole_bytes;
+  state.receive_bytes.assign(parts_.size(), std::exchange(state.send_bytes[rank], 0));
+  state.receive_bytes[rank] = 0;
+  for (const size_t bytes : state.receive_bytes) {
+    state.receive_offsets.push_back(state.received_bytes);
+    state.received_bytes += aligned_to_line(bytes);
+  }
+  state.in_place = in_place;
+  const bool has_totals = !in_place || sums_.shards_here() > 1;
+  state.total_bytes = has_totals ? bucket.total_bytes : 0;
+  state.whole_bytes = in_place ? 0 : bucket.whole_bytes;
+  bytes_ += state.total_bytes + state.received_bytes + state.whole_bytes;
 }
 
-void RankSums::use(std::byte* memory) {
+void RankSums::use(std::byte* memory, const Address& tensor, const Address& variable) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
+    const exec::Bucket& bucket = buckets_[i];
+    for (const size_t entry : bucket.tensors) {
+      tensors_[entry] = tensor(entry);
+      if (bucket.divided) variables_[entry] = variable(entry);
+    }
     State& state = states_[i];
-    state.totals = memory;
-    state.received = memory += buckets_[i].total_bytes;
-    state.wholes = memory += parts_.size() * aligned_to_line(state.receive_bytes[0]);
-    memory += buckets_[i].whole_bytes;
+    const size_t first = bucket.tensors[0];
+    state.totals = state.total_bytes > 0 ? memory : tensors_[first];
+    state.received = memory += state.total_bytes;
+    memory += state.received_bytes;
+    state.wholes = state.in_place ? tensors_[first] : memory;
+    state.gathered = state.in_place ? variables_[first] : memory;
+    memory += state.whole_bytes;
   }
 }
 
@@ -117,7 +136,7 @@ void RankSums::advance(size_t index) {
 void RankSums::gather(size_t index) {
   const exec::Bucket& bucket = buckets_[index];
   State& state = states_[index];
-  state.operation = ranks_.gather({state.wholes, bucket.whole_starts, bucket.whole_lengths});
+  state.operation = ranks_.gather({state.gathered, bucket.whole_starts, bucket.whole_lengths});
   state.phase = Phase::kGathering;
 }
 
@@ -131,7 +150,7 @@ void RankSums::add_up(size_t index) {
       add_up(index, slice, bucket.total_starts[static_cast<size_t>(ranks_.rank())]);
 }
 
-/// `start`: where among the totals lies what was received.
+/// `start`: of this rank's slices among the totals.
 void RankSums::add_up(size_t index, const exec::Slice& slice, size_t start) {
   const exec::Bucket& bucket = buckets_[index];
   const State& state = states_[index];
@@ -140,6 +159,7 @@ void RankSums::add_up(size_t index, const exec::Slice& slice, size_t start) {
   const size_t offset = bucket.total_offsets[place] + first * entry.total_size - start;
   for (size_t rank = 0; rank < parts_.size(); ++rank)
     parts_[rank] = state.received + state.receive_offsets[rank] + offset;
+  parts_[static_cast<size_t>(ranks_.rank())] = state.totals + start + offset;
   sums_.join_ranks(threads_, slice.tensor, slice.first, slice.end, parts_,
                    whole(slice.tensor, slice.first));
 }
@@ -151,7 +171,7 @@ std::byte* RankSums::whole(size_t entry, int64_t first) const {
          static_cast<size_t>(first) * size_of(sums_.entries()[entry].dtype);
 }
 
-void RankSums::finish(const std::function<std::byte*(size_t entry)>& address) {
+void RankSums::finish() {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     if (states_[i].phase == Phase::kExchanging) {
       exec::wait(ranks_, states_[i].operation);
@@ -161,20 +181,20 @@ void RankSums::finish(const std::function<std::byte*(size_t entry)>& address) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     State& state = states_[i];
     if (state.phase == Phase::kGathering) exec::wait(ranks_, state.operation);
-    if (state.incomplete == 0) write(i, address);
+    if (state.incomplete == 0 && !state.in_place) write(i);
     state.incomplete = buckets_[i].tensors.size();
     state.phase = buckets_[i].divided ? Phase::kUpdating : Phase::kIdle;
   }
 }
 
-void RankSums::write(size_t index, const std::function<std::byte*(size_t entry)>& address) {
+void RankSums::write(size_t index) const {
   const exec::Bucket& bucket = buckets_[index];
   if (bucket.divided)
     for (const exec::Slice& slice : bucket.slices[static_cast<size_t>(ranks_.rank())])
-      write(slice, address(slice.tensor));
+      write(slice, tensors_[slice.tensor]);
   else
     for (const size_t entry : bucket.tensors)
-      write({entry, 0, sums_.entries()[entry].elements}, address(entry));
+      write({entry, 0, sums_.entries()[entry].elements}, tensors_[entry]);
 }
 
 void RankSums::write(const exec::Slice& slice, std::byte* tensor) const {
@@ -183,27 +203,28 @@ void RankSums::write(const exec::Slice& slice, std::byte* tensor) const {
               static_cast<size_t>(slice.end - slice.first) * size);
 }
 
-void RankSums::updated(size_t entry, const std::byte* variable) {
+void RankSums::updated(size_t entry) {
   const size_t index = bucket_of_[entry], size = size_of(sums_.entries()[entry].dtype);
   FLOW_CHECK(states_[index].phase == Phase::kUpdating, "entry {} is updated twice", entry);
   const std::vector<exec::Slice>& slices =
       buckets_[index].slices[static_cast<size_t>(ranks_.rank())];
   const auto own = std::ranges::find(slices, entry, &exec::Slice::tensor);
-  if (own != slices.end())
-    std::memcpy(whole(entry, own->first), variable + static_cast<size_t>(own->first) * size,
+  if (own != slices.end() && !states_[index].in_place)
+    std::memcpy(whole(entry, own->first),
+                variables_[entry] + static_cast<size_t>(own->first) * size,
                 static_cast<size_t>(own->end - own->first) * size);
   if (--states_[index].incomplete == 0) gather(index);
 }
 
-void RankSums::finish_updates(const std::function<std::byte*(size_t entry)>& variable) {
+void RankSums::finish_updates() {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     if (!buckets_[i].divided) continue;
     FLOW_CHECK(states_[i].phase == Phase::kGathering, "bucket {} is not updated", i);
     exec::wait(ranks_, states_[i].operation);
-    for (size_t rank = 0; rank < parts_.size(); ++rank)
+    for (size_t rank = 0; rank < parts_.size() && !states_[i].in_place; ++rank)
       if (rank != static_cast<size_t>(ranks_.rank()))
         for (const exec::Slice& slice : buckets_[i].slices[rank])
-          write(slice, variable(slice.tensor));
+          write(slice, variables_[slice.tensor]);
     states_[i].phase = Phase::kIdle;
   }
 }

@@ -140,6 +140,7 @@ void ShardSums::add_piece(size_t entry, int64_t shard, T* part, Total* total, in
 
 void ShardSums::add(int threads, size_t entry, int64_t shard, std::byte* part,
                     std::byte* total) const {
+  if (part == total) return;
   const Entry& sum = entries_[entry];
   visit_part(sum.dtype, sum.scalar, [&]<typename T, typename Total>(T, Total) {
     for_pieces(threads, sum.elements, kPiece, [&](int64_t first, int64_t end) {

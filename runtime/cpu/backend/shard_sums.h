@@ -32,6 +32,8 @@ class ShardSums {
   ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks = 1);
 
   std::span<const Entry> entries() const { return entries_; }
+  /// Of this rank.
+  int64_t shards_here() const { return here_; }
   /// Of memory that it needs: log2 of the number of a rank's shards times the combined tensors.
   size_t bytes() const { return bytes_; }
   /// `memory`: 64-byte aligned; outlives it.
@@ -39,7 +41,7 @@ class ShardSums {
 
   /// Takes a shard's part of entry `entry`, in the order of this rank's shards, counted from 0. Of
   /// the last one, the total goes to `total`; null: it is that of all shards, and the whole
-  /// replaces the part.
+  /// replaces the part. The part of an only shard may be its total.
   void add(int threads, size_t entry, int64_t shard, std::byte* part,
            std::byte* total = nullptr) const;
   /// Elements [first, end) of the whole, from the totals of all ranks: `totals` and `whole` begin

@@ -34,6 +34,23 @@ std::vector<exec::SlicedUpdate> find_updates(const SumsRequest& request, const S
   return updates;
 }
 
+/// Do no steps of shards use the memory of the entry's tensor after the step that makes it?
+bool is_final(const SumsRequest& request, const ShardSums::Entry& entry) {
+  const auto is_same = [&](plan::TensorId id) {
+    return id.valid() && request.owners[id.index()] == request.owners[entry.tensor.index()];
+  };
+  const std::span<const plan::Step> later =
+      std::span(request.job.steps)
+          .subspan(entry.step + 1, request.job.sharding->steps.index() - entry.step - 1);
+  return std::ranges::none_of(later, [&](const plan::Step& step) {
+    return std::ranges::any_of(step.inputs, is_same) ||
+           std::ranges::any_of(step.outputs, is_same) ||
+           std::ranges::any_of(step.epilogue, [&](const plan::EpilogueOp& fused) {
+             return std::ranges::any_of(fused.operands, is_same);
+           });
+  });
+}
+
 /// Libraries count the bytes of an operation in int.
 void require_exchangeable(const plan::Job& job, const ShardSums& sums) {
   for (const ShardSums::Entry& entry : sums.entries()) {
@@ -58,7 +75,8 @@ Sums make_sums(const SumsRequest& request) {
   std::vector<exec::SlicedUpdate> updates = find_updates(request, *sums.shards);
   std::vector<RankSums::Traits> traits;
   for (const ShardSums::Entry& entry : sums.shards->entries())
-    traits.push_back({request.job.steps[entry.step].probe});
+    traits.push_back(
+        {.probe = request.job.steps[entry.step].probe, .final = is_final(request, entry)});
   for (const exec::SlicedUpdate& update : updates) traits[update.entry].divided = true;
   sums.ranks = std::make_unique<RankSums>(*sums.shards, traits, *request.ranks, request.threads);
   sums.division =

@@ -29,51 +29,58 @@ class BucketMaker {
 
  private:
   void add(bool divided) {
+    Bucket shared;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (tensors_[i].divided != divided) continue;
-      if (tensors_[i].probe) close(divided);
-      append(i);
-      if (tensors_[i].probe || open_.total_bytes >= least_) close(divided);
+      Bucket own;
+      Bucket& bucket = tensors_[i].probe || total_bytes(i) >= least_ ? own : shared;
+      append(bucket, i);
+      if (&bucket == &own || bucket.total_bytes >= least_)
+        close(std::exchange(bucket, {}), divided);
     }
-    close(divided);
+    if (!shared.tensors.empty()) close(std::move(shared), divided);
   }
 
-  void append(size_t tensor) {
+  size_t total_bytes(size_t tensor) const {
+    return static_cast<size_t>(tensors_[tensor].elements) * tensors_[tensor].total_size;
+  }
+
+  void append(Bucket& bucket, size_t tensor) const {
     const auto elements = static_cast<size_t>(tensors_[tensor].elements);
-    open_.tensors.push_back(tensor);
-    open_.total_offsets.push_back(open_.total_bytes);
-    open_.whole_offsets.push_back(open_.whole_bytes);
-    open_.total_bytes += round_up(elements * tensors_[tensor].total_size, kLine);
-    open_.whole_bytes += round_up(elements * tensors_[tensor].size, kLine);
+    bucket.tensors.push_back(tensor);
+    bucket.total_offsets.push_back(bucket.total_bytes);
+    bucket.whole_offsets.push_back(bucket.whole_bytes);
+    bucket.total_bytes += round_up(total_bytes(tensor), kLine);
+    bucket.whole_bytes += round_up(elements * tensors_[tensor].size, kLine);
   }
 
-  void close(bool divided) {
-    if (open_.tensors.empty()) return;
-    open_.small = open_.total_bytes <= kSmallBytes;
-    open_.divided = divided && !open_.small;
-    open_.slices.resize(ranks_);
-    if (!open_.small) cut();
-    buckets_.push_back(std::exchange(open_, {}));
+  void close(Bucket bucket, bool divided) {
+    bucket.small = bucket.total_bytes <= kSmallBytes;
+    bucket.divided = divided && !bucket.small;
+    bucket.slices.resize(ranks_);
+    if (!bucket.small) cut(bucket);
+    buckets_.push_back(std::move(bucket));
   }
 
   /// A piece belongs to the rank in whose equal share of the totals it begins.
-  void cut() {
-    for (size_t i = 0; i < open_.tensors.size(); ++i) {
-      const CombinedTensor& tensor = tensors_[open_.tensors[i]];
+  void cut(Bucket& bucket) const {
+    for (size_t i = 0; i < bucket.tensors.size(); ++i) {
+      const CombinedTensor& tensor = tensors_[bucket.tensors[i]];
       for (int64_t first = 0; first < tensor.elements; first += kSlicePiece) {
         const size_t begin =
-            open_.total_offsets[i] + static_cast<size_t>(first) * tensor.total_size;
+            bucket.total_offsets[i] + static_cast<size_t>(first) * tensor.total_size;
         const int64_t end = std::min(tensor.elements, first + kSlicePiece);
-        add_slice(begin * ranks_ / open_.total_bytes, {open_.tensors[i], first, end});
+        add_slice(bucket.slices[begin * ranks_ / bucket.total_bytes],
+                  {bucket.tensors[i], first, end});
       }
     }
-    place(&Bucket::total_offsets, &CombinedTensor::total_size, open_.total_starts,
-          open_.total_lengths);
-    place(&Bucket::whole_offsets, &CombinedTensor::size, open_.whole_starts, open_.whole_lengths);
+    place(bucket, bucket.total_offsets, &CombinedTensor::total_size, bucket.total_starts,
+          bucket.total_lengths);
+    place(bucket, bucket.whole_offsets, &CombinedTensor::size, bucket.whole_starts,
+          bucket.whole_lengths);
   }
 
-  void add_slice(size_t rank, const Slice& slice) {
-    std::vector<Slice>& slices = open_.slices[rank];
+  static void add_slice(std::vector<Slice>& slices, const Slice& slice) {
     if (!slices.empty() && slices.back().tensor == slice.tensor)
       slices.back().end = slice.end;
     else
@@ -81,12 +88,12 @@ class BucketMaker {
   }
 
   /// The slices of a rank follow one another.
-  void place(std::vector<size_t> Bucket::*offsets, size_t CombinedTensor::*size,
+  void place(const Bucket& bucket, std::span<const size_t> offsets, size_t CombinedTensor::*size,
              std::vector<size_t>& starts, std::vector<size_t>& lengths) const {
-    for (const std::vector<Slice>& slices : open_.slices) {
+    for (const std::vector<Slice>& slices : bucket.slices) {
       const auto position = [&](const Slice& slice, int64_t element) {
-        const auto found = std::ranges::find(open_.tensors, slice.tensor) - open_.tensors.begin();
-        return (open_.*offsets)[static_cast<size_t>(found)] +
+        const auto found = std::ranges::find(bucket.tensors, slice.tensor) - bucket.tensors.begin();
+        return offsets[static_cast<size_t>(found)] +
                static_cast<size_t>(element) * tensors_[slice.tensor].*size;
       };
       const size_t start = slices.empty() ? 0 : position(slices.front(), slices.front().first);
@@ -98,7 +105,6 @@ class BucketMaker {
   std::span<const CombinedTensor> tensors_;
   const size_t ranks_, least_;
   std::vector<Bucket> buckets_;
-  Bucket open_;
 };
 
 }  // namespace

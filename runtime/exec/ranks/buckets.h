@@ -43,7 +43,8 @@ struct Bucket {
 constexpr int64_t kSlicePiece = 16384;
 
 /// Buckets in the order in which they are complete, where tensors are given in theirs. A probe has
-/// a bucket of its own, and so have divided gradients.
+/// a bucket of its own, and so has a tensor that is as large as a bucket. Divided gradients share
+/// no bucket with other tensors.
 std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ranks);
 
 /// Where the slice of each rank begins in a tensor of a divided bucket, in elements, and where the
