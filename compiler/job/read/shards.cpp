@@ -40,22 +40,25 @@ std::string nearest_batches(int64_t rows, int64_t shards) {
 /// As many shards as `ids` names devices, or 1 where that cannot be.
 int64_t shards_of_devices(Reader& reader, const Job& job) {
   const int64_t devices = job.placement.devices;
+  if (!is_power_of_two(devices)) {
+    const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(devices)));
+    reader
+        .error(Diagnosis::kPlacement, job.placement.ids_span,
+               fmt::format("`ids` names {} devices; expected a power of two", devices))
+        .with_hint(fmt::format("name {} or {} devices", below, 2 * below));
+    return 1;
+  }
   if (const Input* input = find_uneven(job.inputs, devices)) {
     reader
         .error(Diagnosis::kPlacement, input->shape_span,
                fmt::format("{} rows cannot be split evenly among {} devices", input->shape[0],
                            devices))
         .label(job.placement.ids_span, "the devices")
-        .with_hint("set `rows: false` on the input to copy it to each device");
+        .with_hint(fmt::format("use a batch of {} rows", nearest_batches(input->shape[0], devices)))
+        .with_hint("if the input has no batch, set `rows: false` on it");
     return 1;
   }
-  if (is_power_of_two(devices)) return devices;
-  const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(devices)));
-  reader
-      .error(Diagnosis::kPlacement, job.placement.ids_span,
-             fmt::format("`ids` names {} devices; expected a power of two", devices))
-      .with_hint(fmt::format("name {} or {} devices", below, 2 * below));
-  return 1;
+  return devices;
 }
 
 void report_no_power(Reader& reader, const yaml::Node& node, int64_t shards) {
