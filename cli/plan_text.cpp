@@ -29,6 +29,7 @@ std::string sink_text(const plan::Sink& sink) {
     return fmt::format("print{}{}", kReduce[static_cast<size_t>(print->reduce)],
                        print->every > 1 ? fmt::format(" every {}", print->every) : "");
   }
+  if (std::holds_alternative<plan::StatsSink>(sink)) return "stats";
   return "none";
 }
 

@@ -84,6 +84,12 @@ std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkCont
 /// The values and steps of a stacked one, in its directory.
 std::pair<fs::path, fs::path> stacked_files(const fs::path& directory, bool gradient);
 
+/// A line of CSV an event, after a line of names, in the file below. RunError when it cannot be
+/// written.
+std::unique_ptr<Sink> make_stats_sink(const plan::StatsSink& options, const SinkContext& context);
+/// DIRECTORY/stats.csv; of a gradient diff_stats.csv.
+fs::path stats_file(const fs::path& directory, bool gradient);
+
 /// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
 /// of a called job `JOB epoch N LABEL: VALUE`, or `JOB step N` where its caller counts steps. Or,
 /// as `json`, an object:

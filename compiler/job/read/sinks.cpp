@@ -36,14 +36,20 @@ std::optional<plan::Sink> read_sink(Reader& reader, const yaml::Node& node) {
   if (type == "npy") return plan::NpySink{fields.word("layout") == "per_step"};
   if (type == "print") return read_print(fields);
   if (type == "command") return read_command(fields);
+  if (type == "stats") return plan::StatsSink{*fields.integer("bins")};
   return plan::NoSink{};
 }
 
-/// Two sinks must not write the same .npy.
+/// Two sinks must not write the same file.
 void check_files(Reader& reader, const yaml::Node& node, const std::vector<plan::Sink>& sinks) {
-  int stacked = 0, per_step = 0;
-  for (const plan::Sink& sink : sinks)
+  int stacked = 0, per_step = 0, stats = 0;
+  for (const plan::Sink& sink : sinks) {
     if (const auto* npy = std::get_if<plan::NpySink>(&sink)) ++(npy->per_step ? per_step : stacked);
+    if (std::holds_alternative<plan::StatsSink>(sink)) ++stats;
+  }
+  if (stats > 1)
+    reader.error(Diagnosis::kOutputTaken, node, "`to` writes stats.csv twice")
+        .with_hint("use one stats sink");
   if (stacked < 2 && per_step < 2) return;
   reader.error(Diagnosis::kOutputTaken, node, "`to` writes the same .npy twice")
       .with_hint("use one npy sink, or set `layout: per_step` in a second one");

@@ -7,6 +7,7 @@ namespace flow::job {
 namespace {
 
 const Bounds kAtLeastOne{.min = 1};
+const Bounds kBinBounds{.min = 1, .max = plan::kMostBins};
 const Bounds kCountable{.min = 1, .max = plan::kMostSteps};
 // R of language's return types, but for what nests.
 constexpr std::string_view kReturnType =
@@ -194,26 +195,32 @@ const VariantKind& sinks() {
   static const VariantKind kKind{
       .key = "to",
       .noun = "sink",
-      .variants = {{"npy",
-                    "Writes NumPy arrays to the run directory.",
-                    "",
-                    {word("layout", "stacked",
-                          "stacked: one array that grows; per_step: one file per step",
-                          {"stacked", "per_step"})}},
-                   {"print",
-                    "Prints lines on standard output.",
-                    "",
-                    {{"label", KeyType::kAnyText, "none", "text before the value"},
-                     word("reduce", "none", "reduction of all elements to one number",
-                          words_of<plan::Reduce>()),
-                     word("over", "step", "span of one line: a step, an epoch or the run",
-                          words_of<plan::Over>()),
-                     {"scale", KeyType::kNumber, "1", "factor on the values"},
-                     text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
-                     {"every", KeyType::kInteger, "1",
-                      "interval in lines: print every Nth line only", kAtLeastOne}}},
-                   {"command", "Streams values to a program.", "", command_keys()},
-                   {"none", "Discards the values.", "", {}}},
+      .variants =
+          {{"npy",
+            "Writes NumPy arrays to the run directory.",
+            "",
+            {word("layout", "stacked", "stacked: one array that grows; per_step: one file per step",
+                  {"stacked", "per_step"})}},
+           {"print",
+            "Prints lines on standard output.",
+            "",
+            {{"label", KeyType::kAnyText, "none", "text before the value"},
+             word("reduce", "none", "reduction of all elements to one number",
+                  words_of<plan::Reduce>()),
+             word("over", "step", "span of one line: a step, an epoch or the run",
+                  words_of<plan::Over>()),
+             {"scale", KeyType::kNumber, "1", "factor on the values"},
+             text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
+             {"every", KeyType::kInteger, "1", "interval in lines: print every Nth line only",
+              kAtLeastOne}}},
+           {"command", "Streams values to a program.", "", command_keys()},
+           {"stats",
+            "Writes a line of CSV for each value: mean, standard deviation, extremes and a "
+            "histogram.",
+            "",
+            {{"bins", KeyType::kInteger, "10",
+              "bins of the histogram, of equal width from minimum to maximum", kBinBounds}}},
+           {"none", "Discards the values.", "", {}}},
       .common = {},
       .by_word = true};
   return kKind;

@@ -120,13 +120,15 @@ void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex&
 
 /// Refuses two values for one file.
 void check_files(const std::vector<Delivery>& list) {
-  std::map<std::tuple<std::string, bool, bool>, const Delivery*> writers;
+  enum class Files { kStacked, kPerStep, kStats };
+  std::map<std::tuple<std::string, bool, Files>, const Delivery*> writers;
   for (const Delivery& delivery : list)
     for (const plan::Sink& sink : delivery.sinks) {
       const auto* npy = std::get_if<plan::NpySink>(&sink);
-      if (!npy) continue;
+      if (!npy && !std::holds_alternative<plan::StatsSink>(sink)) continue;
+      const Files files = !npy ? Files::kStats : npy->per_step ? Files::kPerStep : Files::kStacked;
       const auto [at, fresh] =
-          writers.try_emplace({delivery.folder, delivery.gradient, npy->per_step}, &delivery);
+          writers.try_emplace({delivery.folder, delivery.gradient, files}, &delivery);
       if (fresh) continue;
       const Delivery& other = *at->second;
       throw RequestError(
@@ -183,6 +185,8 @@ std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries) 
   std::vector<std::string> files;
   for (const Delivery& delivery : deliveries)
     for (const plan::Sink& sink : delivery.sinks) {
+      if (std::holds_alternative<plan::StatsSink>(sink))
+        files.push_back(io::stats_file(delivery.folder, delivery.gradient).string());
       const auto* npy = std::get_if<plan::NpySink>(&sink);
       if (!npy || npy->per_step) continue;
       const auto [values, steps] = io::stacked_files(delivery.folder, delivery.gradient);

@@ -49,6 +49,9 @@ void check_sinks(const std::vector<Sink>& sinks, const Location& location) {
   for (const Sink& sink : sinks) {
     if (const auto* print = std::get_if<PrintSink>(&sink)) check_print(*print, location);
     if (const auto* command = std::get_if<CommandSink>(&sink)) check_command(*command, location);
+    if (const auto* stats = std::get_if<StatsSink>(&sink))
+      location.require(stats->bins >= 1 && stats->bins <= kMostBins,
+                       "stats sink: {} bins; expected 1 to {}", stats->bins, kMostBins);
   }
 }
 

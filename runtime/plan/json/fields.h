@@ -71,7 +71,8 @@ struct Spelling<InputSource> {
 };
 template <>
 struct Spelling<Sink> {
-  static constexpr std::array<std::string_view, 4> words = {"npy", "print", "command", "none"};
+  static constexpr std::array<std::string_view, 5> words = {"npy", "print", "command", "stats",
+                                                            "none"};
 };
 
 /// The one attribute that is a DType, and always is.
@@ -199,6 +200,8 @@ void fields(auto& text, Is<CommandSink> auto& sink) {
   text("shell", sink.shell);
   text("timeout", sink.timeout);
 }
+
+void fields(auto& text, Is<StatsSink> auto& sink) { text("bins", sink.bins); }
 
 void fields(auto&, Is<NoSink> auto&) {}
 

@@ -186,8 +186,13 @@ struct CommandSink {
   bool ack = false;               // it says on descriptor 3 that it is done with an event
   friend bool operator==(const CommandSink&, const CommandSink&) = default;
 };
+/// A line of CSV for each value: moments, extremes, and a histogram of `bins` bins.
+struct StatsSink {
+  int64_t bins = 10;
+};
+constexpr int64_t kMostBins = 1000;
 struct NoSink {};
-using Sink = std::variant<NpySink, PrintSink, CommandSink, NoSink>;
+using Sink = std::variant<NpySink, PrintSink, CommandSink, StatsSink, NoSink>;
 
 /// The nested value of a return: a leaf names a tensor; List and Tuple have items; Dict has keys.
 struct ReturnValue {

@@ -1,17 +1,17 @@
 // Lines appended one write each; cut after a number of them when a run is resumed.
-#include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/io/line_log.h"
 
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace flow::exec {
+namespace flow::io {
 
 namespace {
 
 /// The first `rows` whole lines of a text, or fewer where it has fewer.
-MetricsLog::Length length_of(std::string_view text, int64_t rows) {
-  MetricsLog::Length length;
+LineLog::Length length_of(std::string_view text, int64_t rows) {
+  LineLog::Length length;
   while (length.rows < rows) {
     const size_t newline = text.find('\n', length.bytes);
     if (newline == std::string_view::npos) break;
@@ -22,7 +22,7 @@ MetricsLog::Length length_of(std::string_view text, int64_t rows) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(const fs::path& path, int64_t rows) {
+LineLog::LineLog(const fs::path& path, int64_t rows) {
   std::error_code missing;
   if (rows > 0 && fs::exists(path, missing)) {
     const MappedFile file(path);  // which no pipe can be
@@ -39,14 +39,14 @@ MetricsLog::MetricsLog(const fs::path& path, int64_t rows) {
   file_.truncate(length_.bytes);
 }
 
-void MetricsLog::write(std::string line) {
+void LineLog::write(std::string line) {
   line += '\n';
   file_.write_at(length_.bytes, std::as_bytes(std::span(line)));
   digest_.add(std::as_bytes(std::span(line)));
   length_ = {length_.rows + 1, length_.bytes + line.size()};
 }
 
-void MetricsLog::cut(const Length& length) {
+void LineLog::cut(const Length& length) {
   file_.truncate(length.bytes);
   length_ = length;
   const MappedFile file(file_.path());
@@ -54,4 +54,4 @@ void MetricsLog::cut(const Length& length) {
   digest_.add(file.bytes());
 }
 
-}  // namespace flow::exec
+}  // namespace flow::io

@@ -1,0 +1,108 @@
+"""The stats sink: a CSV of moments, extremes and histograms, judged by NumPy."""
+import csv
+import unittest
+
+import numpy as np
+
+from flow import FlowTest
+
+JOB = """flow: 1
+seed: 3
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [16, 4], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}}
+    graph:
+      hidden: {op: dense, in: x, units: 8, activation: relu}
+      y:      {op: dense, units: 1}
+      loss:   {op: reduce_mean, in: y}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+    returns: {value: loss, to: [npy, {type: stats, bins: 1}]}
+    hooks:
+      - {watch: hidden, to: [npy, {type: stats, bins: 7}], steps: 2..20}
+      - {watch_diff: hidden/weight, to: [npy, stats]}
+    run: {steps: 12}
+  ask:
+    type: predict
+    inputs: {x: {shape: [6, 2], dtype: float32}, n: {shape: [6], dtype: int32}}
+    graph: {twice: {op: multiply, in: [x, 2]}}
+    returns: {value: twice, to: stats}
+    hooks: [{watch: n, to: {type: stats, bins: 3}}]
+"""
+
+
+class Stats(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", JOB)
+
+    def table(self, path):
+        with open(self.dir / path, newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def check(self, row, values, bins):
+        values = np.asarray(values, np.float64).ravel()
+        finite = values[np.isfinite(values)]
+        expected = [finite.mean(), finite.std(), finite.min(), finite.max(), (finite == 0).mean()]
+        np.testing.assert_allclose([float(row[name]) for name in ("mean", "std", "min", "max", "zeros")], expected, rtol=1e-12, atol=1e-14)
+        self.assertEqual(int(row["not_finite"]), values.size - finite.size)
+        histogram = np.histogram(finite, bins, (finite.min(), finite.max()) if finite.min() < finite.max() else (finite.min(), finite.min() + 1))[0]
+        self.assertEqual([int(row[f"bin{i}"]) for i in range(bins)], histogram.tolist())
+        self.assertNotIn(f"bin{bins}", row)
+
+    def check_all(self, out, folder, bins, value="value", steps="steps", file="stats"):
+        rows, values = self.table(f"{out}/{folder}/{file}.csv"), self.load(f"{out}/{folder}/{value}.npy")
+        self.assertEqual([int(row["step"]) for row in rows], self.load(f"{out}/{folder}/{steps}.npy").tolist())
+        self.assertGreater(len(rows), 5)
+        for row, array in zip(rows, values):
+            self.check(row, array, bins)
+
+    def load(self, path):
+        return np.load(self.dir / path)
+
+    def test_numpy_computes_the_same_statistics(self):
+        self.flowrun("train", "job.yaml", "-o", "out")
+        self.check_all("out", "returns/loss", 1)
+        self.check_all("out", "watch/hidden", 7)
+        self.check_all("out", "watch/hidden/weight", 10, "diff", "diff_steps", "diff_stats")
+
+    def test_a_resumed_run_continues_the_file(self):
+        names = ["returns/loss/stats.csv", "watch/hidden/stats.csv", "watch/hidden/weight/diff_stats.csv"]
+        self.flowrun("train", "job.yaml", "-o", "whole")
+        for stop in (1, 2, 7):
+            self.flowrun("train", "job.yaml", "-o", f"out{stop}", "--steps", stop)
+            self.flowrun("train", "job.yaml", "-o", f"out{stop}", "--resume")
+            for name in names:
+                self.assertEqual((self.dir / f"out{stop}" / name).read_text(), (self.dir / "whole" / name).read_text())
+
+    def test_a_resume_refuses_a_file_that_was_changed(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--steps", 4)
+        path = self.dir / "out/returns/loss/stats.csv"
+        path.write_text(path.read_text().replace("\n1,0,", "\n1,1,"))
+        self.assertIn("returns/loss/stats.csv", self.flowrun("train", "job.yaml", "-o", "out", "--resume", status=3).stderr)
+
+    def test_values_that_are_not_finite_are_counted_apart(self):
+        x = np.array([[np.nan, 1], [np.inf, -np.inf], [0, 0], [3, 5], [3e38, -3e38], [0.5, 7]], np.float32)
+        np.save(self.dir / "x.npy", x)
+        np.save(self.dir / "n.npy", np.array([-(2**31), 2**31 - 1, 0, 5, 5, 5], np.int32))
+        self.flowrun("ask", "job.yaml", "-o", "out", "--input", "x=@x.npy", "--input", "n=@n.npy")
+        with np.errstate(over="ignore"):
+            self.check(self.table("out/returns/twice/stats.csv")[0], x * np.float32(2), 10)
+        self.check(self.table("out/watch/n/stats.csv")[0], self.load("n.npy"), 3)
+        np.save(self.dir / "x.npy", np.full((6, 2), np.nan, np.float32))
+        self.flowrun("ask", "job.yaml", "-o", "none", "--input", "x=@x.npy", "--input", "n=@n.npy")
+        row = self.table("none/returns/twice/stats.csv")[0]
+        self.assertEqual([row["mean"], row["max"], row["zeros"], row["not_finite"], row["bin0"]], ["nan", "nan", "nan", "12", "0"])
+
+    def test_mistakes_are_reported(self):
+        for change, message in (("bins: 0", "`bins` is 0"), ("bins: 1001", "`bins` is 1001"), ("bin: 3", "did you mean `bins`?")):
+            self.write("wrong.yaml", JOB.replace("bins: 7", change))
+            self.assertIn(message, self.call("flowc", "check", "wrong.yaml", status=2).stderr)
+        self.write("wrong.yaml", JOB.replace("[npy, stats]", "[stats, stats]"))
+        self.assertIn("`to` writes stats.csv twice", self.call("flowc", "check", "wrong.yaml", status=2).stderr)
+        self.write("wrong.yaml", JOB.replace("  - {watch_diff: hidden/weight, to: [npy, stats]}", "  - {watch: hidden, to: stats}"))
+        self.assertIn("`hidden` would be written to watch/hidden, like `hidden`", self.flowrun("train", "wrong.yaml", "-o", "out", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
