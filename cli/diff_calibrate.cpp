@@ -2,7 +2,6 @@
 #include "cli/diff_calibrate.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <CLI/CLI.hpp>
 #include <map>
@@ -10,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/installed.h"
 #include "cli/table.h"
+#include "cli/work_directory.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
@@ -41,26 +41,6 @@ std::vector<Variation> variations(const std::string& job) {
           {"4 shards", set("shards", "4")},
           {"float64", set("precision", "float64")}};
 }
-
-/// A directory for runs, removed in the end.
-class WorkDirectory {
- public:
-  WorkDirectory() {
-    std::string pattern = (fs::temp_directory_path() / "flowdiff-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw cannot("create the directory", pattern, errno);
-    path_ = pattern;
-  }
-  ~WorkDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkDirectory(const WorkDirectory&) = delete;
-  WorkDirectory& operator=(const WorkDirectory&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// flowrun next to this program.
 std::string flowrun() {
@@ -108,7 +88,7 @@ class Runner {
 
   const CalibrateOptions& options_;
   const io::Keeper keeper_;
-  const WorkDirectory work_;
+  const WorkDirectory work_{"flowdiff"};
   int count_ = 0;
 };
 

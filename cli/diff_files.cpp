@@ -6,6 +6,7 @@
 
 #include "cli/diff_report.h"
 #include "cli/diff_words.h"
+#include "cli/xml.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
@@ -63,24 +64,6 @@ OrderedJson json_array(const ArrayDifference& array) {
         {"index", array.first_mismatch}, {"golden", array.first_golden}, {"out", array.first_out}};
   if (array.profile) add_profile(*array.profile, json);
   return json;
-}
-
-/// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
-std::string xml(const std::string& text) {
-  std::string out;
-  for (const char c : escaped(text)) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 std::string xml_lines(const std::vector<std::string>& lines) {

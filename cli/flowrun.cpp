@@ -18,6 +18,8 @@
 #include "cli/run_directory.h"
 #include "cli/run_messages.h"
 #include "cli/run_options.h"
+#include "cli/run_request.h"
+#include "cli/run_verify.h"
 #include "cli/version_report.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
@@ -84,19 +86,6 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-CompileRequest compile_request(const RunOptions& options, const exec::Gpu& gpu) {
-  CompileRequest request;
-  request.file = options.file;
-  request.sets = options.sets;
-  request.watches = options.watches;
-  request.watch_diffs = options.watch_diffs;
-  request.watch_scopes = options.watch_scopes;
-  if (!options.job.empty()) request.job = options.job;
-  if (gpu.found()) request.target.device = plan::DeviceKind::kGpu;
-  request.target.forced = options.device != "auto";
-  return request;
-}
-
 const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
   if (!options.job.empty()) return find_job(plan, options.job);
   if (plan.jobs.size() == 1) return plan.jobs.front();
@@ -154,19 +143,6 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
 std::string ranks_text(const RankSession* session, const RunDevices& devices) {
   if (session) return session->text();
   return devices.gpus.size() > 1 ? counted(devices.gpus.size(), "GPU") : "";
-}
-
-/// NAME and SPEC of each `--input NAME=SPEC`.
-std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& options) {
-  std::vector<std::pair<std::string, std::string>> inputs;
-  for (const std::string& input : options.inputs) {
-    const size_t equals = input.find('=');
-    if (equals == std::string::npos)
-      throw RequestError(fmt::format("--input `{}` has no `=`; expected NAME=SPEC", input),
-                         "write NAME=@FILE.npy or NAME=random_uniform:-1:1");
-    inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
-  }
-  return inputs;
 }
 
 /// The ranks of a host share its cores.
@@ -259,7 +235,7 @@ int execute_distributed(const RunOptions& options, const std::string& what);
 int execute(const RunOptions& options, RankSession* session) {
   check_file(options);
   const exec::Gpu gpu = find_gpu(options);
-  const auto loaded = load(compile_request(options, gpu));
+  const auto loaded = load(compile_request(options, gpu.found()));
   if (!loaded) return kRequestWrong;
   const plan::Plan& plan = loaded->plan;
   const plan::Job& job = choose_job(plan, options);
@@ -354,7 +330,16 @@ int run(int argc, char** argv) {
   configure(app, "flowrun", version_report);
   RunOptions options;
   add_options(app, options);
+  VerifyOptions verify;
+  CLI::App* verifying = nullptr;
+  if (asks_to_verify(argc, argv) || !names_verify(argc, argv)) {
+    verifying = declare_verify(app, verify);
+    verifying->group("Commands");
+  }
+  // The parser takes the name of a command for an argument that is required.
+  if (asks_to_verify(argc, argv)) app.get_option("FILE")->required(false);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
+  if (verifying && verifying->parsed()) return run_verify(verify);
   if (options.json) print_errors_as_json();
   if (options.distributed) return execute_distributed(options, "--distributed");
   return execute(options, nullptr);

@@ -17,6 +17,7 @@ LAYERS = {
     "runtime/io": ["runtime/base", "ops", "runtime/plan"],
     "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
     "runtime/compare": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"],
+    "runtime/verify": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec", "runtime/compare"],
     "runtime/cpu": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/mpi": ["runtime/base", "runtime/exec"],
@@ -39,7 +40,7 @@ DOORS = {
 }
 
 # Folders whose files are compiled together, in batches of neighbours.
-TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/cpu"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/cpu"],
             ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)

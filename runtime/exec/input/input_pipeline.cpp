@@ -81,8 +81,8 @@ bool wants_input(const plan::Job& job, std::string_view name) {
 }
 
 InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const Given& given,
-                             std::string draws, BatchShare share)
-    : job_(job), draws_(std::move(draws)), share_(std::move(share)) {
+                             std::string draws, BatchShare share, Misreading misread)
+    : job_(job), draws_(std::move(draws)), share_(std::move(share)), misread_(misread) {
   check_given_names(job, given);
   for (const plan::Input& input : job.inputs) {
     const std::string& name = job[input.tensor].name;
@@ -116,7 +116,7 @@ void InputPipeline::add(const plan::Input& input, const plan::InputSource& sourc
   } else {
     InputSpec drawn = channel.spec;
     drawn.name = draws_ + drawn.name;
-    channel.source = make_generator(std::get<plan::FromGenerator>(source), drawn, job_.seed);
+    channel.source = make_generator(std::get<plan::FromGenerator>(source), drawn, seed());
   }
   channels_.push_back(std::move(channel));
 }
@@ -235,7 +235,7 @@ void InputPipeline::prime(Program& program, size_t slot) {
 
 void InputPipeline::draw_order(int64_t epoch, int64_t* order) const {
   const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
-  draw_permutation({job_.seed, name, static_cast<uint32_t>(epoch)}, order, step_index_.rows());
+  draw_permutation({seed(), name, static_cast<uint32_t>(epoch)}, order, step_index_.rows());
 }
 
 int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
@@ -268,6 +268,7 @@ void InputPipeline::find_rows(const Position& position) {
 
 bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
                          const std::function<bool()>& give_up) {
+  step += misread_.steps;
   if (step_index_.has_rows()) find_rows(step_index_.at(step));
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());

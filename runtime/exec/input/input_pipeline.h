@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/exec/input/misreading.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/exec/input/step_index.h"
 #include "runtime/exec/run/backend.h"
@@ -38,7 +39,7 @@ class InputPipeline {
   /// begins the names of what is drawn at random.
   InputPipeline(const plan::Job& job, const fs::path& root,
                 const std::vector<std::pair<std::string, std::string>>& given,
-                std::string draws = "", BatchShare share = {});
+                std::string draws = "", BatchShare share = {}, Misreading misread = {});
 
   const StepIndex& step_index() const { return step_index_; }
   /// Steps until a sliced array ends, where there is one.
@@ -81,10 +82,12 @@ class InputPipeline {
   void find_rows(const Position& position);
   void draw_order(int64_t epoch, int64_t* order) const;
   int64_t data_row(int64_t step, int64_t row) const;
+  uint64_t seed() const { return job_.seed + misread_.seed; }
 
   const plan::Job& job_;
   const std::string draws_;
   const BatchShare share_;
+  const Misreading misread_;
   std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
   std::vector<Channel> channels_;
   StepIndex step_index_;

@@ -234,8 +234,9 @@ struct OpenedData {
 
 OpenedData open_data(Backend& backend, const RunRequest& request) {
   plan::WholeJob whole(request.job);
-  auto input_pipeline = std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request),
-                                                        "", share_of(request, request.job));
+  auto input_pipeline =
+      std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request), "",
+                                      share_of(request, request.job), request.misread);
   SubJobRuns called(backend, request, input_pipeline->step_index());
   return {std::move(whole), std::move(input_pipeline), std::move(called)};
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
+#include "runtime/exec/input/misreading.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/profile.h"
 #include "runtime/exec/run/stop.h"
@@ -59,6 +60,7 @@ struct RunRequest {
   const io::Keeper* keeper = nullptr;      // ends commands when this process is killed; may be null
   Ranks* ranks = nullptr;                  // of a distributed run; null: this process is alone
   std::vector<std::string> streamed = {};  // inputs that only rank 0 reads; for other ranks
+  Misreading misread = {};                 // not by the jobs that it calls
 };
 
 struct RunOutcome {

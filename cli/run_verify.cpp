@@ -1,0 +1,193 @@
+// `flowrun verify`: compiles the job, checks its properties and prints them.
+#include "cli/run_verify.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "cli/console.h"
+#include "cli/installed.h"
+#include "cli/job_source.h"
+#include "cli/report_files.h"
+#include "cli/run_devices.h"
+#include "cli/run_request.h"
+#include "cli/verify_report.h"
+#include "cli/work_directory.h"
+#include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/base/text.h"
+#include "runtime/verify/child.h"
+
+namespace flow::cli {
+namespace {
+
+/// The signal that asked to end; the handler may touch nothing else.
+std::atomic<int> verify_stop = 0;
+
+extern "C" void on_verify_stop(int signal) { verify_stop = signal; }
+
+bool is_stopping() { return verify_stop != 0; }
+
+/// A wait for a child is not restarted.
+void catch_stops() {
+  struct sigaction action {};
+  action.sa_handler = on_verify_stop;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how runs end
+}
+
+/// Dies of the signal, as whoever sent it expects.
+void end_as_asked() {
+  std::signal(verify_stop, SIG_DFL);
+  std::raise(verify_stop);
+}
+
+/// In a child: a driver that was asked here could not be used in children.
+bool is_gpu_usable(const RunOptions& options) {
+  const auto look = [&] { return std::string(find_gpu(options).found() ? "yes" : ""); };
+  const verify::ChildEnd end = verify::run_in_child(look, is_stopping);
+  if (end.status != kDone) throw RunError(end.error, end.hint, end.status);
+  return !end.result.empty();
+}
+
+void require_file_read_twice(const std::string& file) {
+  std::error_code unknown;
+  if (file != "-" && (fs::is_regular_file(file, unknown) || !fs::exists(file, unknown) ||
+                      fs::is_directory(file, unknown)))
+    return;
+  throw RequestError(fmt::format("{} can be read only once", file == "-" ? "standard input" : file),
+                     "save the job file, and name it");
+}
+
+/// FILE again, quietly.
+verify::Compiled compile_variant(CompileRequest request, const std::string& text,
+                                 const verify::Variant& variant) {
+  const auto add = [](std::vector<std::string>& values, const std::vector<std::string>& more) {
+    values.insert(values.end(), more.begin(), more.end());
+  };
+  add(request.sets, variant.sets);
+  add(request.watches, variant.watches);
+  add(request.watch_diffs, variant.watch_diffs);
+  CompileResult result = compile_text(request, text);
+  if (result.errors > 0) return {.problem = split(trimmed(result.messages), '\n').front()};
+  return {.plan = std::move(result.plan)};
+}
+
+/// Of one device: each trial is one process.
+verify::OpenDevice opener(const RunOptions& options, bool from_job_file) {
+  return [options, from_job_file](const plan::Plan& plan, const plan::Job& job) {
+    const exec::Gpu gpu = find_gpu(options);
+    const LoadedPlan loaded{.plan = plan, .from_job_file = from_job_file, .entries = {}};
+    const RunDevices devices = choose_devices(loaded, job, options, gpu, nullptr);
+    if (devices.gpus.size() > 1)
+      throw RequestError(fmt::format("{}: job `{}` uses {}; flowrun verify supports one", job.where,
+                                     job.name, counted(devices.gpus.size(), "GPU")),
+                         "name one GPU in `ids`, with --set");
+    return devices.open(gpu);
+  };
+}
+
+verify::Request request_of(const VerifyOptions& options, LoadedPlan loaded,
+                           const CompileRequest& compiled, const fs::path& directory) {
+  verify::Request request{.trials = {.job = options.run.job,
+                                     .root = options.run.root.value_or(loaded.plan.root),
+                                     .directory = directory,
+                                     .inputs = inputs_of(options.run),
+                                     .load = options.run.load,
+                                     .load_partial = options.run.load_partial,
+                                     .commands = options.commands,
+                                     .open = opener(options.run, loaded.from_job_file),
+                                     .stopping = is_stopping},
+                          .plan = std::move(loaded.plan),
+                          .steps = options.steps,
+                          .at = options.at,
+                          .file = options.run.file,
+                          .flowrun = running_program().string()};
+  if (loaded.from_job_file)
+    request.compile = [compiled, text = read_text(options.run.file)](const auto& variant) {
+      return compile_variant(compiled, text, variant);
+    };
+  return request;
+}
+
+/// Lines appear as properties are checked.
+class VerifyTable {
+ public:
+  explicit VerifyTable(const VerifyOptions& options)
+      : quiet_(options.json || options.junit == "-") {}
+  void print_lines(const std::string& lines) const {
+    if (!quiet_) print(lines);
+  }
+
+ private:
+  const bool quiet_;
+};
+
+VerifyReport check_all(const VerifyOptions& options, verify::Verifier& verifier) {
+  const VerifyTable table(options);
+  VerifyReport report{.job = options.run.job, .file = options.run.file};
+  const auto properties = chosen_properties(options);
+  table.print_lines(title_of_results());
+  for (const verify::Property* property : properties) {
+    report.results.push_back(verifier.check(*property));
+    table.print_lines(lines_of(report.results.back()));
+  }
+  if (options.prove) {
+    table.print_lines("\n" + title_of_proofs());
+    for (const verify::DamageInfo* damage : chosen_damages(options)) {
+      report.proofs.push_back(verifier.prove(damage->kind, properties));
+      table.print_lines(lines_of(report.proofs.back()));
+    }
+  }
+  table.print_lines(summary_of(report) + "\n");
+  return report;
+}
+
+void require_consistent(const VerifyOptions& options) {
+  chosen_properties(options);
+  chosen_damages(options);
+  if (!options.prove && (options.strict || !options.damages.empty()))
+    throw RequestError(fmt::format("{} requires --prove", options.strict ? "--strict" : "--damage"),
+                       "add --prove, or omit it");
+  check_reports({{"--junit", options.junit}});
+  if (options.json && options.junit == "-")
+    throw RequestError("--json and --junit - both write to standard output",
+                       "name a file: --junit FILE");
+}
+
+int verify_job(const VerifyOptions& options) {
+  require_consistent(options);
+  require_file_read_twice(options.run.file);
+  const bool gpu = options.run.device != "cpu" && is_gpu_usable(options.run);
+  const CompileRequest compiled = compile_request(options.run, gpu);
+  auto loaded = load(compiled);
+  if (!loaded) return kRequestWrong;
+  find_job(loaded->plan, options.run.job);
+  const WorkDirectory work("flowrun-verify");
+  verify::Verifier verifier(request_of(options, std::move(*loaded), compiled, work.path()));
+  const VerifyReport report = check_all(options, verifier);
+  if (options.json) print(verify_json(report));
+  if (options.junit == "-") print(verify_junit(report, options.strict));
+  if (options.junit && options.junit != "-")
+    write_text_atomically(*options.junit, verify_junit(report, options.strict));
+  return exit_status_of(report, options.strict);
+}
+
+}  // namespace
+
+int run_verify(const VerifyOptions& options) {
+  catch_stops();
+  try {
+    return verify_job(options);
+  } catch (const verify::Interrupted&) {
+    end_as_asked();
+    throw;
+  }
+}
+
+}  // namespace flow::cli

@@ -1,0 +1,142 @@
+// What checks of properties share.
+#include "runtime/verify/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/preparation.h"
+
+namespace flow::verify {
+namespace {
+
+/// Pipes can be read once, and trials read several times.
+void require_no_pipes(const Request& request, const plan::Plan& plan) {
+  const plan::Job& job = job_of(plan, request.trials.job);
+  const exec::RunRequest run{
+      .plan = plan, .job = job, .root = request.trials.root, .inputs = request.trials.inputs};
+  const auto streamed = exec::streamed_inputs(run);
+  if (streamed.empty()) return;
+  throw RequestError(
+      fmt::format("{}: input `{}` reads a pipe, which can be read only once", job.where,
+                  streamed.front()),
+      fmt::format("save its data to a file: --input {}=@FILE.npy", streamed.front()));
+}
+
+void require_at(const Request& request) {
+  if (request.steps < 1) throw RequestError("--steps: expected at least 1");
+  if (!request.at) return;
+  if (*request.at >= 1 && *request.at < request.steps) return;
+  if (request.steps == 1)
+    throw RequestError("--at: one step cannot be divided", "use more steps: --steps 20");
+  throw RequestError(fmt::format("--at is {}; expected 1 to {}, so that a step is left",
+                                 *request.at, request.steps - 1),
+                     "choose a step in the middle, or omit --at");
+}
+
+RunError error_of(const TrialEnd& end) { return RunError(end.error, end.hint, end.status); }
+
+}  // namespace
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kHolds:
+      return "holds";
+    case Verdict::kDiffers:
+      return "differs";
+    case Verdict::kMeasured:
+      return "measured";
+    case Verdict::kNotApplicable:
+      return "n/a";
+    case Verdict::kError:
+      break;
+  }
+  return "error";
+}
+
+Bench::Bench(Request request) : request_(std::move(request)) {
+  require_at(request_);
+  require_no_pipes(request_, request_.plan);
+  plan_ = bounded(request_.plan);
+}
+
+/// A job that another one calls is called once: behind the middle, so that a step follows where
+/// there are three or more.
+plan::Plan Bench::bounded(plan::Plan plan) const {
+  plan::Job& job = job_of(plan, request_.trials.job);
+  const int64_t middle = request_.at.value_or(request_.steps / 2);
+  for (plan::SubJob& sub_job : job.run.also) {
+    sub_job.every_epochs = 0;
+    sub_job.every_steps = std::max(middle, request_.steps / 2) + 1;
+  }
+  job.run.checkpoint.save.reset();
+  job.run.checkpoint.every_steps = 0;
+  job.run.checkpoint.every_epochs = 0;
+  job.run.log_every = 1;
+  return plan;
+}
+
+plan::Plan Bench::compile(const Variant& variant) const {
+  if (!request_.compile) throw NotApplicable(fmt::format("{} is a plan", request_.file));
+  Compiled compiled = request_.compile(variant);
+  if (!compiled.plan) throw NotApplicable(compiled.problem);
+  return bounded(std::move(*compiled.plan));
+}
+
+const TrialEnd& Bench::reference() {
+  if (reference_) return *reference_;
+  reference_ = run_whole({.folder = "reference", .plan = plan_, .steps = request_.steps});
+  return *reference_;
+}
+
+int64_t Bench::at() {
+  const int64_t at = request_.at.value_or(steps() / 2);
+  if (at >= 1 && at < steps()) return at;
+  if (request_.at)
+    throw RequestError(fmt::format("the job ends after {}; --at {} leaves none",
+                                   counted(static_cast<uint64_t>(steps()), "step"), *request_.at),
+                       "choose an earlier step, or omit --at");
+  throw NotApplicable("the job ends after one step");
+}
+
+TrialEnd Bench::run_whole(const Trial& trial) const {
+  TrialEnd end = run_trial(request_.trials, trial);
+  if (!end.good()) throw error_of(end);
+  return end;
+}
+
+fs::path Bench::run(Trial trial) {
+  trial.damage = damage_;
+  trial.damaged_from = damage_ && steps() > 1 ? at() : 0;
+  TrialEnd end = run_trial(request_.trials, trial);
+  if (damaged_.empty()) damaged_ = end.damaged;
+  if (!end.good()) throw error_of(end);
+  return end.directory;
+}
+
+bool compare_directory(const fs::path& first, const fs::path& second, const std::string& what,
+                       Result& result, const RunRules& rules) {
+  RunComparison comparison = compare_runs(first, second, rules);
+  if (!result.detail.empty()) result.detail += ", ";
+  if (!comparison.difference) {
+    result.detail += what;
+    return true;
+  }
+  result.verdict = Verdict::kDiffers;
+  result.detail = what;
+  result.difference = std::move(comparison.difference);
+  return false;
+}
+
+bool compare_trial(Bench& bench, const Trial& trial, const std::string& what, Result& result,
+                   const RunRules& rules) {
+  const fs::path first = bench.reference().directory;
+  const fs::path second = bench.run(trial);
+  const bool same = compare_directory(first, second, what, result, rules);
+  fs::remove_all(second);
+  return same;
+}
+
+}  // namespace flow::verify

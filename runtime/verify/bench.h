@@ -1,0 +1,77 @@
+// What checks of properties share: the job's plan for trials, its reference run, settings.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/verify/verify.h"
+
+namespace flow::verify {
+
+/// A check that does not apply, and why.
+class NotApplicable : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Bench {
+ public:
+  explicit Bench(Request request);
+
+  const Request& request() const { return request_; }
+  /// FILE's plan, bounded for trials.
+  const plan::Plan& plan() const { return plan_; }
+  const plan::Job& job() const { return job_of(plan_, request_.trials.job); }
+  /// The plan for trials: nothing is saved, and jobs that it calls are called once.
+  plan::Plan bounded(plan::Plan plan) const;
+  /// FILE compiled with more overrides, bounded. NotApplicable where FILE is a plan, or that has an
+  /// error.
+  plan::Plan compile(const Variant& variant) const;
+
+  /// The run that others are compared with, made once. RunError where it fails.
+  const TrialEnd& reference();
+  int64_t steps() { return reference().steps; }
+  /// After how many steps a run stops to be continued. RequestError where none is left.
+  int64_t at();
+
+  /// Damage for all trials that are compared with a reference, until it is taken away.
+  void damage(std::optional<DamageKind> kind) {
+    damage_ = kind;
+    damaged_.clear();
+  }
+  /// What it did in the trials since.
+  const std::string& damaged() const { return damaged_; }
+
+  /// Runs it, damaged from the middle on where damage is asked for. RunError where it fails.
+  fs::path run(Trial trial);
+  /// The same without damage.
+  TrialEnd run_whole(const Trial& trial) const;
+  /// A name for a folder that no other trial has.
+  std::string next_folder(const std::string& name) { return name + std::to_string(++count_); }
+
+ private:
+  Request request_;
+  plan::Plan plan_;
+  std::optional<TrialEnd> reference_;
+  std::optional<DamageKind> damage_;
+  std::string damaged_;
+  int count_ = 0;
+};
+
+/// Runs the trial and compares it with the reference; removes what it wrote. `what`: the run in a
+/// few words, for the result: "1 thread". False where it differs, which `result` then tells.
+bool compare_trial(Bench& bench, const Trial& trial, const std::string& what, Result& result,
+                   const RunRules& rules = {});
+
+/// The same of a run that is there.
+bool compare_directory(const fs::path& first, const fs::path& second, const std::string& what,
+                       Result& result, const RunRules& rules = {});
+
+Result check_gradients(Bench& bench);
+Result check_precision(Bench& bench);
+Result check_shards(Bench& bench);
+Result check_graph(Bench& bench);
+
+}  // namespace flow::verify

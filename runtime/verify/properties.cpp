@@ -1,0 +1,191 @@
+// The properties that compare runs bit for bit.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <thread>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/json/serialize.h"
+#include "runtime/verify/bench.h"
+
+namespace flow::verify {
+namespace {
+
+Trial trial_of(Bench& bench, const char* name, const plan::Plan& plan) {
+  return {.folder = bench.next_folder(name), .plan = plan, .steps = bench.request().steps};
+}
+
+Result check_repeat(Bench& bench) {
+  Result result;
+  compare_trial(bench, trial_of(bench, "repeat", bench.plan()), "the same run again", result);
+  return result;
+}
+
+Result check_threads(Bench& bench) {
+  Result result;
+  const int all = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (const int threads : std::set{1, 2, all}) {
+    Trial trial = trial_of(bench, "threads", bench.plan());
+    trial.threads = threads;
+    const std::string what = counted(static_cast<uint64_t>(threads), "thread");
+    if (!compare_trial(bench, trial, what, result)) return result;
+  }
+  return result;
+}
+
+/// Continues what `first` left of a run.
+bool compare_continued(Bench& bench, Trial first, const std::string& what, Result& result) {
+  bench.run_whole(first);
+  first.steps = bench.request().steps;
+  first.killed_at.reset();
+  first.resume = true;
+  return compare_trial(bench, first, what, result);
+}
+
+Result check_resume(Bench& bench) {
+  if (!bench.job().train) throw NotApplicable("a predict job has no state to resume");
+  Result result;
+  const int64_t at = bench.at();
+  Trial stopped = trial_of(bench, "resume", bench.plan());
+  stopped.steps = at;
+  if (!compare_continued(bench, stopped, fmt::format("stopped at {}", at), result)) return result;
+  plan::Plan saving = bench.plan();
+  job_of(saving, bench.job().name).run.checkpoint.every_steps = at;
+  Trial killed = trial_of(bench, "killed", saving);
+  killed.killed_at = std::min(at + 1, bench.steps());
+  compare_continued(bench, killed, fmt::format("killed after {}", *killed.killed_at), result);
+  return result;
+}
+
+/// The first line in which two texts differ.
+Difference first_line_of(const std::string& first, const std::string& second) {
+  const auto a = split(first, '\n'), b = split(second, '\n');
+  size_t line = 0;
+  while (line < std::min(a.size(), b.size()) && a[line] == b[line]) ++line;
+  const auto text = [line](const auto& lines) {
+    return line < lines.size() ? shortened(trimmed(lines[line])) : std::string("its end");
+  };
+  return {.tensor = fmt::format("plan, line {}", line + 1), .first = text(a), .second = text(b)};
+}
+
+Result check_plan(Bench& bench) {
+  Result result;
+  const std::string text = plan::to_json(bench.plan());
+  if (bench.request().compile) {
+    const std::string again = plan::to_json(bench.compile({}));
+    result.detail = "two builds";
+    if (again != text) {
+      result.verdict = Verdict::kDiffers;
+      result.difference = first_line_of(text, again);
+      return result;
+    }
+  }
+  const plan::Plan read = plan::from_json(text, "the built plan");
+  compare_trial(bench, trial_of(bench, "plan", read), "run from the built plan", result);
+  return result;
+}
+
+/// The job without hooks: what it returns and trains.
+plan::Plan unwatched(const Bench& bench) {
+  plan::Plan plan = bench.plan();
+  job_of(plan, bench.job().name).hooks.clear();
+  return plan;
+}
+
+Result check_watch(Bench& bench) {
+  const bool has_hooks = !bench.job().hooks.empty();
+  if (!bench.request().compile && !has_hooks)
+    throw NotApplicable(fmt::format("{} is a plan without hooks", bench.request().file));
+  Result result;
+  const RunRules rules{.watches = false};
+  if (has_hooks) {
+    const plan::Plan plan = unwatched(bench);
+    if (!compare_trial(bench, trial_of(bench, "unwatched", plan), "nothing watched", result, rules))
+      return result;
+  }
+  if (!bench.request().compile) return result;
+  Variant everything{.watches = {"**"}};
+  if (bench.job().train) everything.watch_diffs = {"**"};
+  const plan::Plan plan = bench.compile(everything);
+  compare_trial(bench, trial_of(bench, "watched", plan), "everything watched", result, rules);
+  return result;
+}
+
+Result check_async(Bench& bench) {
+  if (!bench.job().returns) throw NotApplicable("the job returns nothing");
+  constexpr std::string_view kBegin = "Callback[";
+  plan::Plan plan = bench.plan();
+  plan::Returns& returns = *job_of(plan, bench.job().name).returns;
+  returns.callback = !returns.callback;
+  returns.type = returns.callback
+                     ? fmt::format("{}{}]", kBegin, returns.type)
+                     : returns.type.substr(kBegin.size(), returns.type.size() - kBegin.size() - 1);
+  Result result;
+  compare_trial(bench, trial_of(bench, "async", plan),
+                returns.callback ? "as a Callback" : "not as a Callback", result);
+  return result;
+}
+
+constexpr std::array kProperties = {
+    Property{"repeat", "run twice", check_repeat},
+    Property{"threads", "run with 1, 2 and all threads", check_threads},
+    Property{"resume", "stopped, and killed, then resumed", check_resume},
+    Property{"plan", "built twice, and run from the built plan", check_plan},
+    Property{"watch", "everything watched, and nothing", check_watch},
+    Property{"async", "as a Callback, and not", check_async}};
+
+/// Damage to state that a run carries from step to step belongs into a continued run.
+bool is_tried_by(DamageKind kind, const Property& property, bool resumes) {
+  if (!property.exact) return false;
+  const bool resume = std::string_view(property.name) == "resume";
+  return kind == DamageKind::kBit || !resumes || resume;
+}
+
+}  // namespace
+
+std::span<const Property> all_properties() { return kProperties; }
+
+Verifier::Verifier(Request request) : bench_(std::make_unique<Bench>(std::move(request))) {}
+Verifier::~Verifier() = default;
+
+Result Verifier::check(const Property& property) {
+  bench_->reference();
+  Result result;
+  try {
+    result = property.check(*bench_);
+  } catch (const NotApplicable& reason) {
+    result = {.verdict = Verdict::kNotApplicable, .detail = reason.what()};
+  } catch (const RequestError&) {
+    throw;
+  } catch (const RunError& error) {
+    result = {.verdict = Verdict::kError, .detail = error.what()};
+    if (!error.hint().empty()) result.notes.push_back("hint: " + error.hint());
+  }
+  result.property = property.name;
+  return result;
+}
+
+Proof Verifier::prove(DamageKind kind, std::span<const Property* const> properties) {
+  const bool resumes =
+      bench_->job().train && std::ranges::any_of(properties, [](const Property* property) {
+        return std::string_view(property->name) == "resume";
+      });
+  Proof proof{.kind = kind, .name = all_damages()[static_cast<size_t>(kind)].name};
+  bench_->damage(kind);
+  for (const Property* property : properties) {
+    if (!is_tried_by(kind, *property, resumes)) continue;
+    const Result result = check(*property);
+    if (result.verdict == Verdict::kNotApplicable) continue;
+    const bool caught = result.verdict != Verdict::kHolds;
+    (caught ? proof.caught : proof.unproved).emplace_back(property->name);
+    if (caught && !proof.difference) proof.difference = result.difference;
+  }
+  proof.done = bench_->damaged();
+  bench_->damage({});
+  return proof;
+}
+
+}  // namespace flow::verify
