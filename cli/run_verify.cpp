@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 
@@ -108,6 +109,10 @@ verify::Request request_of(const VerifyOptions& options, LoadedPlan loaded,
                           .at = options.at,
                           .file = options.run.file,
                           .flowrun = running_program().string()};
+  request.written_op = [entries = loaded.entries[options.run.job]](const std::string& name) {
+    const auto entry = std::ranges::find(entries, name, &WrittenEntry::name);
+    return entry == entries.end() ? std::string() : entry->op;
+  };
   if (loaded.from_job_file)
     request.compile = [compiled, text = read_text(options.run.file)](const auto& variant) {
       return compile_variant(compiled, text, variant);
@@ -140,6 +145,7 @@ VerifyReport check_all(const VerifyOptions& options, verify::Verifier& verifier)
   if (options.prove) {
     table.print_lines("\n" + title_of_proofs());
     for (const verify::DamageInfo* damage : chosen_damages(options)) {
+      if (!can_notice(properties, damage->kind)) continue;
       report.proofs.push_back(verifier.prove(damage->kind, properties));
       table.print_lines(lines_of(report.proofs.back()));
     }

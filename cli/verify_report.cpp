@@ -119,7 +119,12 @@ std::string title_of_results() { return row("property", "verdict", "runs compare
 
 std::string lines_of(const Result& result) {
   std::string text = row(result.property, name_of(result.verdict), result.detail);
-  for (const std::string& note : notes_of(result)) text += "    " + note + '\n';
+  constexpr size_t kMostShown = 8;
+  const std::vector<std::string> notes = notes_of(result);
+  for (size_t i = 0; i < std::min(kMostShown, notes.size()); ++i) text += "    " + notes[i] + '\n';
+  if (notes.size() > kMostShown)
+    text += fmt::format("    and {}, which --json lists\n",
+                        counted(notes.size() - kMostShown, "more line"));
   return text;
 }
 

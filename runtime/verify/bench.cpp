@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/preparation.h"
+#include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::verify {
 namespace {
@@ -83,6 +84,26 @@ plan::Plan Bench::compile(const Variant& variant) const {
   Compiled compiled = request_.compile(variant);
   if (!compiled.plan) throw NotApplicable(compiled.problem);
   return bounded(std::move(*compiled.plan));
+}
+
+/// So that variables have one dtype, in the jobs that this one calls, too.
+plan::Plan Bench::compile_exact(Variant variant) const {
+  std::vector<const plan::Job*> jobs = plan::sub_jobs_of(plan_, job());
+  jobs.push_back(&job());
+  const auto scaled = [](const plan::Job* one) {
+    return one->train && one->precision.starts_with("mixed");
+  };
+  for (const plan::Job* one : jobs)
+    variant.sets.push_back(fmt::format("jobs.{}.precision=float64", one->name));
+  try {
+    return compile(variant);
+  } catch (const NotApplicable&) {
+    if (std::ranges::none_of(jobs, scaled)) throw;
+  }
+  for (const plan::Job* one : jobs)
+    if (scaled(one))
+      variant.sets.push_back(fmt::format("~jobs.{}.optimizer.loss_scale", one->name));
+  return compile(variant);
 }
 
 const TrialEnd& Bench::reference() {

@@ -29,6 +29,8 @@ class Bench {
   /// FILE compiled with more overrides, bounded. NotApplicable where FILE is a plan, or that has an
   /// error.
   plan::Plan compile(const Variant& variant) const;
+  /// The same in float64, in which losses need no scale.
+  plan::Plan compile_exact(Variant variant) const;
 
   /// The run that others are compared with, made once. RunError where it fails.
   const TrialEnd& reference();
@@ -43,6 +45,9 @@ class Bench {
   }
   /// What it did in the trials since.
   const std::string& damaged() const { return damaged_; }
+
+  void note_damage(const std::string& done) { damaged_ = done; }
+  bool scales_gradients() const { return damage_ == DamageKind::kGradient; }
 
   /// Runs it, damaged from the middle on where damage is asked for. RunError where it fails.
   fs::path run(Trial trial);
@@ -72,6 +77,5 @@ bool compare_directory(const fs::path& first, const fs::path& second, const std:
 Result check_gradients(Bench& bench);
 Result check_precision(Bench& bench);
 Result check_shards(Bench& bench);
-Result check_graph(Bench& bench);
 
 }  // namespace flow::verify

@@ -28,7 +28,8 @@ constexpr std::array kDamages = {
     DamageInfo{DamageKind::kMovingMean, "moving",
                "a moving statistic returns to its initial value"},
     DamageInfo{DamageKind::kLossScale, "loss-scale", "the dynamic loss scale is halved"},
-    DamageInfo{DamageKind::kBit, "bit", "one bit of one tensor is flipped"}};
+    DamageInfo{DamageKind::kBit, "bit", "one bit of one tensor is flipped"},
+    DamageInfo{DamageKind::kGradient, "gradient", "a gradient is 0.1 % too large"}};
 
 /// The index of the element with the largest finite magnitude.
 size_t largest_of(const ArrayView& array) {

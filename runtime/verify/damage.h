@@ -12,7 +12,16 @@
 
 namespace flow::verify {
 
-enum class DamageKind { kSlot, kStep, kDataPosition, kSeed, kMovingMean, kLossScale, kBit };
+enum class DamageKind {
+  kSlot,
+  kStep,
+  kDataPosition,
+  kSeed,
+  kMovingMean,
+  kLossScale,
+  kBit,
+  kGradient
+};
 
 struct DamageInfo {
   DamageKind kind;

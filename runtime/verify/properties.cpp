@@ -129,16 +129,30 @@ Result check_async(Bench& bench) {
   return result;
 }
 
+Result check_graph(Bench& bench) {
+  if (bench.job().device != plan::DeviceKind::kGpu) throw NotApplicable("the job runs on the CPU");
+  Result result;
+  Trial trial = trial_of(bench, "graph", bench.plan());
+  trial.eager = true;
+  compare_trial(bench, trial, "CUDA graphs and --eager", result);
+  return result;
+}
+
 constexpr std::array kProperties = {
     Property{"repeat", "run twice", check_repeat},
     Property{"threads", "run with 1, 2 and all threads", check_threads},
     Property{"resume", "stopped, and killed, then resumed", check_resume},
     Property{"plan", "built twice, and run from the built plan", check_plan},
     Property{"watch", "everything watched, and nothing", check_watch},
-    Property{"async", "as a Callback, and not", check_async}};
+    Property{"async", "as a Callback, and not", check_async},
+    Property{"shards", "one batch, shards, and ranks of several processes", check_shards, false},
+    Property{"graph", "on a GPU: CUDA graphs and --eager", check_graph},
+    Property{"gradients", "gradients against differences of the loss", check_gradients, false},
+    Property{"precision", "how far float32 is from float64", check_precision, false}};
 
 /// Damage to state that a run carries from step to step belongs into a continued run.
 bool is_tried_by(DamageKind kind, const Property& property, bool resumes) {
+  if (kind == DamageKind::kGradient) return std::string_view(property.name) == "gradients";
   if (!property.exact) return false;
   const bool resume = std::string_view(property.name) == "resume";
   return kind == DamageKind::kBit || !resumes || resume;
@@ -147,6 +161,11 @@ bool is_tried_by(DamageKind kind, const Property& property, bool resumes) {
 }  // namespace
 
 std::span<const Property> all_properties() { return kProperties; }
+
+bool can_notice(std::span<const Property* const> properties, DamageKind kind) {
+  return std::ranges::any_of(
+      properties, [kind](const Property* property) { return is_tried_by(kind, *property, false); });
+}
 
 Verifier::Verifier(Request request) : bench_(std::make_unique<Bench>(std::move(request))) {}
 Verifier::~Verifier() = default;

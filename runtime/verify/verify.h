@@ -71,6 +71,9 @@ struct Proof {
   bool is_caught() const { return !caught.empty() && unproved.empty(); }
 };
 
+/// Is one of the properties meant to notice that kind of damage?
+bool can_notice(std::span<const Property* const> properties, DamageKind kind);
+
 /// Checks the properties of one job, one after another.
 class Verifier {
  public:

@@ -10,7 +10,8 @@ import xml.etree.ElementTree as xml
 
 import numpy as np
 
-from flow import AFFINE, BIN, FlowTest, train_job
+from flow import AFFINE, BIN, FlowTest, device, train_job
+from launchers import available
 
 # Everything that a run carries from step to step: slots, moving statistics, a loss scale, shuffled rows, masks.
 FULL = """flow: 1
@@ -117,6 +118,88 @@ class Properties(VerifyTest):
         self.assertEqual(self.outputs("a"), self.outputs("b"))
         verdicts, _, _ = self.report("verify", "job.yaml", "--only", "repeat", "--steps", "2")
         self.assertEqual(verdicts, {"repeat": "holds"})
+
+
+class Tolerances(VerifyTest):
+    """What is compared by distance."""
+
+    def test_shards_and_ranks(self):
+        self.write("job.yaml", train_job(9).replace("type: sgd", "type: sgd, momentum: 0.9"))
+        verdicts, _, report = self.report("train", "job.yaml", "--only", "shards", "--steps", "4", "--device", "cpu")
+        self.assertEqual(verdicts, {"shards": "holds"}, report)
+        expected = "1 batch and 2 shards, float64, 1 batch and 4 shards, float64"
+        if available(BIN):
+            expected += ", 1 process and 2 ranks"
+        self.assertEqual(report["properties"][0]["detail"], expected)
+
+    def test_shards_that_take_statistics_of_their_own(self):
+        self.write_full()
+        report = self.report("train", "full.yaml", "--only", "shards", "--steps", "2", "--device", "cpu")[2]
+        shards = report["properties"][0]
+        self.assertIn("takes statistics of each shard", "".join(shards.get("notes", [])) + shards["detail"])
+
+    def test_graphs_belong_to_a_gpu(self):
+        self.write("job.yaml", train_job(3))
+        verdicts, _, _ = self.report("train", "job.yaml", "--only", "graph", "--steps", "2")
+        self.assertEqual(verdicts, {"graph": "n/a" if device() == "cpu" else "holds"})
+
+    def test_gradients_of_the_whole_loss(self):
+        self.write_full()
+        words = ["train", "full.yaml", "--only", "gradients", "--steps", "2"]
+        verdicts, proofs, report = self.report(*words, "--prove", "--strict")
+        self.assertEqual((verdicts, proofs), ({"gradients": "holds"}, {"gradient": "caught"}), report)
+        self.assertEqual(report["properties"][0]["detail"].split(" along ")[0], "6 gradients")
+        found = report["damage"][0]["difference"]
+        ratio = float(found["first"].split()[1]) / float(found["second"].split()[1])
+        self.assertAlmostEqual(ratio, 1.001, places=6)
+
+    def test_gradients_that_are_no_gradients_of_the_loss_are_listed(self):
+        graph = """
+      a: {op: dense, in: x, units: 4, activation: tanh}
+      s: {op: stop_gradient, in: a}
+      b: {op: dense, in: x, units: 4}
+      m: {op: multiply, in: [s, b]}
+      i: {op: argmax, in: b}
+      o: {op: one_hot, in: i, depth: 4}
+      p: {op: dense, in: x, units: 4}
+      k: {op: cast, in: p, dtype: float32}
+      c: {op: dense, in: x, units: 4}
+      n: {op: add, in: [m, a, o, k, c]}
+      loss: {op: square, in: n}
+""".strip("\n")
+        job = train_job(3)
+        begin, end = job.index("      hidden:"), job.index("    optimizer:")
+        job = job[:begin] + graph + "\n" + job[end:]
+        self.write("job.yaml", "".join(line for line in job.splitlines(True) if "labels" not in line).replace("[m, a, o, k, c]", "[m, c]").replace(
+            "n: {op: add, in: [m, c]}", "n1: {op: add, in: [m, c]}\n      n2: {op: add, in: [n1, a]}\n      n3: {op: add, in: [n2, o]}\n      n: {op: add, in: [n3, k]}"))
+        verdicts, _, report = self.report("train", "job.yaml", "--only", "gradients", "--steps", "2")
+        self.assertEqual(verdicts, {"gradients": "holds"}, report)
+        self.assertEqual(report["properties"][0]["detail"], "2 gradients along 4 directions, float64")
+        reasons = {note.split("`")[1]: note.split(" through ")[1].split(" (")[0] for note in report["properties"][0]["notes"]}
+        self.assertEqual(reasons, {"a/weight": "stop_gradient `s`", "a/bias": "stop_gradient `s`", "b/weight": "argmax `i`",
+                                   "b/bias": "argmax `i`", "p/weight": "cast `k`", "p/bias": "cast `k`"})
+
+    def test_a_gradient_at_a_kink_is_left_out(self):
+        # Rows of zeros: relu is at its kink for the first bias.
+        self.write("job.yaml", train_job(3).replace("from: {type: random_uniform, low: -1, high: 1}", "from: {type: constant, value: 0}"))
+        verdicts, _, report = self.report("train", "job.yaml", "--only", "gradients", "--steps", "2")
+        self.assertEqual(verdicts, {"gradients": "holds"}, report)
+        self.assertEqual(report["properties"][0]["notes"], ["left out at a kink: `hidden/bias`"])
+
+    def test_precision_is_measured(self):
+        self.write("job.yaml", train_job(5))
+        verdicts, _, report = self.report("train", "job.yaml", "--only", "precision", "--steps", "5", "--watch", "hidden")
+        self.assertEqual(verdicts, {"precision": "measured"})
+        measured = {name: float(distance) for distance, name in (note.split("  ") for note in report["properties"][0]["notes"])}
+        self.flowrun("job.yaml", "-o", "single", "--quiet", "--watch", "hidden")
+        self.flowrun("job.yaml", "-o", "double", "--quiet", "--watch", "hidden", "--set", "jobs.train.precision=float64")
+        self.assertIn("watch/hidden/value", measured)
+        for name, distance in measured.items():
+            file = name.replace("checkpoint", "checkpoints/000005") + ".npy"
+            a, b = self.load(f"single/{file}"), self.load(f"double/{file}")
+            self.assertAlmostEqual(np.linalg.norm(a - b) / np.linalg.norm(b), distance, delta=0.06 * distance)
+        self.write("exact.yaml", train_job(5).replace("type: train", "type: train\n    precision: float64"))
+        self.assertEqual(self.report("train", "exact.yaml", "--only", "precision", "--steps", "2")[0], {"precision": "n/a"})
 
 
 class Differences(VerifyTest):

@@ -1,0 +1,259 @@
+// Gradients of the whole loss against its differences, in float64.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/base/philox.h"
+#include "runtime/base/text.h"
+#include "runtime/compare/values.h"
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/inspection.h"
+#include "runtime/exec/run/preparation.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/verify/bench.h"
+#include "runtime/verify/directional.h"
+#include "runtime/verify/loss_paths.h"
+
+namespace flow::verify {
+namespace {
+
+using plan::TensorId;
+
+/// A variable, and its gradient of the mean loss.
+struct Judged {
+  TensorId tensor;
+  std::string name;
+  Array value;
+  compare::Doubles gradient;
+};
+
+/// Computes the loss of step 0 with one variable changed. Each call trains, so that each begins
+/// with all variables.
+class Losses {
+ public:
+  Losses(exec::PreparedRun& prepared, const plan::Job& job)
+      : prepared_(prepared),
+        job_(job),
+        deliverables_(exec::list_deliverables(*prepared.whole, prepared.deliveries)) {
+    prepared_.input_pipeline->prime(*prepared_.program, 0);
+  }
+
+  /// `value`: of the variable; nothing is changed where its id is invalid.
+  double at(TensorId changed, const ArrayView& value, bool gradients = false);
+  std::span<const std::byte> delivered(TensorId tensor) const {
+    return prepared_.program->delivered(tensor, 0);
+  }
+
+ private:
+  exec::PreparedRun& prepared_;
+  const plan::Job& job_;
+  const std::vector<TensorId> deliverables_;
+};
+
+double Losses::at(TensorId changed, const ArrayView& value, bool gradients) {
+  exec::Program& program = *prepared_.program;
+  prepared_.start.state.write_to(job_, program);
+  prepared_.input_pipeline->prime(program, 0);
+  prepared_.input_pipeline->fill(program, 0, 0);
+  if (changed.valid()) program.write_variable(changed, value);
+  std::vector<uint8_t> wanted(deliverables_.size(), gradients ? 1 : 0);
+  plan::visit_tensors(*job_.optimizer, [&](TensorId id) {
+    wanted[static_cast<size_t>(std::ranges::find(deliverables_, id) - deliverables_.begin())] = 1;
+  });
+  const double rate = plan::learning_rate(job_.optimizer->learning_rate, 0);
+  program.launch({.step = 0, .learning_rate = rate, .wanted = wanted}, 0, 0);
+  program.wait(0);
+  if (const auto fault = program.fault(0))
+    throw exec::fault_error(*fault, 0, job_, *prepared_.input_pipeline);
+  exec::StepRecord record;
+  exec::read_losses(program, 0, *job_.optimizer, record);
+  return *record.loss;
+}
+
+/// What was judged, as the child reports it.
+struct Tally {
+  size_t tensors = 0, directions = 0;
+  std::vector<std::string> kinks, listed;
+  std::optional<Difference> wrong;
+};
+
+std::string to_json(const Tally& tally) {
+  OrderedJson json{{"tensors", tally.tensors},
+                   {"directions", tally.directions},
+                   {"kinks", tally.kinks},
+                   {"listed", tally.listed}};
+  if (tally.wrong)
+    json["wrong"] = {tally.wrong->tensor, tally.wrong->first, tally.wrong->second,
+                     tally.wrong->where};
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+double norm_of(const compare::Doubles& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+/// Signs at random, the same in every run.
+compare::Doubles direction_of(const Judged& judged, uint32_t trial) {
+  compare::Doubles direction(judged.gradient.size());
+  const PhiloxKey key = philox_key(1, judged.name);
+  for (size_t i = 0; i < direction.size(); ++i)
+    direction[i] = philox_block(key, trial, i / 4)[i % 4] >> 31 ? 1 : -1;
+  return direction;
+}
+
+/// Compares the gradient with the slope in one direction. Many small kinks, each too weak to show,
+/// give another slope for each step: a wrong gradient is one that two steps agree about.
+SlopeCheck check_direction(Losses& losses, const Judged& judged, uint32_t trial, double& expected) {
+  const compare::Doubles direction = direction_of(judged, trial);
+  const compare::Doubles values = compare::doubles_of(judged.value.view());
+  expected = 0;
+  for (size_t i = 0; i < direction.size(); ++i) expected += direction[i] * judged.gradient[i];
+  Array changed = judged.value;
+  const auto loss_at = [&](double h) {
+    for (size_t i = 0; i < values.size(); ++i)
+      changed.as<double>()[i] = values[i] + h * direction[i];
+    return losses.at(judged.tensor, changed.view());
+  };
+  const double size = norm_of(values) / std::sqrt(static_cast<double>(values.size()));
+  std::optional<double> before;
+  Slope last = Slope::kUnclear;
+  for (const double share : {1e-4, 1e-5, 1e-6}) {
+    const SlopeCheck check =
+        check_slope(loss_at, expected, norm_of(judged.gradient), share * std::max(size, 1e-2));
+    const double error = std::abs(check.measured - expected);
+    const bool again = before && std::abs(check.measured - *before) <= error / 10;
+    if (check.slope == Slope::kAgrees || (check.slope == Slope::kDiffers && again)) return check;
+    last = check.slope;
+    before.reset();
+    if (check.slope == Slope::kDiffers) before = check.measured;
+  }
+  return {last == Slope::kKink ? Slope::kKink : Slope::kUnclear, 0};
+}
+
+/// Two directions suffice where both agree. Where one does not, none of eight may show a kink: one
+/// at the very value, such as a bias of 0 below a relu, shows in most directions, not in all.
+void judge(Losses& losses, const plan::Job& job, const Judged& judged, Tally& tally) {
+  constexpr uint32_t kEnough = 2, kMost = 8;
+  uint32_t agreeing = 0;
+  bool kinks = false;
+  std::optional<Difference> wrong;
+  for (uint32_t trial = 0; trial < kMost && (agreeing < kEnough || wrong) && !(kinks && wrong);
+       ++trial) {
+    double expected = 0;
+    const SlopeCheck check = check_direction(losses, judged, trial, expected);
+    kinks = kinks || check.slope == Slope::kKink;
+    if (check.slope == Slope::kAgrees) ++agreeing;
+    if (check.slope == Slope::kDiffers && !wrong)
+      wrong = Difference{.tensor = fmt::format("gradient of `{}` along a direction", judged.name),
+                         .first = fmt::format("watch_diff {}", shortest(expected)),
+                         .second = fmt::format("differences {}", shortest(check.measured)),
+                         .where = job[judged.tensor].where};
+  }
+  if (wrong && !kinks) {
+    tally.wrong = std::move(wrong);
+  } else if (wrong || agreeing == 0) {
+    tally.kinks.push_back(judged.name);
+  } else {
+    ++tally.tensors;
+    tally.directions += agreeing;
+  }
+}
+
+/// What delivers the gradient of a variable that is trained, or null.
+const exec::Delivery* gradient_of(const plan::Job& job, const plan::Variable& variable,
+                                  const std::vector<exec::Delivery>& deliveries) {
+  if (!variable.trainable || variable.slot) return nullptr;
+  const auto found = std::ranges::find_if(deliveries, [&](const exec::Delivery& delivery) {
+    return delivery.gradient && delivery.name == job[variable.tensor].name;
+  });
+  return found == deliveries.end() ? nullptr : &*found;
+}
+
+/// Reads values and gradients of one call, since the next one overwrites them.
+std::vector<Judged> read_all(Losses& losses, const exec::PreparedRun& prepared,
+                             const plan::Job& job, double scale) {
+  losses.at({}, {}, true);
+  std::vector<Judged> all;
+  for (const exec::State::Entry& entry : prepared.start.state.entries()) {
+    const exec::Delivery* delivery = gradient_of(job, *entry.variable, prepared.deliveries);
+    if (!delivery) continue;
+    Judged judged{entry.variable->tensor, entry.tensor->name, entry.value, {}};
+    judged.gradient = compare::doubles_of(
+        {DType::kFloat64, entry.value.shape(), losses.delivered(delivery->tensor).data()});
+    for (double& value : judged.gradient) value *= delivery->factor * (all.empty() ? scale : 1);
+    all.push_back(std::move(judged));
+  }
+  return all;
+}
+
+/// In a child. `scale`: of the first gradient; not 1 where it is damaged.
+std::string judge_all(exec::Backend& backend, const plan::Plan& plan, const plan::Job& job,
+                      const Request& request, double scale) {
+  const exec::RunRequest run{.plan = plan,
+                             .job = job,
+                             .root = request.trials.root,
+                             .directory = request.trials.directory,
+                             .inputs = request.trials.inputs,
+                             .load = request.trials.load,
+                             .save = "none",
+                             .load_partial = request.trials.load_partial,
+                             .steps = 1,
+                             .commands = false};
+  exec::PreparedRun prepared = exec::prepare_run(backend, run);
+  Losses losses(prepared, job);
+  Tally tally;
+  for (const Judged& judged : read_all(losses, prepared, job, scale)) {
+    if (const auto broken = broken_path(job, judged.tensor, request.written_op)) {
+      tally.listed.push_back(fmt::format("`{}` reaches the loss through {}", judged.name, *broken));
+      continue;
+    }
+    judge(losses, job, judged, tally);
+    if (tally.wrong) break;
+  }
+  return to_json(tally);
+}
+
+Result result_of(const Json& tally) {
+  Result result;
+  result.detail = fmt::format("{} along {}, float64", counted(tally.at("tensors"), "gradient"),
+                              counted(tally.at("directions"), "direction"));
+  for (const Json& line : tally.at("listed"))
+    result.notes.push_back("not judged: " + line.get<std::string>());
+  for (const Json& name : tally.at("kinks"))
+    result.notes.push_back(fmt::format("left out at a kink: `{}`", name.get<std::string>()));
+  if (tally.contains("wrong")) {
+    const Json& wrong = tally.at("wrong");
+    result.verdict = Verdict::kDiffers;
+    result.difference = Difference{
+        .step = 0, .tensor = wrong[0], .first = wrong[1], .second = wrong[2], .where = wrong[3]};
+  } else if (tally.at("tensors") == 0) {
+    result.verdict = Verdict::kNotApplicable;
+    result.detail = "no gradient can be judged";
+  }
+  return result;
+}
+
+}  // namespace
+
+Result check_gradients(Bench& bench) {
+  if (!bench.job().train) throw NotApplicable("a predict job has no gradients");
+  const std::string hooks = fmt::format(
+      "jobs.{}.hooks=[{{watch_diff: \"**\", of: mean, to: none}}]", bench.request().trials.job);
+  plan::Plan plan = bench.compile_exact({.sets = {hooks}});
+  plan::Job& watched = job_of(plan, bench.request().trials.job);
+  watched.run.also.clear();
+  const double scale = bench.scales_gradients() ? 1.001 : 1;
+  const auto work = [&](exec::Backend& backend, const plan::Job& job) {
+    return judge_all(backend, plan, job, bench.request(), scale);
+  };
+  Result result = result_of(Json::parse(on_device(bench.request().trials, plan, work)));
+  if (bench.scales_gradients() && result.verdict != Verdict::kNotApplicable)
+    bench.note_damage("the first gradient is 0.1 % too large");
+  return result;
+}
+
+}  // namespace flow::verify

@@ -1,0 +1,69 @@
+// float32 against float64: how far apart, without a verdict.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/text.h"
+#include "runtime/compare/arrays.h"
+#include "runtime/compare/values.h"
+#include "runtime/io/npy.h"
+#include "runtime/verify/bench.h"
+
+namespace flow::verify {
+namespace {
+
+struct Distance {
+  std::string tensor;
+  double relative = 0;  // ||a - b|| / ||b||, over all steps; b in float64
+};
+
+double relative_distance(const ArrayView& array, const ArrayView& exact) {
+  const compare::Doubles a = compare::doubles_of(array), b = compare::doubles_of(exact);
+  double error = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    error += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return error == 0 ? 0 : std::sqrt(error / size);
+}
+
+/// Of arrays of floats that both runs have, the largest first; NaN is larger than all numbers.
+std::vector<Distance> distances_between(const fs::path& run, const fs::path& exact) {
+  std::vector<Distance> distances;
+  const compare::Side a = compare::list_side(run), b = compare::list_side(exact);
+  for (const auto& [name, path] : a.arrays) {
+    const auto other = b.arrays.find(name);
+    if (other == b.arrays.end()) continue;
+    const Array x = io::read_npy(path), y = io::read_npy(other->second);
+    if (y.dtype() != DType::kFloat64 || x.shape() != y.shape()) continue;
+    distances.push_back({name, relative_distance(x.view(), y.view())});
+  }
+  const auto rank = [](const Distance& d) {
+    return std::isnan(d.relative) ? -std::numeric_limits<double>::infinity() : -d.relative;
+  };
+  std::ranges::stable_sort(distances, {}, rank);
+  return distances;
+}
+
+}  // namespace
+
+Result check_precision(Bench& bench) {
+  const std::string precision = bench.job().precision;
+  if (precision == "float64") throw NotApplicable("the job computes in float64");
+  const plan::Plan plan = bench.compile_exact({});
+  const TrialEnd exact = bench.run_whole(
+      {.folder = bench.next_folder("precision"), .plan = plan, .steps = bench.request().steps});
+  Result result{.verdict = Verdict::kMeasured};
+  const auto distances = distances_between(bench.reference().directory, exact.directory);
+  fs::remove_all(exact.directory);
+  for (const Distance& distance : distances)
+    result.notes.push_back(fmt::format("{:.1e}  {}", distance.relative, distance.tensor));
+  result.detail = distances.empty()
+                      ? fmt::format("{} against float64, no floats to compare", precision)
+                      : fmt::format("{} against float64, at most {:.1e} apart", precision,
+                                    distances.front().relative);
+  return result;
+}
+
+}  // namespace flow::verify

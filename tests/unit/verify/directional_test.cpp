@@ -1,0 +1,57 @@
+// Slopes of known functions against right and wrong gradients.
+#include "runtime/verify/directional.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace flow::verify {
+namespace {
+
+constexpr double kStep = 1e-4;
+
+TEST_CASE("a right gradient of a smooth loss agrees", "[verify]") {
+  const auto loss = [](double h) { return std::exp(2 * h) + std::sin(h) + 5; };
+  const SlopeCheck check = check_slope(loss, 3, 3, kStep);
+  CHECK(check.slope == Slope::kAgrees);
+  CHECK(std::abs(check.measured - 3) < 1e-9);
+}
+
+TEST_CASE("a wrong gradient of a smooth loss differs", "[verify]") {
+  const auto loss = [](double h) { return std::exp(2 * h) + std::sin(h) + 5; };
+  for (const double expected : {3.0001, 2.9999, 0.0, -3.0, 3000.0})
+    CHECK(check_slope(loss, expected, 3, kStep).slope == Slope::kDiffers);
+}
+
+TEST_CASE("a loss that does not move needs a gradient of 0", "[verify]") {
+  const auto loss = [](double) { return 7.5; };
+  CHECK(check_slope(loss, 0, 0, kStep).slope == Slope::kAgrees);
+  CHECK(check_slope(loss, 1e-3, 1, kStep).slope == Slope::kDiffers);
+}
+
+TEST_CASE("a kink within the differences is no verdict", "[verify]") {
+  const auto relu = [](double h) { return std::max(h, 0.0) + 1; };
+  CHECK(check_slope(relu, 0, 1, kStep).slope == Slope::kKink);  // its gradient by agreement
+  for (const double kink : {2e-5, -7e-5}) {
+    const auto loss = [kink](double h) { return std::max(h - kink, 0.0) + 1; };
+    CHECK(check_slope(loss, kink < 0 ? 1 : 0, 1, kStep).slope == Slope::kUnclear);
+  }
+}
+
+TEST_CASE("a kink beyond the differences does not hide a wrong gradient", "[verify]") {
+  const auto loss = [](double h) { return std::max(h - 3 * kStep, 0.0) + h * h; };
+  CHECK(check_slope(loss, 0, 1, kStep).slope == Slope::kAgrees);
+  CHECK(check_slope(loss, 1, 1, kStep).slope == Slope::kDiffers);
+}
+
+TEST_CASE("noise of a large loss is not a difference", "[verify]") {
+  const auto loss = [](double h) { return 1e6 + h; };
+  CHECK(check_slope(loss, 1, 1, kStep).slope == Slope::kAgrees);
+}
+
+TEST_CASE("a loss that is not finite is no verdict", "[verify]") {
+  const auto loss = [](double h) { return h > 0 ? INFINITY : 1.0; };
+  CHECK(check_slope(loss, 1, 1, kStep).slope == Slope::kUnclear);
+}
+
+}  // namespace
+}  // namespace flow::verify
