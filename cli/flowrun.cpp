@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "cli/run_request.h"
 #include "cli/run_verify.h"
 #include "cli/version_report.h"
+#include "compiler/complete.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
@@ -200,8 +202,20 @@ DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backen
   return take_directory(request.directory, options.force);
 }
 
+/// `flowrun verify FILE` runs a job of that name. Where FILE has none, the command was meant.
+void check_command(const RunOptions& options) {
+  std::error_code unknown;
+  if (options.job != kVerifyCommand || !fs::is_regular_file(options.file, unknown)) return;
+  const std::vector<std::string> jobs = jobs_in(options.file, read_text(options.file));
+  if (jobs.empty() || std::ranges::count(jobs, kVerifyCommand) > 0) return;
+  const std::vector<std::string> words = {"flowrun", "verify", jobs.front(), options.file};
+  throw RequestError(fmt::format("missing JOB before {}", options.file),
+                     fmt::format("write {}", command_line(words)));
+}
+
 /// A single word that is not a file may be a job.
 void check_file(const RunOptions& options) {
+  check_command(options);
   const std::string& word = options.file;
   if (!options.job.empty() || word == "-" || fs::exists(word)) return;
   if (const std::string file = file_with_job(word); !file.empty())

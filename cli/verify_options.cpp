@@ -14,8 +14,6 @@
 namespace flow::cli {
 namespace {
 
-constexpr std::string_view kCommand = "verify";
-
 /// Those of `all` that are named, in their order; all of them where none is.
 template <typename Info>
 std::vector<const Info*> chosen(std::span<const Info> all, const std::vector<std::string>& names,
@@ -39,7 +37,7 @@ std::vector<const Info*> chosen(std::span<const Info> all, const std::vector<std
 template <typename Info>
 std::string list(std::span<const Info> all) {
   std::string text;
-  for (const Info& info : all) text += fmt::format("  {:<11}{}\n", info.name, info.doc);
+  for (const Info& info : all) text += fmt::format("  {:<12}{}\n", info.name, info.doc);
   return text;
 }
 
@@ -64,11 +62,12 @@ void add_shaping(CLI::App& command, RunOptions& run) {
 }  // namespace
 
 bool names_verify(int argc, char** argv) {
-  return std::any_of(argv + 1, argv + argc, [](const char* word) { return word == kCommand; });
+  return std::any_of(argv + 1, argv + argc,
+                     [](const char* word) { return word == kVerifyCommand; });
 }
 
 bool asks_to_verify(int argc, char** argv) {
-  if (argc < 2 || argv[1] != kCommand) return false;
+  if (argc < 2 || argv[1] != kVerifyCommand) return false;
   if (argc == 2) return true;
   std::error_code unknown;
   const std::string_view word = argv[2];
@@ -77,28 +76,34 @@ bool asks_to_verify(int argc, char** argv) {
 }
 
 CLI::App* declare_verify(CLI::App& app, VerifyOptions& options) {
-  CLI::App* command = app.add_subcommand(
-      std::string(kCommand), "Check that a job computes the same numbers in every way it can run");
+  CLI::App* command =
+      app.add_subcommand(std::string(kVerifyCommand),
+                         "Check that a job computes the same numbers in every way it can run");
   command->add_option("JOB", options.run.job, "job to check")->required()->type_name("");
   command->add_option("FILE", options.run.file, "job file or plan")->required()->type_name("");
-  command->add_option("--only", options.only, "check only these properties")
-      ->type_name("NAME,...")
-      ->expected(1)
-      ->delimiter(',')
-      ->take_all();
+  const auto group = [&](const char* name) { command->option_defaults()->group(name); };
+  const auto add_names = [&](const char* flag, std::vector<std::string>& names, const char* type,
+                             const char* text) {
+    command->add_option(flag, names, text)
+        ->type_name(type)
+        ->expected(1)
+        ->delimiter(',')
+        ->take_all();
+  };
+  group("Checks");
+  add_names("--only", options.only, "NAME,...", "check only these properties");
   command->add_option("--steps", options.steps, "run this many steps; default: 20")->type_name("N");
-  command->add_option("--at", options.at, "stop, and damage, after step N; default: the middle")
+  command->add_option("--at", options.at, "resume, or damage, after step N; default: the middle")
       ->type_name("N");
-  add_shaping(*command, options.run);
   command->add_flag("--commands", options.commands, "start command sinks");
+  group("Job");
+  add_shaping(*command, options.run);
+  group("Damage");
   command->add_flag("--prove", options.prove,
                     "damage the state of runs, and report which properties notice");
-  command->add_option("--damage", options.damages, "with --prove: only these kinds of damage")
-      ->type_name("KIND,...")
-      ->expected(1)
-      ->delimiter(',')
-      ->take_all();
-  command->add_flag("--strict", options.strict, "fail if damage stays unnoticed");
+  add_names("--damage", options.damages, "KIND,...", "with --prove: only these kinds of damage");
+  command->add_flag("--strict", options.strict, "with --prove: fail if damage stays unnoticed");
+  group("Reports");
   command->add_flag("--json", options.json, "print one JSON object");
   command->add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")
       ->type_name("FILE");

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/run_options.h"
 #include "runtime/verify/verify.h"
 
 namespace flow::cli {
+
+inline constexpr std::string_view kVerifyCommand = "verify";
 
 struct VerifyOptions {
   RunOptions run;  // the job, and what shapes its runs

@@ -28,6 +28,8 @@ constexpr Rule kRules[] = {
     {"", "DIR", "folders"},
     {"", "NAME=SPEC", "none"},
     {"", "NAME[:N]", "none"},
+    {"", "NAME,...", "none"},
+    {"", "KIND,...", "none"},
     {"", "GLOB", "none"},
     {"", "GLOB=R,A", "none"},
     {"", "TEXT", "none"},

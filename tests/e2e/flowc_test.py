@@ -393,7 +393,7 @@ class Help(FlowTest):
 
     def test_help_texts_are_the_golden_ones(self):
         commands = ("check", "build", "show", "ops", "diff", "init", "config", "schema", "explain", "help")
-        for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowdiff"], ["flowdiff", "update"],
+        for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowrun", "verify"], ["flowdiff"], ["flowdiff", "update"],
                       ["flowdiff", "calibrate"]):
             text = self.call(*words, "--help").stdout
             golden = SOURCE / "tests" / "golden" / "help" / ("_".join(words) + ".txt")

@@ -299,6 +299,7 @@ class Refusals(VerifyTest):
         self.assertIn("no such file: jov.yaml", self.refused("train", "jov.yaml"))
         self.assertIn("standard input can be read only once", self.refused("train", "-"))
         self.assertIn("FILE", self.refused("train"))
+        self.assertIn("missing JOB before job.yaml\n   hint: write flowrun verify train job.yaml", self.refused("job.yaml"))
 
     def test_a_job_that_reads_a_pipe(self):
         self.write("job.yaml", AFFINE)
