@@ -133,6 +133,9 @@ fs::path Bench::run(Trial trial) {
   trial.damaged_from = damage_ && steps() > 1 ? at() : 0;
   TrialEnd end = run_trial(request_.trials, trial);
   if (damaged_.empty()) damaged_ = end.damaged;
+  const bool refused = end.status == kRequestWrong;
+  if (refused && !trial.resume) throw NotApplicable(end.error);
+  if (refused) throw RunError(end.error, end.hint, kCheckFailed);  // to go on must be possible
   if (!end.good()) throw error_of(end);
   return end.directory;
 }

@@ -49,12 +49,13 @@ class Bench {
   void note_damage(const std::string& done) { damaged_ = done; }
   bool scales_gradients() const { return damage_ == DamageKind::kGradient; }
 
-  /// Runs it, damaged from the middle on where damage is asked for. RunError where it fails.
+  /// Runs it, damaged from the middle on where damage is asked for. NotApplicable where it is
+  /// refused, RunError where it fails, or cannot go on after a first part.
   fs::path run(Trial trial);
   /// The same without damage.
   TrialEnd run_whole(const Trial& trial) const;
   /// A name for a folder that no other trial has.
-  std::string next_folder(const std::string& name) { return name + std::to_string(++count_); }
+  std::string folder_for(const std::string& name) { return name + std::to_string(++count_); }
 
  private:
   Request request_;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,12 +82,18 @@ class Reaper {
   pid_t child_;
 };
 
+/// Milliseconds between looks at who asks to end: a signal may come just before a wait.
+constexpr int kLook = 200;
+
 std::string read_until_closed(int descriptor, const std::function<bool()>& stopping) {
   std::string text;
   std::array<char, 4096> buffer{};
   for (;;) {
-    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    pollfd door{descriptor, POLLIN, 0};
+    const int ready = ::poll(&door, 1, kLook);
     if (stopping && stopping()) throw Interrupted();
+    if (ready <= 0) continue;
+    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
     if (count == 0 || (count < 0 && errno != EINTR)) return text;
     if (count > 0) text.append(buffer.data(), static_cast<size_t>(count));
   }

@@ -53,7 +53,7 @@ Result check_precision(Bench& bench) {
   if (precision == "float64") throw NotApplicable("the job computes in float64");
   const plan::Plan plan = bench.compile_exact({});
   const TrialEnd exact = bench.run_whole(
-      {.folder = bench.next_folder("precision"), .plan = plan, .steps = bench.request().steps});
+      {.folder = bench.folder_for("precision"), .plan = plan, .steps = bench.request().steps});
   Result result{.verdict = Verdict::kMeasured};
   const auto distances = distances_between(bench.reference().directory, exact.directory);
   fs::remove_all(exact.directory);

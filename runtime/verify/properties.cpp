@@ -15,7 +15,7 @@ namespace flow::verify {
 namespace {
 
 Trial trial_of(Bench& bench, const char* name, const plan::Plan& plan) {
-  return {.folder = bench.next_folder(name), .plan = plan, .steps = bench.request().steps};
+  return {.folder = bench.folder_for(name), .plan = plan, .steps = bench.request().steps};
 }
 
 Result check_repeat(Bench& bench) {
@@ -180,7 +180,9 @@ Result Verifier::check(const Property& property) {
   } catch (const RequestError&) {
     throw;
   } catch (const RunError& error) {
-    result = {.verdict = Verdict::kError, .detail = error.what()};
+    if (error.exit_status() == kDefect) throw;
+    const bool differs = error.exit_status() == kCheckFailed;  // of a check that others pass
+    result = {.verdict = differs ? Verdict::kDiffers : Verdict::kError, .detail = error.what()};
     if (!error.hint().empty()) result.notes.push_back("hint: " + error.hint());
   }
   result.property = property.name;

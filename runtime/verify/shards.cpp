@@ -40,13 +40,13 @@ void compare_shards(Bench& bench, const std::vector<int64_t>& numbers, Result& r
   const plan::Plan whole = bench.compile_exact({.sets = {shards_set(bench, 1)}});
   const int64_t steps = std::min(bench.steps(), kSteps);
   const TrialEnd one =
-      bench.run_whole({.folder = bench.next_folder("shards"), .plan = whole, .steps = steps});
+      bench.run_whole({.folder = bench.folder_for("shards"), .plan = whole, .steps = steps});
   const RunRules rules{.tolerance = compare::ToleranceRules{kRelative, kAbsolute, {}}};
   std::string refused;
   for (const int64_t number : numbers) try {
       const plan::Plan cut = bench.compile_exact({.sets = {shards_set(bench, number)}});
       const TrialEnd several =
-          bench.run_whole({.folder = bench.next_folder("shards"), .plan = cut, .steps = steps});
+          bench.run_whole({.folder = bench.folder_for("shards"), .plan = cut, .steps = steps});
       const std::string what = fmt::format("1 batch and {} shards, float64", number);
       if (!compare_directory(one.directory, several.directory, what, result, rules)) return;
     } catch (const NotApplicable& reason) {
@@ -112,12 +112,15 @@ void run_ranks(const Bench& bench, const std::vector<std::string>& words, const 
     io::Process process(options);
     process.close_input();
     const auto status = process.wait({});
+    if (status && status->code == kRequestWrong)  // fewer GPUs than ranks, no module for this MPI
+      throw RequestError(shortened(trimmed(read_text(log))));
     if (!status || !status->good())
       throw RunError(fmt::format("mpirun {}: {}", status ? status->str() : "ended",
                                  shortened(trimmed(read_text(log)))));
     return std::string();
   };
   const ChildEnd end = run_in_child(work, bench.request().trials.stopping);
+  if (end.status == kRequestWrong) throw NotApplicable(end.error);
   if (end.status != kDone) throw RunError(end.error, end.hint, end.status);
 }
 
@@ -138,11 +141,16 @@ void compare_ranks(Bench& bench, Result& result) {
     return;
   }
   const TrialEnd one = bench.run_whole(
-      {.folder = bench.next_folder("process"), .plan = plan, .steps = bench.request().steps});
+      {.folder = bench.folder_for("process"), .plan = plan, .steps = bench.request().steps});
   const fs::path folder = bench.request().trials.directory;
   const fs::path file = folder / "ranks.plan", out = folder / "ranks", log = folder / "ranks.log";
   write_text_atomically(file, plan::to_json(plan));
-  run_ranks(bench, words_for_ranks(bench, file, out, log), log);
+  try {
+    run_ranks(bench, words_for_ranks(bench, file, out, log), log);
+  } catch (const NotApplicable& reason) {
+    result.notes.push_back(fmt::format("ranks: {}", reason.what()));
+    return;
+  }
   compare_directory(one.directory, out, fmt::format("1 process and {} ranks", kRanks), result);
 }
 

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as xml
 
 import numpy as np
 
-from flow import AFFINE, BIN, FlowTest, device, train_job
+from flow import AFFINE, BIN, ROWS, FlowTest, device, train_job
 from launchers import available
 
 # Everything that a run carries from step to step: slots, moving statistics, a loss scale, shuffled rows, masks.
@@ -102,6 +102,23 @@ class Properties(VerifyTest):
         self.assertEqual({verdicts[name] for name in BITWISE if name != "resume"}, {"holds"}, report)
         reasons = {one["name"]: one["detail"] for one in report["properties"]}
         self.assertIn("predict job", reasons["resume"])
+
+    def test_what_a_run_refuses_does_not_apply(self):
+        """A last batch of fewer rows: what mixes rows cannot be watched."""
+        np.save(self.dir / "x.npy", np.ones((10, 3), "f4"))
+        self.write("job.yaml", ROWS.replace("    returns:", "      z: {op: reduce_mean, in: y}\n    returns:"))
+        verdicts, _, report = self.report("double", "job.yaml", "--only", "repeat,watch")
+        self.assertEqual(verdicts, {"repeat": "holds", "watch": "n/a"}, report)
+        self.assertIn("`z`", report["properties"][1]["detail"])
+
+    def test_a_resume_that_is_refused_differs(self):
+        """The data changes between a run and its continuation."""
+        np.save(self.dir / "x.npy", np.ones((8, 6), "f4"))
+        self.write("change.py", "import numpy, os\nif os.environ['FLOW_STEP'] == '1': numpy.save('x.npy', numpy.load('x.npy') + 1)\n")
+        self.write("job.yaml", CHANGING)
+        verdicts, _, report = self.report("train", "job.yaml", "--only", "resume", "--steps", "6", "--at", "2", "--commands", status=1)
+        self.assertEqual(verdicts, {"resume": "differs"}, report)
+        self.assertIn("x.npy", report["properties"][0]["detail"])
 
     def test_the_table_is_for_people(self):
         self.write("job.yaml", train_job(9))
