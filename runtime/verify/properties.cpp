@@ -38,7 +38,8 @@ Result check_threads(Bench& bench) {
 
 /// Continues what `first` left of a run.
 bool compare_continued(Bench& bench, Trial first, const std::string& what, Result& result) {
-  bench.run_whole(first);
+  const TrialEnd end = bench.run_whole(first);
+  if (first.killed_at && !end.killed) throw RunError("a run ended before it could be killed");
   first.steps = bench.request().steps;
   first.killed_at.reset();
   first.resume = true;

@@ -90,7 +90,7 @@ std::vector<std::string> words_for_ranks(const Bench& bench, const fs::path& pla
                                     "--root",
                                     options.root.empty() ? "." : options.root.string()};
   for (const auto& [name, spec] : options.inputs)
-    words.insert(words.end(), {"--input", name + "=" + spec});
+    words.insert(words.end(), {"--input", fmt::format("{}={}", name, spec)});
   if (options.load) words.insert(words.end(), {"--load", *options.load});
   for (const std::string& glob : options.load_partial)
     words.insert(words.end(), {"--load-partial", glob});

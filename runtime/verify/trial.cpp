@@ -29,7 +29,7 @@ exec::RunRequest request_of(const TrialOptions& options, const Trial& trial, con
                            .save = "none",
                            .steps = trial.steps,
                            .resume = trial.resume,
-                           .threads = trial.threads > 0 ? trial.threads : options.threads,
+                           .threads = trial.threads,
                            .eager = trial.eager,
                            .commands = options.commands,
                            .misread = misreading_of(trial)};

@@ -29,7 +29,6 @@ struct TrialOptions {
   std::optional<std::string> load = {};
   std::vector<std::string> load_partial = {};
   bool commands = false;  // command sinks start
-  int threads = 0;        // 0: as many as pay
   OpenDevice open = {};   // called in the process of a trial
   std::function<bool()> stopping = {};
 };
@@ -41,7 +40,7 @@ struct Trial {
   int64_t steps = 0;                      // the global step at which it stops
   bool resume = false;                    // goes on in its folder
   std::optional<int64_t> killed_at = {};  // its process is killed when so many steps are complete
-  int threads = 0;                        // 0: as the options say
+  int threads = 0;                        // 0: as many as pay
   bool eager = false;
   std::optional<DamageKind> damage = {};  // from step `damaged_from` on
   int64_t damaged_from = 0;

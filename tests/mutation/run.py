@@ -56,6 +56,7 @@ END_TO_END = {
     "runtime-exec": "also hooks directories loading inputs bad_data world",
     "runtime-io": "npy hooks inputs bad_data world",
     "runtime-plan": "flowc also loading",
+    "runtime-verify": "verify",
 }
 
 
