@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Debian package, installs it in a fresh Debian 12, runs a job there and removes it.
-# Needs root, debootstrap and dpkg-dev. About five minutes.
+# Needs root, debootstrap, dpkg-dev and file. About five minutes.
 # Usage: tests/package.sh [BUILD]     BUILD: a folder with a complete build; default: build/release
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,9 +10,9 @@ mirror=${FLOW_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 work=$(mktemp -d)
 root=$work/root
 
-for program in cpack debootstrap dpkg-shlibdeps; do
+for program in cpack debootstrap dpkg-shlibdeps file; do
   command -v "$program" >/dev/null || {
-    echo "package.sh: $program is missing; install cmake, debootstrap and dpkg-dev" >&2
+    echo "package.sh: $program is missing; install cmake, debootstrap, dpkg-dev and file" >&2
     exit 1
   }
 done

@@ -9,7 +9,7 @@ export DEBIAN_FRONTEND=noninteractive
 if [[ ! -s flow.deb ]]; then
   : "${FLOW_REPOSITORY:?set FLOW_REPOSITORY to the URL of the repository of flow}"
   apt-get update -qq
-  apt-get install -y -qq --no-install-recommends ca-certificates dpkg-dev git >/dev/null
+  apt-get install -y -qq --no-install-recommends ca-certificates dpkg-dev file git >/dev/null
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   git clone --quiet "$FLOW_REPOSITORY" "$work/flow"
