@@ -30,6 +30,7 @@ std::string sink_text(const plan::Sink& sink) {
                        print->every > 1 ? fmt::format(" every {}", print->every) : "");
   }
   if (std::holds_alternative<plan::StatsSink>(sink)) return "stats";
+  if (std::holds_alternative<plan::MeanSink>(sink)) return "mean";
   return "none";
 }
 

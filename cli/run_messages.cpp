@@ -15,6 +15,16 @@
 namespace flow::cli {
 namespace {
 
+/// `anew`: in this run, not in one that it resumes.
+void print_early_stop(const plan::Job& job, const exec::RunOutcome& outcome, bool anew) {
+  print_to_stderr(
+      fmt::format("flowrun: {} {} early after {}: {}\n", job.name, anew ? "stops" : "had stopped",
+                  counted(static_cast<uint64_t>(outcome.steps), "step"), outcome.early_stop));
+  if (!anew)
+    print_to_stderr(fmt::format(
+        "   hint: continue with --set jobs.{}.run.early_stopping.patience=N\n", job.name));
+}
+
 void print_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                 const exec::RunOutcome& outcome, const std::vector<std::string>& launcher) {
   if (outcome.interrupted()) {
@@ -25,13 +35,16 @@ void print_next(const RunOptions& options, const plan::Job& job, const fs::path&
                                 next_command(options, job, directory, launcher)));
     return;
   }
+  const bool anew = outcome.first_step == 0 || outcome.steps > outcome.first_step;
+  if (!outcome.early_stop.empty()) print_early_stop(job, outcome, anew);
+  if (!outcome.early_stop.empty() && !anew) return;
   const std::string took = human_seconds(outcome.seconds);
   if (!job.train) {
     print_to_stderr(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
                                 escaped(directory.string())));
     return;
   }
-  if (outcome.first_step > 0 && outcome.steps == outcome.first_step) {
+  if (!anew) {
     const bool epochs = job.run.epochs && outcome.epochs >= *job.run.epochs;
     print_to_stderr(
         fmt::format("flowrun: {} is already done after {}; continue with {}\n", job.name,
@@ -77,6 +90,7 @@ void print_end(const RunOptions& options, const plan::Job& job, const fs::path& 
                      {"seconds", outcome.seconds},
                      {"interrupted", outcome.interrupted()},
                      {"exit_status", outcome.exit_status}};
+    if (!outcome.early_stop.empty()) line["early_stopping"] = outcome.early_stop;
     if (outcome.interrupted()) line["next"] = next_command(options, job, directory, launcher);
     print_object(line);
   } else if (outcome.exit_status == kDone || outcome.interrupted()) {

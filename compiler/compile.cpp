@@ -11,6 +11,7 @@
 #include "compiler/job/bind/instantiate.h"
 #include "compiler/job/bind/io_spec.h"
 #include "compiler/job/bind/shared_variables.h"
+#include "compiler/job/read/followed.h"
 #include "compiler/job/read/placement.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/sub_jobs.h"
@@ -136,6 +137,13 @@ void check_job_option(job::Reader& reader, const CompileRequest& request, const 
       .with_hint(job::suggestion(*request.job, names, "available jobs:"));
 }
 
+/// A called job calls no other job, and follows no values.
+void leave_to_caller(plan::Run& run) {
+  run.also.clear();
+  run.early_stopping.reset();
+  run.checkpoint.keep_best.reset();
+}
+
 /// What the compiler makes, the runtime must accept.
 void check_own_plan(const plan::Plan& plan) {
   try {
@@ -149,6 +157,8 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
                   CompileResult& result) {
   check_job_option(reader, request, file);
   add_hook_options(reader, request, file);
+  for (job::Job& job : file.jobs)
+    if (is_asked_for(request, job)) job::add_followed_hooks(file, job);
   plan::Plan plan;
   plan.source = request.file;
   // As the parent of a file in it: on its own it would keep the slash at its end.
@@ -157,7 +167,7 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   Compilation all{request, reader, file, result};
   for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) {
-      if (!is_asked_for(request, job)) made->run.also.clear();  // a called job calls no other job
+      if (!is_asked_for(request, job)) leave_to_caller(made->run);
       plan.jobs.push_back(std::move(*made));
     }
   job::check_sub_job_plans(reader, file, plan.jobs);

@@ -8,7 +8,9 @@ std::span<const FileRow> run_files() {
       {"plan.json",
        "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
       {"run.json",
-       "The summary: overrides, seed, device, steps, seconds, exit status and error. Of a "
+       "The summary: overrides, seed, device, steps, seconds, exit status, error and "
+       "`stop_reason`: "
+       "done, early_stopping with its reason, signal, command or failure. Of a "
        "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},
       {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},
@@ -22,6 +24,7 @@ std::span<const FileRow> run_files() {
       {"watch/SCOPE/scope.json", "The tensors of a watched scope, with op, dtype and shape."},
       {"also/JOB/", "Returns and watched tensors of a job that `run.also` calls."},
       {"checkpoints/000200/", "The state after 200 steps. See below."},
+      {"best/000200/", "With `keep_best`: the best state, a checkpoint after 200 steps."},
       {"rescued/", "The last state of a failed run. `--load` reads it; `--resume` does not."},
       {"profile.json", "With `--profile`: a trace for ui.perfetto.dev."},
   };
@@ -34,7 +37,9 @@ std::span<const FileRow> checkpoint_files() {
       {"NAME/SLOT.npy", "An optimizer slot of a variable: `momentum`, `m`, `v`, `ms` or `mg`."},
       {"JOB/loss_scale.npy",
        "The scale of a dynamic loss scale. `JOB/finite_steps.npy` has its count of steps."},
-      {"checkpoint.json", "Step, epoch, seed, hashes of the plan, and checksums of all arrays."},
+      {"checkpoint.json",
+       "Step, epoch, seed, hashes of the plan, what the run decides by watched values, and "
+       "checksums of all arrays."},
       {"files.json", "Sizes and checksums of data files and outputs. `--resume` checks them."},
   };
   return kRows;
@@ -52,8 +57,8 @@ std::span<const FileRow> metrics_keys() {
       {"skipped", "`true` if a dynamic loss scale skipped the update."},
       {"job", "The job of a reduced value or of a called train job."},
       {"job_step", "In rows of a called job: its own step."},
-      {"name", "The tensor of a value that a print sink reduced."},
-      {"label", "The `label` of that print sink."},
+      {"name", "The tensor of a value that a print sink reduced, or that the run watches."},
+      {"label", "The `label` of that print sink, or the watched value, such as `eval.loss`."},
       {"value", "The reduced value; `null` if it is not finite."},
       {"main_step", "In a called job's own `metrics.jsonl`: complete steps of the main job."},
   };

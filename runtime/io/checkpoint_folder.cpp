@@ -69,10 +69,17 @@ void CheckpointFolder::clear(int64_t step) const {
 void CheckpointFolder::prune(int64_t keep) const {
   const std::vector<int64_t> all = steps();
   const auto kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
-  for (size_t i = 0; i + kept < all.size(); ++i) {
-    remove_whole(at(all[i]) / kCheckpointRecord);  // first: what is left is no checkpoint then
-    remove_whole(at(all[i]));
-  }
+  for (size_t i = 0; i + kept < all.size(); ++i) remove(all[i]);
+}
+
+void CheckpointFolder::keep_only(std::optional<int64_t> step) const {
+  for (const int64_t one : steps())
+    if (one != step) remove(one);
+}
+
+void CheckpointFolder::remove(int64_t step) const {
+  remove_whole(at(step) / kCheckpointRecord);  // first: what is left is no checkpoint then
+  remove_whole(at(step));
 }
 
 void CheckpointFolder::remove_leftovers() const {

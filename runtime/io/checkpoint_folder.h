@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/file.h"
@@ -16,8 +17,12 @@ bool is_checkpoint(const fs::path& path);
 
 /// The checkpoints of a run directory: DIR/checkpoints/000600, ...
 class CheckpointFolder {
+  struct AsItIs {};
+
  public:
   explicit CheckpointFolder(const fs::path& run_directory) : path_(run_directory / "checkpoints") {}
+  /// One that lies at `path` itself.
+  static CheckpointFolder at_path(fs::path path) { return {std::move(path), AsItIs()}; }
 
   fs::path at(int64_t step) const;
   /// A folder that is named as a checkpoint and has no record, if there is one.
@@ -31,11 +36,16 @@ class CheckpointFolder {
   void clear(int64_t step) const;
   /// Removes the oldest beyond the newest `keep`.
   void prune(int64_t keep) const;
+  /// Removes all but the one of that step, or all.
+  void keep_only(std::optional<int64_t> step) const;
   /// Removes what a write that was cut short left, or a removal: parts of checkpoints before the
   /// newest whole one.
   void remove_leftovers() const;
 
  private:
+  CheckpointFolder(fs::path path, AsItIs) : path_(std::move(path)) {}
+  void remove(int64_t step) const;
+
   fs::path path_;
 };
 

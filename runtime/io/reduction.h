@@ -19,6 +19,9 @@ class Reduction {
   /// REQUIRES: kind is not kNone.
   Reduction(plan::Reduce kind, DType dtype);
   void add(const ArrayView& array);
+  /// The number, not rounded to any other dtype.
+  double value() const;
+  bool is_empty() const { return sums_.count == 0; }
   /// The scalar times `scale`, in the dtype that NumPy would give it: the arrays' own, but int64
   /// for sums of integers and bools and float64 for what need not be whole.
   Array result(double scale) const;
@@ -44,7 +47,6 @@ class Reduction {
 
   using Words = std::array<uint64_t, sizeof(Sums) / sizeof(uint64_t)>;
 
-  double value() const;
   plan::Reduce kind_;
   DType dtype_;
   Sums sums_;

@@ -78,7 +78,10 @@ class Binder {
       return;
     }
     if (is_glob(hook.pattern.text)) return bind_glob(hook);
-    const Resolved found = instance_.require(hook.pattern, diff ? "`watch_diff`" : "`watch`");
+    const std::string what = hook.followed ? fmt::format("job `{}`", job_.name.text)
+                             : diff        ? "`watch_diff`"
+                                           : "`watch`";
+    const Resolved found = instance_.require(hook.pattern, what);
     if (!found.value.valid()) return;
     if (diff && !is_float(instance_.graph[found.value].dtype)) {
       reader_.error(Diagnosis::kNoGradient, hook.pattern.span,

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "compiler/job/read/followed.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/sub_jobs.h"
 #include "compiler/job/tables/tables.h"
@@ -109,6 +110,7 @@ File read_file(Reader& reader, yaml::Node& node) {
     reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"),
                  "`jobs` is empty; expected a job");
   check_sub_job_names(reader, file);
+  for (Job& job : file.jobs) resolve_followed(reader, file, job);
   if (!reader.diags.has_errors()) variables.warn_of_unused();
   return file;
 }

@@ -97,8 +97,8 @@ struct Optimizer {
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm, clip_value;
   std::optional<LossScale> loss_scale;
-  Span span;
-  bool complete = true;  // false after an error
+  Span span, follows_span;  // of what a plateau watches
+  bool complete = true;     // false after an error
 };
 
 /// The nested value of a return, by name.
@@ -128,6 +128,7 @@ struct Hook {
   bool check_finite = false;
   bool diffs = false;       // of a scope: gradients too
   bool per_device = false;  // ListNumpy
+  bool followed = false;    // made for a value that a run follows
   std::vector<plan::Sink> sinks;
   Span span;
 
@@ -147,7 +148,8 @@ struct Job {
   std::optional<Returns> returns;
   std::vector<Hook> hooks;
   plan::Run run;
-  std::vector<Span> also_spans;  // of the names in run.also
+  std::vector<Span> also_spans;              // of the names in run.also
+  Span early_stopping_span, keep_best_span;  // of what they watch
 };
 
 struct File {

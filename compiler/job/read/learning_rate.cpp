@@ -1,6 +1,7 @@
 // `learning_rate:`: a number, or a schedule with its warm-up.
 #include <fmt/format.h>
 
+#include "compiler/job/read/followed.h"
 #include "compiler/job/read/read_record.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
@@ -70,7 +71,7 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
   return std::visit([](const plan::Warmup& one) { return one; }, warmup);
 }
 
-plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {
+plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
   const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", learning_rates());
   const Fields fields(
       reader, node, key,
@@ -81,19 +82,22 @@ plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {
   schedule.function = read_function(fields, *variant);
   if (const yaml::Node* warmup = fields.find("warmup"))
     schedule.warmup = read_warmup(reader, *warmup, fields.key_span("warmup"));
+  if (!std::holds_alternative<plan::schedules::Plateau>(schedule.function)) return schedule;
+  schedule.follows = read_followed(fields, "watch");
+  if (schedule.follows) follows = fields.find("watch")->span;
   return schedule;
 }
 
 }  // namespace
 
-plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key) {
+plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
   plan::schedules::Constant constant;
   if (node.is_scalar()) {
     constant.base = read_number(reader, node, "`learning_rate`", {.min = 0}).value_or(0);
     return {constant};
   }
   if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate`")) return {};
-  return read_schedule(reader, node, key);
+  return read_schedule(reader, node, key, follows);
 }
 
 }  // namespace flow::job

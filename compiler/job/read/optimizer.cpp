@@ -109,7 +109,8 @@ void read_own_keys(const Fields& fields, const Variant& variant, Optimizer& opti
 void read_common_keys(const Fields& fields, std::string_view precision, Optimizer& optimizer) {
   Reader& reader = fields.reader();
   if (const yaml::Node* rate = fields.require("learning_rate"))
-    optimizer.learning_rate = read_learning_rate(reader, *rate, fields.key_span("learning_rate"));
+    optimizer.learning_rate =
+        read_learning_rate(reader, *rate, fields.key_span("learning_rate"), optimizer.follows_span);
   if (const yaml::Node* scales = fields.find("learning_rate_scales"))
     optimizer.learning_rate_scales = read_rate_scales(reader, *scales);
   if (const yaml::Node* minimize = fields.require("minimize"))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/job/read/followed.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/sub_jobs.h"
 #include "compiler/job/tables/tables.h"
@@ -27,8 +28,29 @@ void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
       .with_hint("use `steps` instead");
 }
 
+/// The state to keep; `span`: of the value that decides.
+std::optional<plan::FollowedValue> read_keep_best(const Fields& fields, Span& span) {
+  const yaml::Node* node = fields.find("keep_best");
+  if (!node) return {};
+  const Fields own(fields.reader(), *node, fields.key_span("keep_best"), keep_best_section());
+  auto value = read_followed(own, "by");
+  if (value) span = own.find("by")->span;
+  return value;
+}
+
+void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& job) {
+  if (!job.train) {
+    reader.error(Diagnosis::kFollowed, key,
+                 "unexpected `early_stopping` in a predict job; only train jobs stop early");
+    return;
+  }
+  const Fields fields(reader, node, key, early_stopping_section());
+  job.run.early_stopping = read_early_stopping(fields);
+  if (job.run.early_stopping) job.early_stopping_span = fields.find("watch")->span;
+}
+
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
-                                    bool has_dataset) {
+                                    bool has_dataset, Span& keep_best_span) {
   plan::Checkpointing made;
   const Fields fields(reader, node, key, checkpoint_section());
   const yaml::Node* load = fields.find("load");
@@ -54,6 +76,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
     made.every_epochs = period.epochs;
   }
   made.keep = *fields.integer("keep");
+  if (train) made.keep_best = read_keep_best(fields, keep_best_span);
   return made;
 }
 
@@ -96,8 +119,10 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   run.log_every = *fields.integer("log_every");
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";
   if (const yaml::Node* checkpoint = fields.find("checkpoint"))
-    run.checkpoint =
-        read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train, has_dataset);
+    run.checkpoint = read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train,
+                                     has_dataset, job.keep_best_span);
+  if (const yaml::Node* stopping = fields.find("early_stopping"))
+    read_early_stopping(reader, *stopping, fields.key_span("early_stopping"), job);
   if (const yaml::Node* also = fields.find("also")) read_sub_jobs(reader, *also, has_dataset, job);
 }
 

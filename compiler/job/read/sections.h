@@ -57,7 +57,8 @@ std::optional<WrittenInitializer> read_initializer(Reader& reader, const yaml::N
 /// `precision`: of the job.
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
                                         std::string_view precision);
-plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key);
+/// `follows`: becomes the place of what a plateau watches.
+plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows);
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
 /// The type of a `value:` that declares none; nothing after an error.
 std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value);

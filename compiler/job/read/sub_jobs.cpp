@@ -30,6 +30,20 @@ void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& jo
   job.also_spans.push_back(name);
 }
 
+std::string_view name_of(const Job& job) { return job.name.text; }
+
+/// A called job follows no values.
+void check_learning_rate(Reader& reader, Span span, const Job& called) {
+  if (!called.optimizer || !called.optimizer->learning_rate.follows) return;
+  reader
+      .error(Diagnosis::kAlso, span,
+             fmt::format("the learning rate of job `{}` is a plateau, which called jobs do not "
+                         "support",
+                         called.name.text))
+      .label(called.optimizer->follows_span, "the watched value")
+      .with_hint("use a schedule of steps, such as `cosine`, in the called job");
+}
+
 const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view name) {
   const auto found = std::ranges::find(made, name, &plan::Job::name);
   return found == made.end() ? nullptr : &*found;
@@ -66,6 +80,8 @@ void check_sub_job_names(Reader& reader, const File& file) {
       else if (std::ranges::find(names, name) == names.end())
         reader.error(Diagnosis::kUnknownJob, span, fmt::format("unknown job `{}`", name))
             .with_hint(suggestion(name, names, "available jobs:"));
+      else
+        check_learning_rate(reader, span, *std::ranges::find(file.jobs, name, name_of));
       for (size_t k = 0; k < i; ++k)
         if (job.run.also[k].job == name)
           reader.error(Diagnosis::kAlso, span, fmt::format("duplicate job `{}` in `also`", name))

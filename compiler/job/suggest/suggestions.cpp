@@ -150,7 +150,7 @@ constexpr Advice kAdvice[] = {
      "or "
      "`adamw` for decoupled decay"},
     {"earlystopping patience", "epochs",
-     "use a command hook that exits with 10 to end the run; it can be in a job in `also`"},
+     "write `early_stopping: {watch: JOB.TENSOR, patience: N}`"},
     {"maxgradnorm clipgradnorm gradientclipval gradclipnorm", "grad_clipping",
      "write `grad_clipping: {type: by_global_norm, clip_norm: 1}`"},
     {"clipvalue clipgradvalue", "grad_clipping",

@@ -229,6 +229,8 @@ constexpr Term kTerms[] = {
     {"multistep", "piecewise_scaling"},
     {"cosineannealing", "cosine"},
     {"cosineannealinglr", "cosine"},
+    {"reducelronplateau", "plateau"},
+    {"reduceonplateau", "plateau"},
 };
 
 std::optional<std::string> known_term(std::string_view word,

@@ -1,7 +1,9 @@
 // Keys of the usual types, as the tables write them.
 #pragma once
 
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "compiler/job/tables/keys.h"
 
@@ -42,5 +44,8 @@ inline KeyDef variant(std::string_view name, std::string_view fallback, std::str
           .doc = doc,
           .variants = &variants};
 }
+
+/// Of a value that a run follows: `name`, which is `watch` or `by`, then `mode` and `every`.
+std::vector<KeyDef> followed_keys(std::string_view name);
 
 }  // namespace flow::job

@@ -6,11 +6,24 @@
 
 namespace flow::job {
 
+namespace {
+
+/// A plateau watches a value.
+std::vector<Variant> make_learning_rates() {
+  std::vector<Variant> all = variants_of(plan::RateFunction());
+  for (Variant& schedule : all)
+    if (schedule.type == plan::schedules::Plateau::record().type)
+      for (KeyDef& key : followed_keys("watch")) schedule.keys.push_back(std::move(key));
+  return all;
+}
+
+}  // namespace
+
 const VariantKind& learning_rates() {
   static const VariantKind kKind{
       .key = "learning_rate",
       .noun = "learning rate",
-      .variants = variants_of(plan::RateFunction()),
+      .variants = make_learning_rates(),
       .common = {variant("warmup", "none", "warm-up schedule for the first steps", warmups())},
       .number = "constant"};
   return kKind;

@@ -75,6 +75,11 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
   return made;
 }
 
+KeyDef train_only(KeyDef key) {
+  key.train_only = true;
+  return key;
+}
+
 std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
   return {word("device", "auto", "kind of device; auto: a GPU if there is one, else the CPU",
                {"auto", "gpu", "cpu"}),
@@ -86,6 +91,17 @@ std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
 }
 
 }  // namespace
+
+std::vector<KeyDef> followed_keys(std::string_view name) {
+  return {
+      text(name, "",
+           "value that decides: JOB.TENSOR of a job that `also` calls, or a tensor of this "
+           "job; the mean of its elements"),
+      word("mode", "min", "min: smaller values are better; max: larger values are",
+           words_of<plan::Mode>()),
+      section("every", "none", "interval between values of a tensor of this job; default: an epoch",
+              every_section())};
+}
 
 const Section& returns_section() {
   static const Section kSection{
@@ -155,7 +171,27 @@ const Section& run_section() {
         .type = KeyType::kSections,
         .fallback = "none",
         .doc = "list of other jobs to call during this one, on the same variables",
-        .section = &sub_jobs_section()}}};
+        .section = &sub_jobs_section()},
+       train_only(section("early_stopping", "none", "end the run when a value stops improving",
+                          early_stopping_section()))}};
+  return kSection;
+}
+
+const Section& early_stopping_section() {
+  static const Section kSection = [] {
+    Section made{"`early_stopping`", followed_keys("watch")};
+    made.keys.insert(made.keys.begin() + 1,
+                     {{"patience", KeyType::kInteger, "",
+                       "values in a row without improvement after which the run ends", kCountable},
+                      {"min_delta", KeyType::kNumber, "0", "smallest change that is an improvement",
+                       kNotNegative}});
+    return made;
+  }();
+  return kSection;
+}
+
+const Section& keep_best_section() {
+  static const Section kSection{"`keep_best`", followed_keys("by")};
   return kSection;
 }
 
@@ -167,7 +203,9 @@ const Section& checkpoint_section() {
               "path to load variables from: a checkpoint, a run directory or an .npz file"),
          text("save", "none", "path to save the final state to"),
          section("every", "none", "interval between checkpoints", every_section()),
-         {"keep", KeyType::kInteger, "3", "number of recent checkpoints to keep", kAtLeastOne}}};
+         {"keep", KeyType::kInteger, "3", "number of recent checkpoints to keep", kAtLeastOne},
+         section("keep_best", "none", "also keep the best state, in the folder best",
+                 keep_best_section())}};
     for (KeyDef& key : made.keys) key.train_only = key.name != "load";
     return made;
   }();

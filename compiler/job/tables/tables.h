@@ -20,6 +20,8 @@ const Section& placement_section();
 const Section& entry_placement_section();
 const Section& run_section();
 const Section& checkpoint_section();
+const Section& keep_best_section();
+const Section& early_stopping_section();
 const Section& sub_jobs_section();
 const Section& every_section();
 const Section& regularizer_section();

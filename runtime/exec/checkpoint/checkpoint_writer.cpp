@@ -23,14 +23,16 @@ void NonfiniteWarning::say(int64_t step, const std::string& found) {
 CheckpointWriter::CheckpointWriter(const RunRequest& request, const PreparedRun& prepared,
                                    const SameDirectory& home,
                                    const std::optional<MetricsLog>& metrics,
-                                   NonfiniteWarning& warning)
+                                   const Decisions& decisions, NonfiniteWarning& warning)
     : request_(request),
       job_(request.job),
       prepared_(prepared),
       home_(home),
       metrics_(metrics),
+      decisions_(decisions),
       warning_(warning),
       folder_(request.directory),
+      best_(io::CheckpointFolder::at_path(request.directory / kBestFolder)),
       plan_hash_(plan::hash(request.plan)),
       resume_hash_(plan::resume_hash(request.plan, request.job)) {
   if (request.resume) kept_ = prepared.start.first;
@@ -52,11 +54,21 @@ void CheckpointWriter::save(int64_t steps, const OutputState& outputs) {
   write_checkpoint(folder_.at(steps), prepared_.start.state, record(steps, outputs.sums),
                    files(outputs));
   kept_ = steps;
-  try {
-    folder_.prune(job_.run.checkpoint.keep);
-  } catch (const RunError& error) {
-    if (request_.say) request_.say(error.what());  // too many are no failure
-  }
+  prune();
+}
+
+void CheckpointWriter::prune() const try {
+  folder_.prune(job_.run.checkpoint.keep);
+  if (job_.run.checkpoint.keep_best) best_.keep_only(decisions_.best_step());
+} catch (const RunError& error) {
+  if (request_.say) request_.say(error.what());  // too many are no failure
+}
+
+void CheckpointWriter::save_best(int64_t steps, const OutputState& outputs) const {
+  check_trained(steps);
+  home_.require();
+  best_.clear(steps);
+  write_checkpoint(best_.at(steps), prepared_.start.state, record(steps, outputs.sums));
 }
 
 fs::path CheckpointWriter::save_last(int64_t steps, const OutputState& outputs) {
@@ -79,7 +91,7 @@ fs::path CheckpointWriter::rescue(int64_t steps) {
 
 /// What is trained is looked at before it is kept: a loss need not show what is not finite, for
 /// not every variable is part of it.
-void CheckpointWriter::check_trained(int64_t steps) {
+void CheckpointWriter::check_trained(int64_t steps) const {
   const auto found = nonfinite_variables(prepared_.start.state, [](const plan::Variable& variable) {
     return variable.trainable && !variable.slot;
   });
@@ -102,6 +114,8 @@ plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums)
   record.plan_hash = plan_hash_;
   record.resume_hash = resume_hash_;
   if (!sums.empty()) record.sums = sums;
+  if (plan::DecisionRecords decisions = decisions_.records(); !decisions.empty())
+    record.decisions = std::move(decisions);
   if (metrics_) record.metrics_rows = metrics_->length().rows;
   record.inputs = given_inputs(request_);
   record.data.emplace();

@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/run/decisions.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/run_files.h"
@@ -38,16 +39,19 @@ class NonfiniteWarning {
 class CheckpointWriter {
  public:
   /// `home`: the directory of the run, in which alone its checkpoints are written. `metrics`: the
-  /// run's, as soon as it has some.
+  /// run's, as soon as it has some. `decisions`: as they are when a checkpoint is written.
   CheckpointWriter(const RunRequest& request, const PreparedRun& prepared,
                    const SameDirectory& home, const std::optional<MetricsLog>& metrics,
-                   NonfiniteWarning& warning);
+                   const Decisions& decisions, NonfiniteWarning& warning);
 
   /// Is a checkpoint wanted after step `step`?
   bool wanted_after(int64_t step) const;
   /// Writes the checkpoint after so many steps, and removes those beyond what is to be kept.
   /// `outputs`: as they are then.
   void save(int64_t steps, const OutputState& outputs);
+  /// Writes the state after so many steps as the best. Earlier ones
+  /// stay until the next save: a run that resumes from before this one needs them.
+  void save_best(int64_t steps, const OutputState& outputs) const;
   /// The state changed since it was saved, though no step was made.
   void changed() { kept_.reset(); }
   /// The last checkpoint, where it is not there already; returns its place.
@@ -61,15 +65,17 @@ class CheckpointWriter {
  private:
   plan::CheckpointRecord record(int64_t steps, const Sums& sums) const;
   plan::FilesRecord files(const OutputState& outputs) const;
-  void check_trained(int64_t steps);
+  void check_trained(int64_t steps) const;
+  void prune() const;
 
   const RunRequest& request_;
   const plan::Job& job_;
   const PreparedRun& prepared_;
   const SameDirectory& home_;
   const std::optional<MetricsLog>& metrics_;
+  const Decisions& decisions_;
   NonfiniteWarning& warning_;
-  const io::CheckpointFolder folder_;
+  const io::CheckpointFolder folder_, best_;
   const std::string plan_hash_, resume_hash_;
   std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
 };

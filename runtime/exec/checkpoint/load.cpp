@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/rounding.h"
+#include "runtime/exec/run/run_files.h"
 
 namespace flow::exec {
 
@@ -117,6 +118,9 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   if (const auto newest = io::CheckpointFolder(named.parent_path()).newest();
       newest && named.filename() == newest->parent_path().filename())
     return std::make_unique<Checkpoint>(*newest);
+  if (named.filename() == kBestFolder)
+    if (const auto best = io::CheckpointFolder::at_path(named).newest())
+      return std::make_unique<Checkpoint>(*best);
   std::error_code ignored;
   const bool file = fs::is_regular_file(path, ignored);
   if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);

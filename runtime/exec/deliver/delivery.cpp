@@ -107,7 +107,7 @@ Deliverer::Deliverer(const plan::Job& job, const StepIndex& step_index,
     if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
     const io::SinkContext context = context_of(job, delivery, step_index, options);
     for (const plan::Sink& sink : delivery.sinks) {
-      auto made = io::make_sink(sink, context, options.out, options.json);
+      auto made = make_sink(sink, context, options);
       if (!made) continue;
       if (std::holds_alternative<plan::PrintSink>(sink)) resume(delivery, *made, options.sums);
       route.sinks.push_back(std::move(made));
@@ -115,6 +115,21 @@ Deliverer::Deliverer(const plan::Job& job, const StepIndex& step_index,
     routes_.push_back(std::move(route));
   }
   write_scopes(job, options);
+}
+
+/// One that makes a followed value goes on from what it held, too.
+std::unique_ptr<io::Sink> Deliverer::make_sink(const plan::Sink& sink,
+                                               const io::SinkContext& context,
+                                               const SinkOptions& options) {
+  const auto* mean = std::get_if<plan::MeanSink>(&sink);
+  if (!mean) return io::make_sink(sink, context, options.out, options.json);
+  auto made = std::make_unique<io::MeanSink>(context.dtype);
+  const std::string name = "mean:" + mean->value;
+  if (const auto sum = options.sums.find(name); sum != options.sums.end())
+    made->resume(sum->second);
+  sums_[name] = made.get();
+  means_[mean->value] = made.get();
+  return made;
 }
 
 /// Gives a sink what it held, under a name for it: several on a tensor are counted.
@@ -200,6 +215,11 @@ void Deliverer::end_call(int64_t steps) {
   for (Route& route : routes_)
     for (const auto& sink : route.sinks) sink->end_call();
   commands_.end_pass(steps - 1, step_index_.at(steps - 1).epoch, call_);
+}
+
+std::optional<double> Deliverer::take_mean(const std::string& key) {
+  const auto found = means_.find(key);
+  return found == means_.end() ? std::nullopt : found->second->take();
 }
 
 OutputState Deliverer::outputs() const {

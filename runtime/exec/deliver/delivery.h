@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "runtime/exec/deliver/command_delivery.h"
 #include "runtime/exec/input/step_index.h"
 #include "runtime/exec/run/backend.h"
+#include "runtime/io/mean_sink.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/model/plan.h"
 
@@ -51,8 +53,13 @@ struct Delivery {
 
 /// All deliveries of a job in the order of a step: inputs, values in plan order, gradients in plan
 /// order, the return last. RequestError where a tensor cannot be delivered: its rows are mixed and
-/// the last batch is padded.
-std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index);
+/// the last batch is padded. `followed`: keys of the values that the run follows; hooks that make
+/// others are left out.
+std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index,
+                                      const std::set<std::string>& followed = {});
+
+/// Keys of the values of `job` that `main` follows: the same job, or one that it calls.
+std::set<std::string> followed_keys(const plan::Job& main, const plan::Job& job);
 
 /// By which deliveries of a step are ordered, the return apart: inputs, values, gradients.
 std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Delivery& delivery);
@@ -109,6 +116,9 @@ class Deliverer {
   void begin_call(const plan::CallPlace& place) { call_ = place; }
   /// `steps`: that the job has made then, over all calls.
   void end_call(int64_t steps);
+  /// The value of that key, of all that was delivered since it was last taken; nothing where that
+  /// is nothing.
+  std::optional<double> take_mean(const std::string& key);
   OutputState outputs() const;
   /// After the last step. Where the run goes on from a checkpoint, sums are told there.
   void finish(bool goes_on);
@@ -125,6 +135,8 @@ class Deliverer {
     Array scaled;     // where there is a factor
     ArrayView value;  // of the last event
   };
+  std::unique_ptr<io::Sink> make_sink(const plan::Sink& sink, const io::SinkContext& context,
+                                      const SinkOptions& options);
   void resume(const Delivery& delivery, io::Sink& sink, const Sums& sums);
   void write_scopes(const plan::Job& job, const SinkOptions& options) const;
   void take_value(Route& route, const Program& program, const Position& position, size_t slot);
@@ -132,8 +144,9 @@ class Deliverer {
   const StepIndex step_index_;
   std::vector<Route> routes_;
   bool reports_epochs_ = false;
-  std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up
-  std::optional<plan::CallPlace> call_;    // of a job that another one calls
+  std::map<std::string, io::Sink*> sums_;       // the routes' sinks, by name of what they sum up
+  std::map<std::string, io::MeanSink*> means_;  // likewise, by key
+  std::optional<plan::CallPlace> call_;         // of a job that another one calls
   CommandDelivery commands_;
 };
 

@@ -90,6 +90,13 @@ Delivery from_hook(const plan::Hook& hook) {
   return delivery;
 }
 
+/// Is the hook there for a value alone that this run does not follow?
+bool makes_other_value(const plan::Hook& hook, const std::set<std::string>& followed) {
+  if (hook.sinks.size() != 1) return false;
+  const auto* mean = std::get_if<plan::MeanSink>(&hook.sinks.front());
+  return mean && !followed.contains(mean->value);
+}
+
 /// The order of axes that has the rows before all others: "[1, 0, 2]".
 std::string rows_first(const plan::Tensor& tensor) {
   std::vector<int> perm{tensor.batch_axis};
@@ -170,9 +177,19 @@ int64_t Delivery::count(int64_t end) const {
   return count;
 }
 
-std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index) {
+std::set<std::string> followed_keys(const plan::Job& main, const plan::Job& job) {
+  std::set<std::string> keys;
+  plan::visit_followed(main, [&](const plan::FollowedValue& value) {
+    if (value.job == (&main == &job ? "" : job.name)) keys.insert(value.key());
+  });
+  return keys;
+}
+
+std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index,
+                                      const std::set<std::string>& followed) {
   std::vector<Delivery> list;
-  for (const plan::Hook& hook : job.hooks) add(job, from_hook(hook), hook.per_device, list);
+  for (const plan::Hook& hook : job.hooks)
+    if (!makes_other_value(hook, followed)) add(job, from_hook(hook), hook.per_device, list);
   std::ranges::stable_sort(list, {},
                            [&](const Delivery& delivery) { return order_of(job, delivery); });
   if (job.returns) list_returned(job, job.returns->value, std::string(kReturns), false, list);

@@ -33,4 +33,16 @@ int64_t steps_of_epochs(int64_t epochs, int64_t steps_per_epoch) {
   return steps;
 }
 
+int64_t Period::count(const StepIndex& index, int64_t after) const {
+  return steps > 0 ? after / steps : index.epochs_after(after) / epochs;
+}
+
+int64_t Period::next_end(const StepIndex& index, int64_t after) const {
+  const int64_t every = steps > 0 ? steps : steps_of_epochs(epochs, index.steps_per_epoch());
+  int64_t end = 0;
+  if (__builtin_mul_overflow(after / every + 1, every, &end))
+    return std::numeric_limits<int64_t>::max();
+  return end;
+}
+
 }  // namespace flow::exec

@@ -8,7 +8,12 @@ namespace flow::exec {
 RunResult execute_on_ranks(const Execution& execution, int64_t job) {
   const Ranks* ranks = execution.ranks;
   if (!ranks) return execute(execution);
-  if (ranks->leads()) ranks->send({Order::Kind::kExecute, job, execution.first, execution.end});
+  if (ranks->leads())
+    ranks->send({.kind = Order::Kind::kExecute,
+                 .job = job,
+                 .first = execution.first,
+                 .end = execution.end,
+                 .learning_rate = execution.learning_rate});
   RunResult result = execute(execution);
   try {
     ranks->join(result.error, {});

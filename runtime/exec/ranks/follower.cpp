@@ -95,6 +95,7 @@ class Follower {
                         .deliverer = nothing,
                         .first = order.first,
                         .end = order.end,
+                        .learning_rate = order.learning_rate,
                         .output_slots = output_slots_,
                         .pool = pool_,
                         .capture = [this] { prepared_.capture(); },

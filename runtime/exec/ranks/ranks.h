@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Order {
   int64_t job = 0;  // of kExecute: 0 is the run's, others are those that it calls, from 1
   int64_t first = 0, end = 0;
   int64_t exit_status = 0;
+  std::optional<double> learning_rate = {};  // of kExecute: as in Execution
 };
 
 /// Thrown on a rank that does not lead when the run fails for a reason that rank 0 reports.

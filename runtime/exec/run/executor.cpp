@@ -209,7 +209,8 @@ void Executor::launch(int64_t step) {
   record = {};
   record.step = step;
   if (run_.job.optimizer)
-    record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
+    record.learning_rate =
+        plan::learning_rate(run_.job.optimizer->learning_rate, step, run_.learning_rate);
   if (step == run_.first) {
     woken_ = Clock::now();
     begin_ = run_.since.value_or(woken_);

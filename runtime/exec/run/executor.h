@@ -58,7 +58,8 @@ struct Execution {
   InputPipeline& input_pipeline;
   const std::vector<Delivery>& deliveries;
   Deliverer& deliverer;
-  int64_t first = 0, end = 0;  // global steps
+  int64_t first = 0, end = 0;                // global steps
+  std::optional<double> learning_rate = {};  // what a run made of the base of a plateau
   /// When the first call started, in a run that is executed in parts.
   std::optional<std::chrono::steady_clock::time_point> since = {};
   size_t output_slots = 1;      // that the program was prepared with

@@ -241,6 +241,11 @@ OpenedData open_data(Backend& backend, const RunRequest& request) {
   return {std::move(whole), std::move(input_pipeline), std::move(called)};
 }
 
+std::vector<Delivery> deliveries_of(const RunRequest& request, const OpenedData& opened) {
+  return list_deliveries(*opened.whole, opened.input_pipeline->step_index(),
+                         followed_keys(request.job, request.job));
+}
+
 /// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
 std::future<DataFiles> begin_hashing(const RunRequest& request) {
   if (request.resume || !request.job.train) return {};
@@ -288,8 +293,7 @@ Programs prepare_programs(Backend& backend, const RunRequest& request, OpenedDat
 PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
   OpenedData opened = open_data(backend, request);
   const int64_t end = end_of_run(request.job, *opened.input_pipeline, request.steps);
-  std::vector<Delivery> deliveries =
-      list_deliveries(*opened.whole, opened.input_pipeline->step_index());
+  std::vector<Delivery> deliveries = deliveries_of(request, opened);
   Start start{State(jobs_of(request))};
   if (request.job.train && request.ranks->is_first_of_host() &&
       !request.ranks->is_on_host_of_leader())
@@ -344,8 +348,7 @@ PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
   OpenedData opened = open_data(backend, request);
   if (request.commands) require_environment(request);
   const int64_t planned_end = end_of_run(request.job, *opened.input_pipeline, request.steps);
-  std::vector<Delivery> deliveries =
-      list_deliveries(*opened.whole, opened.input_pipeline->step_index());
+  std::vector<Delivery> deliveries = deliveries_of(request, opened);
   std::optional<fs::path> save = save_target(request);
   std::future<DataFiles> hashed = begin_hashing(request);
   require_storable(request);

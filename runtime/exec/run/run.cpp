@@ -17,6 +17,7 @@
 #include "runtime/exec/ranks/execute.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/followed_values.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/exec/run/run_record.h"
@@ -40,6 +41,7 @@ class Run {
 
  private:
   RunResult execute();
+  void remove_leftovers();
   /// Metrics, and the sinks of this job and of those that it calls.
   void open_outputs();
   RunResult execute_until(int64_t step, const RunResult& before);
@@ -50,7 +52,9 @@ class Run {
   bool saves(int64_t step) const;
   OutputState outputs() const { return with_logs(deliverer_->outputs()); }
   OutputState with_logs(OutputState outputs) const;
-  bool call_others(RunResult& result);
+  bool settle(RunResult& result);
+  void call_others(RunResult& result);
+  void save_best(int64_t steps);
   void share_trained();
   void capture();
   void log_step(const StepRecord& record);
@@ -60,6 +64,7 @@ class Run {
   [[noreturn]] void fail(const RunResult& result);
   void conclude(const RunResult& result);
   void record_failure(const std::exception& error);
+  std::string stop_reason(int exit_status) const;
   void write_record(int exit_status, const std::string& error) const;
   void write_profile();
 
@@ -70,6 +75,7 @@ class Run {
   const StepIndex& step_index_;
   std::optional<SameDirectory> home_;
   NonfiniteWarning warning_;
+  FollowedValues followed_;
   std::optional<CheckpointWriter> checkpoint_writer_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
@@ -86,6 +92,7 @@ Run::Run(Backend& backend, const RunRequest& request, PreparedRun& prepared)
       prepared_(prepared),
       step_index_(prepared.input_pipeline->step_index()),
       warning_(request),
+      followed_(request, prepared),
       steps_(prepared.start.first) {
   outcome_.first_step = prepared.start.first;
 }
@@ -124,13 +131,14 @@ void Run::record_failure(const std::exception& error) {
 
 RunResult Run::execute() {
   if (request_.resume) {
-    io::CheckpointFolder(request_.directory).remove_leftovers();
+    remove_leftovers();
     remove_temporaries(request_.directory);
     open_outputs();  // first: what is refused leaves the run's plan and record as they were
   }
   write_plan(request_);
   home_.emplace(request_.directory);
-  checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, warning_);
+  checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, followed_.decisions(),
+                             warning_);
   if (request_.resume) {
     fs::remove(request_.directory / kRunRecord);  // which tells of the run before
     Folder(request_.directory).sync();            // nor may it come back in a power cut
@@ -141,13 +149,23 @@ RunResult Run::execute() {
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.start.first);
   RunResult result;
   result.steps = prepared_.start.first;
-  bool goes_on = call_others(result);  // those that were due when a resumed run stopped
+  bool goes_on = settle(result);  // calls that were due when a resumed run stopped
   while (goes_on && result.steps < prepared_.end) {
-    const int64_t until = std::min(prepared_.end, prepared_.called.next_after(result.steps));
+    const int64_t until = std::min({prepared_.end, prepared_.called.next_after(result.steps),
+                                    followed_.next_after(result.steps)});
     result = execute_until(until, result);
-    goes_on = result.steps == until && !result.cut_short() && call_others(result);
+    goes_on = result.steps == until && !result.cut_short() && settle(result);
   }
   return result;
+}
+
+/// Of an earlier run: parts of checkpoints, and best states that the resumed one has not reached.
+void Run::remove_leftovers() {
+  io::CheckpointFolder(request_.directory).remove_leftovers();
+  if (!job_.run.checkpoint.keep_best) return;
+  const auto best = io::CheckpointFolder::at_path(request_.directory / kBestFolder);
+  best.remove_leftovers();
+  best.keep_only(followed_.decisions().best_step());
 }
 
 void Run::open_outputs() {
@@ -170,6 +188,7 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
                         .deliverer = *deliverer_,
                         .first = before.steps,
                         .end = step,
+                        .learning_rate = followed_.decisions().learning_rate(),
                         .since = before.since,
                         .output_slots = output_slots(job_, backend_),
                         .launches_ahead = backend_.asynchronous(),
@@ -217,9 +236,10 @@ void Run::keep_outputs() {
 
 Stop Run::stop() const { return asked_to_stop() ? Stop::kCommand : stop_for(request_.stop_signal); }
 
-/// Where others are called after it, the state is whole after their calls.
+/// Where something is settled after it, the state is whole then.
 bool Run::saves(int64_t step) const {
-  return checkpoint_writer_->wanted_after(step) && !prepared_.called.due_at(step + 1);
+  return checkpoint_writer_->wanted_after(step) && !prepared_.called.due_at(step + 1) &&
+         !followed_.due_at(step + 1);
 }
 
 /// Adds the metrics, and the outputs of the jobs that are called: nobody writes them while the
@@ -230,23 +250,46 @@ OutputState Run::with_logs(OutputState outputs) const {
   return outputs;
 }
 
-/// Calls what is due after the last step, and saves if that is due too. False when the run ends.
-bool Run::call_others(RunResult& result) {
+/// After the last step, takes the values and makes the calls that are due, and saves if that is due
+/// too. False when the run ends.
+bool Run::settle(RunResult& result) {
   const int64_t steps = result.steps;
-  if (!prepared_.called.behind_at(steps)) return true;
-  const RunResult of_calls = prepared_.called.call_at(
-      {steps, step_index_.at(steps).epoch, result.since, *pool_, [this] { share_trained(); }});
-  checkpoint_writer_->changed();
+  const bool took = metrics_ && followed_.take_own(*deliverer_, *metrics_, steps);
+  if (took) save_best(steps);
+  const bool calls = prepared_.called.behind_at(steps);
+  if (calls) call_others(result);
+  if (took || calls) {
+    checkpoint_writer_->changed();
+    if (result.cut_short()) return false;
+    if (checkpoint_writer_->wanted_after(steps - 1)) {
+      capture();
+      checkpoint_writer_->save(steps, outputs());
+    }
+  }
+  return !followed_.decisions().stops();
+}
+
+void Run::call_others(RunResult& result) {
+  const int64_t steps = result.steps;
+  const auto after_call = [&](SubJobRun& called) {
+    if (!metrics_) return;
+    followed_.take_of(called, *metrics_, steps);
+    save_best(steps);
+  };
+  const RunResult of_calls =
+      prepared_.called.call_at({steps, step_index_.at(steps).epoch, result.since, *pool_,
+                                [this] { share_trained(); }, after_call});
   result.stop = of_calls.stop;
   result.failure = of_calls.failure;
   result.error = of_calls.error;
   result.delivered = !result.error;  // a call was left in its middle
-  if (result.cut_short()) return false;
-  if (checkpoint_writer_->wanted_after(steps - 1)) {
-    capture();
-    checkpoint_writer_->save(steps, outputs());
-  }
-  return true;
+}
+
+/// Where the last values say so.
+void Run::save_best(int64_t steps) {
+  if (!followed_.finds_best()) return;
+  capture();
+  checkpoint_writer_->save_best(steps, outputs());
 }
 
 /// What this rank has trained alone goes to the others.
@@ -341,6 +384,8 @@ void Run::conclude(const RunResult& result) {
         process_age() -
         std::chrono::duration<double>(Clock::now() - *result.first_call_done).count();
   if (result.error) fail(result);
+  if (!result.cut_short() && followed_.decisions().stops())
+    outcome_.early_stop = followed_.decisions().why_it_stops();
   outcome_.error = result.failure;
   const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
   if (result.last_loss && !std::isfinite(*result.last_loss))
@@ -354,6 +399,13 @@ void Run::conclude(const RunResult& result) {
   deliverer_->finish(job_.train && outcome_.stop == Stop::kSignal);
 }
 
+std::string Run::stop_reason(int exit_status) const {
+  if (outcome_.stop == Stop::kSignal) return "signal";
+  if (outcome_.stop == Stop::kCommand) return "command";
+  if (exit_status != kDone) return "failure";
+  return outcome_.early_stop.empty() ? "done" : "early_stopping: " + outcome_.early_stop;
+}
+
 void Run::write_record(int exit_status, const std::string& error) const {
   home_->require();
   plan::RunRecord record = record_of(backend_, request_, prepared_);
@@ -361,6 +413,7 @@ void Run::write_record(int exit_status, const std::string& error) const {
   record.epochs = step_index_.epochs_after(steps_);
   record.seconds = outcome_.seconds;
   record.seconds_to_first_step = outcome_.seconds_to_first_step;
+  record.stop_reason = stop_reason(exit_status);
   record.exit_status = exit_status;
   record.error = error;
   write_text_atomically(request_.directory / kRunRecord, plan::to_json(record));

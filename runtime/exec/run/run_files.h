@@ -22,14 +22,18 @@ inline constexpr const char* kMetricsFile = "metrics.jsonl";
 /// Where what a removal takes away goes first: by it one that was cut short is known.
 inline constexpr const char* kRemovedFolder = ".flow-removed";
 
+/// Where the best state goes: DIR/best/000400. There are two until the rest of the run's state is
+/// saved, too.
+inline constexpr const char* kBestFolder = "best";
+
 /// Where the state goes that a failed run leaves and no run may go on from.
 inline constexpr const char* kRescued = "rescued";
 
 /// All that a run writes into its directory. The order in which it is removed: without checkpoints
 /// nothing is resumed whose outputs are gone.
-inline constexpr std::array kWritten = {"checkpoints",  kRunRecord, kMetricsFile,
-                                        "profile.json", "returns",  "watch",
-                                        "also",         kRescued,   kPlanFile};
+inline constexpr std::array kWritten = {"checkpoints",  kBestFolder, kRunRecord, kMetricsFile,
+                                        "profile.json", "returns",   "watch",    "also",
+                                        kRescued,       kPlanFile};
 
 /// Removes the temporary files of runs that were killed while they wrote theirs; nobody else may be
 /// writing.

@@ -135,6 +135,7 @@ Start start_resumed(const RunRequest& request, State state, const StepIndex& ste
   const int64_t losses = ceil_div(record.step, request.job.run.log_every);
   Start start{std::move(state), record.step, record.sums.value_or(Sums()),
               record.metrics_rows.value_or(losses)};
+  start.decisions = record.decisions.value_or(plan::DecisionRecords());
   if (request.job.train) start.data = require_same_data(checkpoint, request);
   require_same_outputs(checkpoint, request.directory,
                        growing_files_of(request, deliveries, called));

@@ -35,6 +35,8 @@ plan::Job called(const plan::Job& job) {
   return made;
 }
 
+Period period_of(const plan::SubJob& also) { return {also.every_steps, also.every_epochs}; }
+
 /// `--input` gives to a called job what nothing else does: another of the same name is the main
 /// job's.
 std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
@@ -59,7 +61,8 @@ SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::Su
       say_(request.say),
       input_pipeline_(*whole_, request.root, inputs_of(job, request), job.name + ":",
                       share_of(request, job)),
-      deliveries_(list_deliveries(*whole_, input_pipeline_.step_index())),
+      deliveries_(list_deliveries(*whole_, input_pipeline_.step_index(),
+                                  followed_keys(request.job, planned_))),
       output_slots_(exec::output_slots(job_, backend)),
       launches_ahead_(backend.asynchronous()) {
   if (input_pipeline_.is_seen_reading())
@@ -113,6 +116,7 @@ RunResult SubJobRun::call_until(int64_t calls, const CallSite& site) {
     const MetricsLog::Length before = of_run_ ? of_run_->length() : MetricsLog::Length();
     result = call(site);
     if (!result.cut_short()) end_call(result);
+    if (!result.cut_short() && site.after_call) site.after_call(*this);
     if (result.stop != Stop::kNone && of_run_) of_run_->cut(before);
   }
   return result;
@@ -210,14 +214,12 @@ void SubJobRuns::prepare(Backend& backend, const RunRequest& request, const Prog
 }
 
 int64_t SubJobRuns::calls_after(const plan::SubJob& also, int64_t steps) const {
-  return also.every_steps > 0 ? steps / also.every_steps
-                              : step_index_.epochs_after(steps) / also.every_epochs;
+  return period_of(also).count(step_index_, steps);
 }
 
 bool SubJobRuns::due_at(int64_t steps) const {
-  return steps > 0 && std::ranges::any_of(jobs_, [&](const auto& job) {
-           return calls_after(job->also(), steps) > calls_after(job->also(), steps - 1);
-         });
+  return std::ranges::any_of(
+      jobs_, [&](const auto& job) { return period_of(job->also()).ends_at(step_index_, steps); });
 }
 
 bool SubJobRuns::behind_at(int64_t steps) const {
@@ -238,15 +240,8 @@ const SubJobRun* SubJobRuns::resume_from(const std::map<std::string, int64_t>& o
 
 int64_t SubJobRuns::next_after(int64_t steps) const {
   int64_t next = kNever;
-  for (const auto& job : jobs_) {
-    const plan::SubJob& also = job->also();
-    const int64_t every = also.every_steps > 0
-                              ? also.every_steps
-                              : steps_of_epochs(also.every_epochs, step_index_.steps_per_epoch());
-    int64_t due = 0;
-    if (__builtin_mul_overflow(steps / every + 1, every, &due)) continue;
-    next = std::min(next, due);
-  }
+  for (const auto& job : jobs_)
+    next = std::min(next, period_of(job->also()).next_end(step_index_, steps));
   return next;
 }
 

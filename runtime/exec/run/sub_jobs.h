@@ -24,6 +24,8 @@
 
 namespace flow::exec {
 
+class SubJobRun;
+
 /// Where the main job stands when it calls others.
 struct CallSite {
   int64_t main_step = 0;                                       // its steps that are complete
@@ -32,6 +34,8 @@ struct CallSite {
   ThreadPool& pool;
   /// Called after a job that this rank has trained alone: others need the variables. May be empty.
   std::function<void()> share_trained = {};
+  /// Called after each call that is complete. May be empty.
+  std::function<void(SubJobRun&)> after_call = {};
 };
 
 /// One of them: its data, program and outputs. A call of a predict job is a pass over its data; of
@@ -80,6 +84,8 @@ class SubJobRun {
   /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
   /// of a train job is not interrupted.
   RunResult call_until(int64_t calls, const CallSite& site);
+  /// As of the Deliverer, of the last call.
+  std::optional<double> take_mean(const std::string& key) { return deliverer_->take_mean(key); }
   /// Has a command of it asked the run to stop?
   bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
   /// Ends its commands, which are told how the run ended: done, stopped or failed.

@@ -71,7 +71,10 @@ void check(const Plan& plan, const std::string& path) {
     location.require(names.insert(job.name).second, "duplicate job name `{}`", job.name);
     check_job(job, location.in_job(job.name));
   }
-  for (const Job& job : plan.jobs) check_also(plan, job, location.in_job(job.name));
+  for (const Job& job : plan.jobs) {
+    check_also(plan, job, location.in_job(job.name));
+    check_followed(plan, job, location.in_job(job.name));
+  }
 }
 
 }  // namespace flow::plan

@@ -32,6 +32,9 @@ void check_io(const Job& job, const Location& location);
 /// A learning rate: what learning_rate() relies on, and nothing that is not finite.
 void check_schedule(const Schedule& schedule, const Location& location);
 
+/// Values by which the run decides. REQUIRES: the jobs that it calls are there.
+void check_followed(const Plan& plan, const Job& job, const Location& location);
+
 /// Returns, hooks and their sinks.
 void check_deliveries(const Job& job, const Location& location);
 

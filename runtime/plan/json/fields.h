@@ -71,8 +71,8 @@ struct Spelling<InputSource> {
 };
 template <>
 struct Spelling<Sink> {
-  static constexpr std::array<std::string_view, 5> words = {"npy", "print", "command", "stats",
-                                                            "none"};
+  static constexpr std::array<std::string_view, 6> words = {"npy",   "print", "command",
+                                                            "stats", "none",  "mean"};
 };
 
 /// The one attribute that is a DType, and always is.
@@ -205,6 +205,8 @@ void fields(auto& text, Is<StatsSink> auto& sink) { text("bins", sink.bins); }
 
 void fields(auto&, Is<NoSink> auto&) {}
 
+void fields(auto& text, Is<MeanSink> auto& sink) { text("value", sink.value); }
+
 void fields(auto& text, Is<ReturnValue> auto& value) {
   text("items", value.items);
   text("keys", value.keys);
@@ -247,9 +249,26 @@ void fields(auto& text, Is<Warmup> auto& warmup) {
   text("type", warmup.type);
 }
 
+void fields(auto& text, Is<FollowedValue> auto& value) {
+  text("every_epochs", value.every_epochs);
+  text("every_steps", value.every_steps);
+  text("job", value.job);
+  text("mode", value.mode);
+  text("tensor", value.tensor);
+  text("text", value.text);
+  text.remark("where", value.where);
+}
+
+void fields(auto& text, Is<EarlyStopping> auto& stopping) {
+  text("min_delta", stopping.min_delta);
+  text("patience", stopping.patience);
+  text("value", stopping.value);
+}
+
 void fields(auto& text, Is<Schedule> auto& schedule) {
   text.named(schedule.function, "learning rate", [&](auto& values) {
     text("boundaries", values.boundaries);
+    text.optional("follows", schedule.follows);
     text("rates", values.rates);
     text("type", values.type);
     text("values", values.numbers);
@@ -275,6 +294,7 @@ void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text("every_epochs", checkpoint.every_epochs);
   text("every_steps", checkpoint.every_steps);
   text("keep", checkpoint.keep);
+  text.optional("keep_best", checkpoint.keep_best);
   text("load", checkpoint.load);
   text.remark("load_where", checkpoint.load_where);
   text("save", checkpoint.save);
@@ -291,6 +311,7 @@ void fields(auto& text, Is<SubJob> auto& also) {
 void fields(auto& text, Is<Run> auto& run) {
   text("also", run.also);
   text("checkpoint", run.checkpoint);
+  text.optional("early_stopping", run.early_stopping);
   text("epochs", run.epochs);
   text("fail_on_nonfinite", run.fail_on_nonfinite);
   text("log_every", run.log_every);
@@ -355,6 +376,16 @@ void fields(auto& text, Is<Document> auto& document) {
   text("version", document.plan.version);
 }
 
+void fields(auto& text, Is<DecisionRecord> auto& record) {
+  text("bad", record.bad);
+  text.optional("best", record.best);
+  text("cooldown", record.cooldown);
+  text("mode", record.mode);
+  text.optional("rate", record.rate);
+  text("step", record.step);
+  text("watch", record.watch);
+}
+
 template <>
 inline constexpr bool kSpread<CheckpointRecord> = true;
 
@@ -363,6 +394,7 @@ void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text.optional("checksum", record.checksum);
   text("checksums", record.checksums);
   text.optional("data", record.data);
+  text.optional("decisions", record.decisions);
   text("epoch", record.epoch);
   text.optional("inputs", record.inputs);
   text("job", record.job);

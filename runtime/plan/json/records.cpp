@@ -93,6 +93,13 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   check_count("epoch", record.epoch);
   check_count("row", record.row);
   check_count("metrics_rows", record.metrics_rows.value_or(0));
+  for (const auto& [decision, state] : record.decisions.value_or(DecisionRecords())) {
+    check_count(fmt::format("step of `{}`", decision), state.step);
+    check_count(fmt::format("count of `{}`", decision), state.bad);
+    check_count(fmt::format("cooldown of `{}`", decision), state.cooldown);
+    if (std::isnan(state.best.value_or(0)) || !(state.rate.value_or(0) >= 0))
+      refuse(fmt::format("a number of `{}` is out of range", decision));
+  }
   for (const auto& [job, steps] : record.also) check_count(fmt::format("step of `{}`", job), steps);
   for (const auto& [file, checksum] : record.checksums)
     if (!is_safe_name(file)) refuse(fmt::format("invalid checkpoint file name `{}`", file));
@@ -141,6 +148,7 @@ std::string to_json(const RunRecord& record) {
                    {"seconds_to_first_step", record.seconds_to_first_step},
                    {"arena_bytes", record.arena_bytes},
                    {"peak_memory_bytes", record.peak_memory_bytes},
+                   {"stop_reason", record.stop_reason},
                    {"exit_status", record.exit_status},
                    {"error", record.error}};
   if (record.ranks)

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan/model/followed_value.h"
+
 namespace flow::plan {
 
 /// Where a job stands when it calls another one.
@@ -63,6 +65,19 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
+/// What a run knows of a value that it follows.
+struct DecisionRecord {
+  std::string watch;  // the value, as FollowedValue::text
+  Mode mode = Mode::kMin;
+  std::optional<double> best;  // nothing: there was no number yet
+  int64_t step = 0;            // steps that were complete at the best
+  int64_t bad = 0;             // values in a row that were not better
+  // Of a learning rate:
+  int64_t cooldown = 0;  // values to come that do not count
+  std::optional<double> rate;
+};
+using DecisionRecords = std::map<std::string, DecisionRecord>;
+
 /// checkpoint.json: what makes a directory of .npy files a checkpoint.
 struct CheckpointRecord {
   std::string job;
@@ -79,6 +94,8 @@ struct CheckpointRecord {
   std::optional<std::map<std::string, std::string>> data;
   /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
   std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
+  /// By what is decided: "early_stopping", "keep_best", "learning_rate"; nothing where none is.
+  std::optional<DecisionRecords> decisions;
   /// Lines of metrics.jsonl; nothing: an older form.
   std::optional<int64_t> metrics_rows;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
@@ -128,7 +145,8 @@ struct RunRecord {
   double seconds = 0, seconds_to_first_step = 0;
   uint64_t arena_bytes = 0, peak_memory_bytes = 0;
   int exit_status = 0;
-  std::string error;                             // empty when there was none
+  std::string error;        // empty when there was none
+  std::string stop_reason;  // "done", "signal", "command", "failure", "early_stopping: ..."
   std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
 };
 std::string to_json(const RunRecord& record);

@@ -17,6 +17,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
+#include "runtime/plan/model/followed_value.h"
 #include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/initializer.h"
 #include "runtime/plan/model/schedule.h"
@@ -192,7 +193,11 @@ struct StatsSink {
 };
 constexpr int64_t kMostBins = 1000;
 struct NoSink {};
-using Sink = std::variant<NpySink, PrintSink, CommandSink, StatsSink, NoSink>;
+/// Makes a value that a run follows: `value` is its key.
+struct MeanSink {
+  std::string value;
+};
+using Sink = std::variant<NpySink, PrintSink, CommandSink, StatsSink, NoSink, MeanSink>;
 
 /// The nested value of a return: a leaf names a tensor; List and Tuple have items; Dict has keys.
 struct ReturnValue {
@@ -262,6 +267,7 @@ struct Checkpointing {
   std::optional<std::string> load, save;      // paths as written
   int64_t every_steps = 0, every_epochs = 0;  // 0: not
   int64_t keep = 3;
+  std::optional<FollowedValue> keep_best = {};  // by this value
   std::string load_where, save_where;
 };
 
@@ -281,6 +287,7 @@ struct Run {
   int64_t log_every = 1;
   bool fail_on_nonfinite = true;
   Checkpointing checkpoint;
+  std::optional<EarlyStopping> early_stopping = {};
 };
 
 /// Devices `first` to `last` of a machine.
@@ -318,6 +325,15 @@ struct Job {
   DeviceKind device_of(const Tensor& tensor) const { return tensor.device.value_or(device); }
   DeviceKind device_of(const Step& step) const { return step.device.value_or(device); }
 };
+
+/// Calls visit(value) with each value that the job follows.
+template <typename AnyJob, typename Visit>
+void visit_followed(AnyJob& job, const Visit& visit) {
+  if (job.run.early_stopping) visit(job.run.early_stopping->value);
+  if (job.run.checkpoint.keep_best) visit(*job.run.checkpoint.keep_best);
+  if (job.optimizer && job.optimizer->learning_rate.follows)
+    visit(*job.optimizer->learning_rate.follows);
+}
 
 /// Is something of the job not on the job's device?
 bool has_two_devices(const Job& job);

@@ -77,6 +77,11 @@ double InverseTime::rate(int64_t step) const { return base / (1 + decay_rate * p
 
 double NaturalExp::rate(int64_t step) const { return base * std::exp(-decay_rate * periods(step)); }
 
+double Plateau::reduced(double rate) const {
+  const double next = std::max(rate * factor, min_lr);
+  return rate - next > epsilon ? next : rate;
+}
+
 }  // namespace schedules
 
 double Warmup::factor(int64_t step) const {
@@ -84,9 +89,10 @@ double Warmup::factor(int64_t step) const {
   return multiplier + (1 - multiplier) * static_cast<double>(step) / static_cast<double>(steps);
 }
 
-double learning_rate(const Schedule& schedule, int64_t step) {
+double learning_rate(const Schedule& schedule, int64_t step, std::optional<double> reduced) {
   if (schedule.warmup && step < schedule.warmup->steps)
-    return base_of(schedule.function) * schedule.warmup->factor(step);
+    return reduced.value_or(base_of(schedule.function)) * schedule.warmup->factor(step);
+  if (reduced) return *reduced;
   return std::visit([step](const auto& function) { return function.rate(step); },
                     schedule.function);
 }

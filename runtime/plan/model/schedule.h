@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/plan/model/followed_value.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::plan {
@@ -177,12 +178,49 @@ struct NaturalExp : Decay {
   }
 };
 
+/// Reduced by a run as it goes: see exec::Decisions.
+struct Plateau {
+  double base = 0, factor = 0;
+  int64_t patience = 0;
+  double min_delta = 0;
+  int64_t cooldown = 0;
+  double min_lr = 0, epsilon = 0;
+
+  double rate(int64_t) const { return base; }
+  /// What follows `rate`: the same where it would fall by no more than epsilon.
+  double reduced(double rate) const;
+  static constexpr auto record() {
+    return Record{
+        "plateau",
+        "Reduces the learning rate when a watched value stops improving, as PyTorch's "
+        "ReduceLROnPlateau with threshold_mode=abs.",
+        "rate = max(factor rate, min_lr) after patience + 1 values in a row that do not improve "
+        "the "
+        "best by more than min_delta; no change of at most epsilon",
+        std::tuple{
+            base_field<Plateau>(),
+            Field{"factor", &Plateau::factor, "0.1", "factor of a reduction",
+                  Bounds{.below = 1, .above = 0}},
+            Field{"patience", &Plateau::patience, "10",
+                  "values in a row without improvement that are tolerated",
+                  Bounds{.min = 0, .max = kMostSteps}},
+            Field{"min_delta", &Plateau::min_delta, "1e-4",
+                  "smallest change that is an improvement", kNotNegative},
+            Field{"cooldown", &Plateau::cooldown, "0", "values after a reduction that do not count",
+                  Bounds{.min = 0, .max = kMostSteps}},
+            Field{"min_lr", &Plateau::min_lr, "0", "smallest learning rate", kNotNegative},
+            Field{"epsilon", &Plateau::epsilon, "1e-8", "smallest change of the learning rate",
+                  kNotNegative}}};
+  }
+};
+
 }  // namespace schedules
 
 using RateFunction =
     std::variant<schedules::Constant, schedules::PiecewiseConstant, schedules::PiecewiseScaling,
                  schedules::Cosine, schedules::LinearCosine, schedules::Polynomial,
-                 schedules::Exponential, schedules::InverseTime, schedules::NaturalExp>;
+                 schedules::Exponential, schedules::InverseTime, schedules::NaturalExp,
+                 schedules::Plateau>;
 
 /// The first steps of a learning rate: its base times a factor.
 struct Warmup {
@@ -226,9 +264,11 @@ using WrittenWarmup = std::variant<ConstantWarmup, LinearWarmup>;
 struct Schedule {
   RateFunction function;
   std::optional<Warmup> warmup = {};
+  std::optional<FollowedValue> follows = {};  // of a plateau
 };
 
-/// The learning rate of a step. REQUIRES: the plan check passed the schedule; step >= 0.
-double learning_rate(const Schedule& schedule, int64_t step);
+/// The learning rate of a step. `reduced`: what a run made of the base of a plateau. REQUIRES: the
+/// plan check passed the schedule; step >= 0.
+double learning_rate(const Schedule& schedule, int64_t step, std::optional<double> reduced = {});
 
 }  // namespace flow::plan

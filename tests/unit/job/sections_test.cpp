@@ -256,6 +256,7 @@ TEST_CASE("every optimizer and every learning rate of the tables makes a plan th
       INFO(optimizer.type << " " << rate.type);
       std::string rates = keys(rate);
       if (rate.type == "piecewise_scaling") rates = ", base: 1, boundaries: [3], scale: [1]";
+      if (rate.type == "plateau") rates = ", base: 1, watch: x, every: {steps: 2}";
       plan_of(train(fmt::format("{{type: {}{}, minimize: loss, learning_rate: {{type: {}{}}}}}",
                                 optimizer.type, keys(optimizer), rate.type, rates)));
     }

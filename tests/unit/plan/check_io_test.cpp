@@ -67,6 +67,40 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted", "[plan
   });
 }
 
+TEST_CASE("values that a run follows are made by hooks, and their rules are in range", "[plan]") {
+  check_corruptions({
+      {"no hook of job `train` makes it", [](Job& j) { j.hooks.pop_back(); }},
+      {"no hook of job `digits` makes it",
+       [](Job& j) { j.run.checkpoint.keep_best->tensor = "best"; }},
+      {"a value of job `digit`, which is not called",
+       [](Job& j) { j.run.checkpoint.keep_best->job = "digit"; }},
+      {"invalid span of 0 steps, 1 epochs",
+       [](Job& j) { j.run.checkpoint.keep_best->every_epochs = 1; }},
+      {"invalid span of 2 steps, 2 epochs",
+       [](Job& j) { j.run.early_stopping->value.every_steps = 2; }},
+      {"invalid span of 0 steps, 0 epochs",
+       [](Job& j) { j.run.early_stopping->value.every_epochs = 0; }},
+      {"invalid span of -2 steps, 2 epochs",
+       [](Job& j) { j.run.early_stopping->value.every_steps = -2; }},
+      {"invalid early stopping: patience 0", [](Job& j) { j.run.early_stopping->patience = 0; }},
+      {"min_delta nan", [](Job& j) { j.run.early_stopping->min_delta = kNaN; }},
+      {"min_delta -1", [](Job& j) { j.run.early_stopping->min_delta = -1; }},
+      {"plateau requires a followed value, and no other takes one",
+       [](Job& j) { j.optimizer->learning_rate.follows = j.run.checkpoint.keep_best; }},
+      {"plateau requires a followed value, and no other takes one",
+       [](Job& j) {
+         j.optimizer->learning_rate.function = schedules::Plateau{.base = 1, .factor = 0.5};
+       }},
+      {"learning rate: `factor` is 1, out of range",
+       [](Job& j) {
+         j.optimizer->learning_rate.function = schedules::Plateau{.base = 1, .factor = 1};
+       }},
+  });
+  Plan plan = full_plan();
+  plan.jobs[1].run.early_stopping = {plan.jobs[0].run.early_stopping->value, 1, 0};
+  CHECK(refusal(plan).find("a predict job follows a value") != std::string::npos);
+}
+
 /// A result whose rows of the batch do not lie first.
 TensorId transposed_pool(Job& j) {
   Tensor transposed = tensor_named(j, "net/pool");
@@ -140,7 +174,7 @@ TEST_CASE("gradients are told of train jobs alone", "[plan]") {
   hook.name = "best";
   hook.tensor = id_named(predict, "best");
   hook.steps = {{0, 1, 1}};
-  predict.hooks = {hook};
+  predict.hooks.insert(predict.hooks.begin(), hook);
   assign_lifetimes(predict);
   CHECK(refusal(plan).empty());
   predict.hooks[0].kind = Hook::Kind::kWatchDiff;
@@ -155,7 +189,7 @@ TEST_CASE("what is float64 may be told with a factor", "[plan]") {
   hook.tensor = id_named(job, "x:float64");
   hook.steps = {{0, 1, 1}};
   hook.factor = 2;
-  job.hooks = {hook};
+  job.hooks.push_back(hook);
   assign_lifetimes(job);
   CHECK(refusal(plan).empty());
 }
@@ -164,8 +198,8 @@ TEST_CASE("hooks on one tensor that write no file, or another one, are fine", "[
   const auto with_another = [](Hook::Kind kind, std::vector<Sink> sinks) {
     Plan plan = sample::full_plan();
     plan.jobs[0].hooks.push_back(plan.jobs[0].hooks[0]);
-    plan.jobs[0].hooks[1].kind = kind;
-    plan.jobs[0].hooks[1].sinks = std::move(sinks);
+    plan.jobs[0].hooks.back().kind = kind;
+    plan.jobs[0].hooks.back().sinks = std::move(sinks);
     return refusal(plan);
   };
   CHECK(with_another(Hook::Kind::kWatch, {PrintSink{}}).empty());

@@ -23,6 +23,8 @@ CheckpointRecord checkpoint() {
   record.plan_hash = "0123456789abcdef";
   record.resume_hash = "fedcba9876543210";
   record.sums = {{{"returns/loss", {1, 0, UINT64_MAX}}}};
+  record.decisions = {{{"early_stopping", {"eval.loss", Mode::kMin, 0.1, 400, 3, 0, {}}},
+                       {"learning_rate", {"loss", Mode::kMax, {}, 0, 7, 2, 0.05}}}};
   record.metrics_rows = 612;
   record.checksums = {{"lenet/conv1/weight.npy", "00000000000000ff"}};
   return record;
@@ -87,6 +89,10 @@ TEST_CASE("a checkpoint's record that is damaged is refused, and the file named"
                Catch::Matchers::Contains("expected 0 to 9007199254740992"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("612", "-1")),
              Catch::Matchers::Contains("metrics_rows is -1; expected 0"));
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("\"bad\":3", "\"bad\":-1")),
+             Catch::Matchers::Contains("count of `early_stopping` is -1; expected 0"));
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("0.05", "-0.05")),
+             Catch::Matchers::Contains("a number of `learning_rate` is out of range"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "../../etc")),
              Catch::Matchers::Contains("invalid checkpoint file name"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "/etc")),

@@ -247,6 +247,17 @@ void add_backward(JobBuilder& b, const Forward& f) {
   b.alias(updated[1], f.slot);
 }
 
+/// Makes a value that a run follows.
+Hook mean_hook(const std::string& name, TensorId tensor, const std::string& key) {
+  Hook hook;
+  hook.name = name;
+  hook.tensor = tensor;
+  hook.steps = {{0, INT64_MAX, 1}};
+  hook.sinks = {MeanSink{key}};
+  hook.where = "job.yaml:55:1";
+  return hook;
+}
+
 Job train_job() {
   JobBuilder b("train", true);
   b.job.seed = UINT64_MAX;
@@ -291,11 +302,21 @@ Job train_job() {
   hook.sinks = {PrintSink{"label:\n", Reduce::kNorm, Over::kEpoch, 0.1, "%5.2f %%", 3}, NpySink{},
                 command};
   hook.where = "job.yaml:40:9";
-  b.job.hooks = {hook};
+  const FollowedValue loss{"out", "", "out", Mode::kMin, 0, 2, "job.yaml:53:1"};
+  b.job.hooks = {hook, mean_hook("out", f.loss, loss.key())};
   b.job.run.also = {{"digits", 0, 2, "job.yaml:52:1"}};
+  b.job.run.early_stopping = {loss, 3, 0.125};
   b.job.run.epochs = 20;
   b.job.run.shuffle = true;
-  b.job.run.checkpoint = {"start", "saved", 100, 1, 5, "job.yaml:50:1", "job.yaml:51:1"};
+  b.job.run.checkpoint = {
+      "start",
+      "saved",
+      100,
+      1,
+      5,
+      FollowedValue{"digits.hit", "digits", "hit", Mode::kMax, 0, 0, "job.yaml:54:1"},
+      "job.yaml:50:1",
+      "job.yaml:51:1"};
   return b.done();
 }
 
@@ -312,6 +333,7 @@ Job predict_job() {
                           {ReturnValue::Kind::kNumpy, hit, {}, {}, "out"},
                           {NpySink{}},
                           "job.yaml:60:5"};
+  b.job.hooks = {mean_hook("hit", hit, "hit")};
   return b.done();
 }
 

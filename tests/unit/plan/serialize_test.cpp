@@ -182,7 +182,7 @@ TEST_CASE("a plan is read strictly, and errors name the place", "[plan]") {
         "a.plan: jobs[0]: tensors[1]: duplicate name `images`; tensors[0] has it too");
   CHECK(refusal(edited("{\"npy\":", "{\"npx\":")) ==
         "a.plan: jobs[0].hooks[0].sinks[1]: unknown word `npx`; expected `npy`, `print`, "
-        "`command`, `stats` or `none`");
+        "`command`, `stats`, `none` or `mean`");
 }
 
 TEST_CASE("the values of a learning rate are those of its type", "[plan]") {

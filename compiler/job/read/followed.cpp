@@ -1,0 +1,149 @@
+// Values that a run follows.
+#include "compiler/job/read/followed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/job/read/sections.h"
+#include "compiler/job/read/sub_jobs.h"
+
+namespace flow::job {
+namespace {
+
+/// Calls visit(value, span) with each value that the job follows, and its place.
+template <typename Visit>
+void visit_followed(Job& job, const Visit& visit) {
+  if (job.run.early_stopping) visit(job.run.early_stopping->value, job.early_stopping_span);
+  if (job.run.checkpoint.keep_best) visit(*job.run.checkpoint.keep_best, job.keep_best_span);
+  if (job.optimizer && job.optimizer->learning_rate.follows)
+    visit(*job.optimizer->learning_rate.follows, job.optimizer->follows_span);
+}
+
+class ValueFinder {
+ public:
+  ValueFinder(Reader& reader, const File& file, const Job& job)
+      : reader_(reader), file_(file), job_(job) {}
+
+  void resolve(plan::FollowedValue& value, Span span) const {
+    const std::string text = value.text;
+    const size_t dot = text.find('.');
+    const std::string first = text.substr(0, dot);
+    if (text.find('*') != std::string::npos)
+      return refuse(span, fmt::format("`{}` is a pattern; expected one tensor", text),
+                    "write JOB.TENSOR for a job of `also`, or TENSOR");
+    if (dot == std::string::npos || is_own(first)) return resolve_own(value, text, span);
+    if (first == job_.name.text) return resolve_own(value, text.substr(dot + 1), span);
+    if (!calls(job_, first)) return report_unknown(text, first, span);
+    value.job = first;
+    value.tensor = text.substr(dot + 1);
+    if (value.every_steps > 0 || value.every_epochs > 0)
+      refuse(span,
+             fmt::format("unexpected `every` for `{}`: job `{}` is called as `also` says", text,
+                         first),
+             "set `every` in the item of `also`");
+  }
+
+ private:
+  /// A second result has a dot in its name, too.
+  bool is_own(const std::string& first) const {
+    return !calls(job_, first) && std::ranges::any_of(job_.graph.entries, [&](const Entry& entry) {
+      return entry.name.text == first;
+    });
+  }
+
+  void resolve_own(plan::FollowedValue& value, std::string tensor, Span span) const {
+    value.tensor = std::move(tensor);
+    const bool reads_dataset = std::ranges::any_of(job_.inputs, [](const Input& input) {
+      return std::holds_alternative<plan::FromDataset>(input.source);
+    });
+    if (value.every_steps == 0 && value.every_epochs == 0) value.every_epochs = 1;
+    if (value.every_epochs > 0 && !reads_dataset)
+      refuse(span,
+             fmt::format("`{}` has no epochs to be averaged over: no input reads a dataset",
+                         value.text),
+             "add `every: {steps: N}`");
+  }
+
+  void report_unknown(const std::string& text, const std::string& first, Span span) const {
+    std::vector<std::string> called, known;
+    for (const plan::SubJob& also : job_.run.also) called.push_back(also.job);
+    for (const Job& other : file_.jobs)
+      if (other.name.text == first)
+        return refuse(
+            span, fmt::format("job `{}` does not call `{}`", job_.name.text, first),
+            fmt::format("add `also: [{{job: {}, every: {{epochs: 1}}}}]` to `run`", first));
+    for (const std::string& job : called) known.push_back(job + text.substr(first.size()));
+    refuse(span, fmt::format("unknown value `{}`", text),
+           known.empty() ? "write a tensor of this job, or JOB.TENSOR of a job that `also` calls"
+                         : suggestion(text, known, "available jobs:"));
+  }
+
+  void refuse(Span span, std::string message, std::string hint) const {
+    reader_.error(Diagnosis::kFollowed, span, std::move(message)).with_hint(std::move(hint));
+  }
+
+  Reader& reader_;
+  const File& file_;
+  const Job& job_;
+};
+
+bool makes(const Job& job, const std::string& key) {
+  return std::ranges::any_of(job.hooks, [&](const Hook& hook) {
+    const auto* mean = std::get_if<plan::MeanSink>(&hook.sinks.front());
+    return hook.followed && mean && mean->value == key;
+  });
+}
+
+}  // namespace
+
+std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::string_view key) {
+  plan::FollowedValue value;
+  value.mode = fields.enumerator<plan::Mode>("mode");
+  if (const yaml::Node* every = fields.find("every")) {
+    const Period period = read_period(fields, *every, true);  // epochs are checked with the value
+    value.every_steps = period.steps;
+    value.every_epochs = period.epochs;
+  }
+  const auto text = fields.text(key);
+  if (!text) return {};
+  value.text = *text;
+  value.where = fields.reader().sources.where(fields.find(key)->span);
+  return value;
+}
+
+std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields) {
+  auto value = read_followed(fields, "watch");
+  const auto patience = fields.integer("patience");
+  const auto min_delta = fields.number("min_delta");
+  if (!value || !patience || !min_delta) return {};
+  return plan::EarlyStopping{std::move(*value), *patience, *min_delta};
+}
+
+void resolve_followed(Reader& reader, const File& file, Job& job) {
+  const ValueFinder finder(reader, file, job);
+  visit_followed(job,
+                 [&](plan::FollowedValue& value, Span span) { finder.resolve(value, span); });
+}
+
+void add_followed_hooks(File& file, Job& job) {
+  visit_followed(job, [&](const plan::FollowedValue& value, Span span) {
+    if (value.tensor.empty()) return;  // after an error
+    const auto maker =
+        value.job.empty() ? &job : &*std::ranges::find(file.jobs, value.job, [](const Job& other) {
+          return other.name.text;
+        });
+    if (makes(*maker, value.key())) return;
+    Hook hook;
+    hook.pattern = {value.tensor, span};
+    hook.followed = true;
+    hook.sinks = {plan::MeanSink{value.key()}};
+    hook.span = span;
+    maker->hooks.push_back(std::move(hook));
+  });
+}
+
+}  // namespace flow::job
