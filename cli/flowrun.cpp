@@ -165,7 +165,8 @@ void check_directory_flags(const RunOptions& options) {
 /// A run that is resumed loads its own checkpoint; one flag for all its starts must mean the same
 /// in the first as in the next.
 void check_resumed_load(const exec::RunRequest& request) {
-  if (request.resume && request.job.train && (request.load || !request.load_partial.empty()))
+  if (request.resume && request.job.train &&
+      (request.load || request.ema || !request.load_partial.empty()))
     throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
                        "omit one of them; `run: {checkpoint: {load: PATH}}` in the job file "
                        "applies only to a start from step 0");
@@ -279,6 +280,7 @@ int execute(const RunOptions& options, RankSession* session) {
                            .load = options.load,
                            .save = options.save,
                            .load_partial = options.load_partial,
+                           .ema = options.ema,
                            .steps = options.steps,
                            .resume = options.resume,
                            .verify_data = options.verify_data,

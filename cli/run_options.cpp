@@ -110,6 +110,8 @@ void add_options(CLI::App& app, RunOptions& options) {
       ->type_name("CKPT");
   add_many("--load-partial", options.load_partial, "GLOB",
            "initialize matching variables if CKPT lacks them or has another shape; repeatable");
+  app.add_flag("--ema", options.ema,
+               "load averages of variables, where the checkpoint has them (`ema` of an optimizer)");
   app.add_option("--save", options.save, "copy the final checkpoint to PATH; `none`: no copy")
       ->type_name("PATH");
 
@@ -176,6 +178,7 @@ std::string next_command(const RunOptions& options, const plan::Job& job, const 
     words.insert(words.end(), {"--load", *options.load});
     for (const std::string& glob : options.load_partial)
       words.insert(words.end(), {"--load-partial", glob});
+    if (options.ema) words.emplace_back("--ema");
   }
   if (options.save) words.insert(words.end(), {"--save", *options.save});
   if (options.root) words.insert(words.end(), {"--root", *options.root});

@@ -24,6 +24,7 @@ struct RunOptions {
   int threads = 0;
   bool quiet = false, json = false, dry_run = false, force = false, resume = false;
   bool verify_data = false;
+  bool ema = false;
   bool distributed = false;
   std::optional<std::string> mpi;
   int64_t rank_timeout = 120;  // seconds

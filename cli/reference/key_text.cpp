@@ -44,10 +44,11 @@ std::string words_text(const std::vector<std::string_view>& words) {
   return join(quoted, ", ");
 }
 
-std::string section_link(const job::Section& section) {
+/// The page of schedules shows no sections.
+std::string section_link(const job::Section& section, std::string_view page) {
   const std::string title = section_title(section.what);
-  return fmt::format("[{}](#{})", title.starts_with('`') ? title : std::string(section.what),
-                     heading_anchor(title));
+  return fmt::format("[{}]({}#{})", title.starts_with('`') ? title : std::string(section.what),
+                     page == "schedules" ? "job.md" : "", heading_anchor(title));
 }
 
 std::string hooks_links() {
@@ -144,15 +145,15 @@ std::string type_text(const KeyDef& key, std::string_view page) {
     case KeyType::kWord:
       return words_text(key.words);
     case KeyType::kSection:
-      return section_link(*key.section);
+      return section_link(*key.section, page);
     case KeyType::kSections:
-      return fmt::format("list of {}", section_link(*key.section));
+      return fmt::format("list of {}", section_link(*key.section, page));
     case KeyType::kVariant:
       return link_to(*key.variants, page);
     case KeyType::kVariants:
       return fmt::format("{}, or a list of them", link_to(*key.variants, page));
     case KeyType::kSource:
-      return fmt::format("`DATASET.COLUMN`, {} or {}", section_link(*key.section),
+      return fmt::format("`DATASET.COLUMN`, {} or {}", section_link(*key.section, page),
                          link_to(*key.variants, page));
     case KeyType::kHooks:
       return hooks_links();

@@ -24,7 +24,9 @@ std::string optimizers_page() {
       key_table(kind.common, kPage) + variant_text(kind, kPage, 2);
   const job::Section& scales = job::learning_rate_scales();
   text += fmt::format("\n## {}\n\n{}", section_title(scales.what), each_table(scales, kPage));
-  return text + kind_text(job::grad_clippings(), kPage) + kind_text(job::loss_scales(), kPage);
+  text += kind_text(job::grad_clippings(), kPage) + kind_text(job::loss_scales(), kPage);
+  const job::Section& ema = job::ema_section();
+  return text + fmt::format("\n## {}\n\n{}", section_title(ema.what), key_table(ema.keys, kPage));
 }
 
 std::string schedules_page() {

@@ -34,7 +34,8 @@ std::span<const FileRow> run_files() {
 std::span<const FileRow> checkpoint_files() {
   static constexpr FileRow kRows[] = {
       {"NAME.npy", "A variable, for example `lenet/conv1/weight.npy`."},
-      {"NAME/SLOT.npy", "An optimizer slot of a variable: `momentum`, `m`, `v`, `ms` or `mg`."},
+      {"NAME/SLOT.npy",
+       "An optimizer slot of a variable: `momentum`, `m`, `v`, `ms`, `mg` or `ema`."},
       {"JOB/loss_scale.npy",
        "The scale of a dynamic loss scale. `JOB/finite_steps.npy` has its count of steps."},
       {"checkpoint.json",

@@ -184,6 +184,17 @@ class Updates {
     const std::vector<ValueId> updated = builder_.add(
         op, value.name + ":update", std::move(operands), attributes_of(op, trained), spans);
     for (size_t i = 0; i < moved.size(); ++i) graph_.set_updated(moved[i], updated[i]);
+    if (training.ema_decay) add_average(value, updated.front());
+  }
+
+  /// `variable` as it was, with its updated value.
+  void add_average(const ir::Value& variable, ValueId updated) {
+    const std::string name = plan::average_of(variable.name);
+    const ValueId average =
+        builder_.add_variable(name, variable.dtype, variable.shape, {}, false, true, variable.span);
+    graph_.set_updated(average,
+                       builder_.add("ema_update", name + ":update", {updated, average},
+                                    {{"decay", *context_.training->ema_decay}}, variable.span));
   }
 
   ir::Attributes attributes_of(const ops::OpSpec& op, const Trained& trained) const {

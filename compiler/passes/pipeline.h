@@ -40,7 +40,8 @@ struct Training {
   std::optional<double> clip_norm;        // of all gradients together
   std::optional<double> clip_value;       // of each element
   std::optional<LossScale> loss_scale;
-  std::string job;  // its name, for the loss scale's variables
+  std::optional<double> ema_decay;  // of averages of the trained variables
+  std::string job;                  // its name, for the loss scale's variables
 
   /// "a", "a + b"
   std::string loss_name() const;

@@ -149,6 +149,7 @@ class OptimizerBinder {
     std::visit([this](const auto& rule) { bind_rule(rule); }, optimizer_.rule);
     training_.clip_norm = optimizer_.clip_norm;
     training_.clip_value = optimizer_.clip_value;
+    training_.ema_decay = optimizer_.ema_decay;
     if (!optimizer_.loss_scale) return;
     training_.job = job_.name.text;
     training_.loss_scale =

@@ -125,8 +125,7 @@ std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields) {
 
 void resolve_followed(Reader& reader, const File& file, Job& job) {
   const ValueFinder finder(reader, file, job);
-  visit_followed(job,
-                 [&](plan::FollowedValue& value, Span span) { finder.resolve(value, span); });
+  visit_followed(job, [&](plan::FollowedValue& value, Span span) { finder.resolve(value, span); });
 }
 
 void add_followed_hooks(File& file, Job& job) {

@@ -97,6 +97,7 @@ struct Optimizer {
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm, clip_value;
   std::optional<LossScale> loss_scale;
+  std::optional<double> ema_decay;
   Span span, follows_span;  // of what a plateau watches
   bool complete = true;     // false after an error
 };

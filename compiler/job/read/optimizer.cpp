@@ -119,6 +119,9 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
     optimizer.variables = read_globs(reader, *variables, "`variables`");
   if (const yaml::Node* clipping = fields.find("grad_clipping"))
     read_clipping(reader, *clipping, fields.key_span("grad_clipping"), optimizer);
+  if (const yaml::Node* ema = fields.find("ema"))
+    optimizer.ema_decay =
+        Fields(reader, *ema, fields.key_span("ema"), ema_section()).number("decay");
   if (const yaml::Node* scale = fields.find("loss_scale"))
     optimizer.loss_scale =
         read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);

@@ -22,6 +22,7 @@ void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& jo
     also.every_steps = period.steps;
     also.every_epochs = period.epochs;
   }
+  also.averaged = fields.word("weights") == "ema";
   if (!text) return;
   const Span name = fields.find("job")->span;
   also.job = *text;
@@ -32,8 +33,24 @@ void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& jo
 
 std::string_view name_of(const Job& job) { return job.name.text; }
 
+void check_weights(Reader& reader, Span span, const Job& main, const Job& called) {
+  if (called.train)
+    reader
+        .error(Diagnosis::kAlso, span,
+               fmt::format("`weights: ema` for train job `{}`; expected a predict job",
+                           called.name.text))
+        .with_hint("averages are only read; remove `weights`");
+  else if (!main.optimizer || !main.optimizer->ema_decay)
+    reader
+        .error(Diagnosis::kAlso, span,
+               fmt::format("`weights: ema`, but job `{}` keeps no averages", main.name.text))
+        .with_hint("add `ema: {decay: 0.999}` to its optimizer");
+}
+
 /// A called job follows no values.
-void check_learning_rate(Reader& reader, Span span, const Job& called) {
+void check_called(Reader& reader, Span span, const Job& main, const plan::SubJob& also,
+                  const Job& called) {
+  if (also.averaged) check_weights(reader, span, main, called);
   if (!called.optimizer || !called.optimizer->learning_rate.follows) return;
   reader
       .error(Diagnosis::kAlso, span,
@@ -81,7 +98,8 @@ void check_sub_job_names(Reader& reader, const File& file) {
         reader.error(Diagnosis::kUnknownJob, span, fmt::format("unknown job `{}`", name))
             .with_hint(suggestion(name, names, "available jobs:"));
       else
-        check_learning_rate(reader, span, *std::ranges::find(file.jobs, name, name_of));
+        check_called(reader, span, job, job.run.also[i],
+                     *std::ranges::find(file.jobs, name, name_of));
       for (size_t k = 0; k < i; ++k)
         if (job.run.also[k].job == name)
           reader.error(Diagnosis::kAlso, span, fmt::format("duplicate job `{}` in `also`", name))

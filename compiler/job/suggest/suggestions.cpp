@@ -20,9 +20,7 @@ constexpr std::string_view kAccumulation =
 constexpr std::string_view kLargerBatch =
     "increase the batch size, the leading dimension of the inputs, instead";
 constexpr std::string_view kAverages = "ema emadecay exponentialmovingaverage useema swa";
-constexpr std::string_view kNoAverages =
-    "use a `cosine` learning rate that ends near 0 for a similar effect: moving averages of "
-    "variables are not supported";
+constexpr std::string_view kAverage = "write `ema: {decay: 0.999}` in `optimizer`";
 constexpr std::string_view kMetrics =
     "compute the metric in an entry of the graph, and print its mean with `returns: {value: NAME, "
     "to: {type: print, reduce: mean}}`";
@@ -158,9 +156,9 @@ constexpr Advice kAdvice[] = {
     {kAccumulation, "minimize", kLargerBatch},
     {kAccumulation, "epochs", kLargerBatch},
     {kAccumulation, "returns", kLargerBatch},
-    {kAverages, "minimize", kNoAverages},
-    {kAverages, "epochs", kNoAverages},
-    {kAverages, "returns", kNoAverages},
+    {kAverages, "minimize", kAverage},
+    {kAverages, "epochs", kAverage},
+    {kAverages, "returns", kAverage},
     {"metrics", "returns", kMetrics},
     {"metrics", "minimize", kMetrics},
     {"metrics", "epochs", kMetrics},

@@ -44,8 +44,20 @@ const VariantKind& optimizers() {
        variant("grad_clipping", "none", "gradient clipping", grad_clippings()),
        variant("loss_scale", "none",
                "loss scaling, which keeps small float16 gradients from underflowing",
-               loss_scales())}};
+               loss_scales()),
+       section("ema", "none",
+               "exponential moving averages of the trained variables, after each step: ema += (1 - "
+               "decay) (w - ema); the first is w",
+               ema_section())}};
   return kKind;
+}
+
+const Section& ema_section() {
+  static const Section kSection{
+      "`ema`",
+      {{"decay", KeyType::kNumber, "", "fraction of the average to keep in each step",
+        Bounds{.min = 0, .below = 1}}}};
+  return kSection;
 }
 
 const Section& learning_rate_scales() {

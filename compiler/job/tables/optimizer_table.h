@@ -12,5 +12,6 @@ const VariantKind& warmups();
 const VariantKind& grad_clippings();
 const VariantKind& loss_scales();
 const Section& learning_rate_scales();
+const Section& ema_section();
 
 }  // namespace flow::job

@@ -216,7 +216,10 @@ const Section& sub_jobs_section() {
   static const Section kSection = {
       "an item of `also`",
       {text("job", "", "job to call"),
-       section("every", "", "interval between calls", every_section())}};
+       section("every", "", "interval between calls", every_section()),
+       word("weights", "trained",
+            "variables that it reads: trained, or ema: their averages, for a predict job",
+            {"trained", "ema"})}};
   return kSection;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -156,15 +157,31 @@ class EpilogueLowering {
   plan::Job job_;
 };
 
-/// By tensor: does a step read it?
-std::vector<bool> read_by_steps(const plan::Job& job) {
-  std::vector<bool> read(job.tensors.size());
-  for (const plan::Step& step : job.steps) {
-    for (TensorId id : step.inputs) read[id.index()] = true;
-    for (const plan::EpilogueOp& epilogue_op : step.epilogue)
-      for (TensorId id : epilogue_op.operands) read[id.index()] = true;
+bool is_update(const plan::Step& step) {
+  const KernelEntry* kernel = find_kernel(step.op.name());
+  return kernel && kernel->prepare_updates;
+}
+
+/// For each step: its distance from the end, where it is an update that may go there. The end: 1,
+/// of one whose results no step reads; 2, of one whose results only such updates read. Else 0.
+std::vector<int> distances_from_end(const plan::Job& job) {
+  std::vector<std::vector<size_t>> readers(job.tensors.size());
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    for (const TensorId id : job.steps[i].inputs) readers[id.index()].push_back(i);
+    for (const plan::EpilogueOp& epilogue_op : job.steps[i].epilogue)
+      for (const TensorId id : epilogue_op.operands) readers[id.index()].push_back(i);
   }
-  return read;
+  std::vector<int> distances(job.steps.size());
+  for (size_t i = job.steps.size(); i-- > 0;) {
+    if (!is_update(job.steps[i])) continue;
+    distances[i] = 1;
+    for (const TensorId id : job.steps[i].outputs) {
+      if (!id.valid()) continue;
+      for (const size_t reader : readers[id.index()])
+        distances[i] = distances[i] > 0 && distances[reader] == 1 ? 2 : 0;
+    }
+  }
+  return distances;
 }
 
 bool launch_as_one(const plan::Step& a, const plan::Step& b) {
@@ -176,32 +193,37 @@ bool launch_as_one(const plan::Step& a, const plan::Step& b) {
 plan::Job lower_epilogues(const plan::Job& job) { return EpilogueLowering(job).expand(); }
 
 Grouped group_updates(const plan::Job& job) {
-  const std::vector<bool> read = read_by_steps(job);
+  const std::vector<int> distances = distances_from_end(job);
   Grouped made{job, {}};
   std::vector<plan::Step>& steps = made.job.steps;
   steps.clear();
-  std::vector<std::vector<plan::Step>> groups;
-  for (const plan::Step& step : job.steps) {
-    const KernelEntry* kernel = find_kernel(step.op.name());
-    const bool update = kernel && kernel->prepare_updates;
-    const bool last = std::ranges::none_of(
-        step.outputs, [&](TensorId id) { return id.valid() && read[id.index()]; });
-    if (!update || !last) {
-      if (update) made.updates.push_back({steps.size(), steps.size() + 1});
+  std::array<std::vector<std::vector<plan::Step>>, 2> groups;  // the second reads what
+  std::vector<bool> moved(job.tensors.size());                 // the first makes
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    const plan::Step& step = job.steps[i];
+    if (distances[i] == 0) {
+      if (is_update(step)) made.updates.push_back({steps.size(), steps.size() + 1});
       steps.push_back(step);
       continue;
     }
+    if (distances[i] == 2)
+      for (const TensorId id : step.outputs)
+        if (id.valid()) moved[id.index()] = true;
+    const bool behind =
+        std::ranges::any_of(step.inputs, [&](TensorId id) { return moved[id.index()]; });
+    auto& some = groups[behind ? 1 : 0];
     const auto group = std::ranges::find_if(
-        groups, [&](const auto& members) { return launch_as_one(members.front(), step); });
-    if (group == groups.end())
-      groups.push_back({step});
+        some, [&](const auto& members) { return launch_as_one(members.front(), step); });
+    if (group == some.end())
+      some.push_back({step});
     else
       group->push_back(step);
   }
-  for (const std::vector<plan::Step>& group : groups) {
-    made.updates.push_back({steps.size(), steps.size() + group.size()});
-    steps.insert(steps.end(), group.begin(), group.end());
-  }
+  for (const auto& some : groups)
+    for (const std::vector<plan::Step>& group : some) {
+      made.updates.push_back({steps.size(), steps.size() + group.size()});
+      steps.insert(steps.end(), group.begin(), group.end());
+    }
   plan::assign_lifetimes(made.job);
   return made;
 }

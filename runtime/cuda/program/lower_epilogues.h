@@ -27,8 +27,8 @@ struct Grouped {
 };
 
 /// Moves the updates of variables to the end of the call, where nothing reads the variables any
-/// more, and brings together those that can be launched as one. One whose result another step reads
-/// stays where it is.
+/// more, and brings together those that can be launched as one. Averages of variables come last. An
+/// update whose result another step reads stays where it is.
 Grouped group_updates(const plan::Job& job);
 
 /// By step of `made`, which stems from `job`, the part of a call in which it runs. Where the batch

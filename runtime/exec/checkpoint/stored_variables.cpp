@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
 #include "runtime/io/npy.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
 
@@ -30,6 +33,29 @@ std::vector<StoredVariables::Item> NpzVariables::items() const {
 
 Array NpzVariables::read(const std::string& name) const {
   return io::parse_npy(npz_.read(name).bytes, fmt::format("{}: `{}`", path_.string(), name));
+}
+
+AveragedVariables::AveragedVariables(std::unique_ptr<StoredVariables> all) : all_(std::move(all)) {
+  std::map<std::string, Item> items;
+  for (Item& item : all_->items()) items.emplace(item.name, std::move(item));
+  for (const auto& [name, item] : items)
+    if (const auto average = items.find(plan::average_of(name)); average != items.end())
+      averages_.emplace(name, average->second);
+  if (averages_.empty())
+    throw RequestError(fmt::format("--ema: {} has no averages of variables", path().string()),
+                       "train with `ema: {decay: 0.999}` in the optimizer, or omit --ema");
+}
+
+std::vector<StoredVariables::Item> AveragedVariables::items() const {
+  std::vector<Item> items = all_->items();
+  for (Item& item : items)
+    if (const auto average = averages_.find(item.name); average != averages_.end())
+      item = {item.name, average->second.dtype, average->second.shape};
+  return items;
+}
+
+Array AveragedVariables::read(const std::string& name) const {
+  return all_->read(averages_.contains(name) ? plan::average_of(name) : name);
 }
 
 }  // namespace flow::exec

@@ -1,6 +1,8 @@
 // Variables that files hold, by name. Untrusted: checked as they are read.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,22 @@ class NpzVariables : public StoredVariables {
   fs::path path_;
   MappedFile file_;
   io::Npz npz_;
+};
+
+/// What another one holds, with averages in the place of the variables that have one.
+class AveragedVariables : public StoredVariables {
+ public:
+  /// RequestError where no variable has one.
+  explicit AveragedVariables(std::unique_ptr<StoredVariables> all);
+
+  const fs::path& path() const override { return all_->path(); }
+  std::vector<Item> items() const override;
+  Array read(const std::string& name) const override;
+  bool is_replaced() const override { return all_->is_replaced(); }
+
+ private:
+  std::unique_ptr<StoredVariables> all_;
+  std::map<std::string, Item> averages_;  // by variable
 };
 
 }  // namespace flow::exec

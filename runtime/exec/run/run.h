@@ -43,6 +43,7 @@ struct RunRequest {
   std::vector<std::pair<std::string, std::string>> inputs = {};  // --input NAME=SPEC, parsed here
   std::optional<std::string> load = {}, save = {};               // --load, --save
   std::vector<std::string> load_partial = {};  // globs: variables that `load` need not have
+  bool ema = false;                            // --ema: load averages
   std::optional<int64_t> steps = {};           // --steps
   bool resume = false;
   bool verify_data = false;  // --verify-data: read all data files again, unchanged ones too

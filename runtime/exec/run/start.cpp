@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
@@ -12,6 +13,7 @@
 #include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/exec/checkpoint/load.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/checkpoint/stored_variables.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run_files.h"
 
@@ -23,6 +25,8 @@ void require_values(const RunRequest& request) {
   const plan::Job& job = request.job;
   if (!request.load_partial.empty() && !loaded_from(request))
     throw RequestError("--load-partial requires a checkpoint to load", "add --load CHECKPOINT");
+  if (request.ema && !loaded_from(request))
+    throw RequestError("--ema requires a checkpoint to load", "add --load CHECKPOINT");
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
   if (!request.load && !job.run.checkpoint.load && !job.train && parameters > 0)
     throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
@@ -36,7 +40,8 @@ std::vector<State::Entry*> load_unreplaced(const fs::path& path, const std::stri
                                            const RunRequest& request, State& state) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
-    const auto stored = open_variables(path, where);
+    auto stored = open_variables(path, where);
+    if (request.ema) stored = std::make_unique<AveragedVariables>(std::move(stored));
     try {
       return load(*stored, request.job, state, request.load_partial);
     } catch (const RunError&) {
@@ -59,7 +64,7 @@ void load_variables(const RunRequest& request, State& state) {
 }
 
 Checkpoint open_newest(const RunRequest& request) {
-  if (request.load || !request.load_partial.empty())
+  if (request.load || request.ema || !request.load_partial.empty())
     throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
                        "omit one of them");
   require_own_files(request.directory);

@@ -22,9 +22,16 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 /// The job as it is called: of its run section only what shapes a call is left, and what it draws
-/// at random has a name of its own.
-plan::Job called(const plan::Job& job) {
+/// at random has a name of its own. What `main` averages is read under the name of its average.
+plan::Job called(const plan::Job& job, const plan::SubJob& also, const plan::Job& main) {
   plan::Job made = job;
+  if (also.averaged)
+    for (plan::Variable& variable : made.variables) {
+      std::string& name = made.tensors[variable.tensor.index()].name;
+      if (!plan::has_average(main, name)) continue;
+      name = plan::average_of(name);
+      variable.slot = true;
+    }
   made.run = {};
   made.run.shuffle = job.run.shuffle;
   if (job.train) made.run.steps = job.run.steps.value_or(1);
@@ -55,7 +62,7 @@ SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::Su
       planned_(job),
       number_(number),
       ranks_(job.sharding ? request.ranks : nullptr),
-      job_(called(job)),
+      job_(called(job, also, request.job)),
       whole_(job_),
       stop_signal_(request.stop_signal),
       say_(request.say),

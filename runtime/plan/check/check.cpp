@@ -39,12 +39,22 @@ void check_job(const Job& job, const Location& location) {
   check_lifetimes(job, location);
 }
 
+/// Does the job keep an average of any variable?
+bool is_averaged(const Job& job) {
+  return std::ranges::any_of(job.variables, [&](const Variable& variable) {
+    return !variable.slot && has_average(job, job[variable.tensor].name);
+  });
+}
+
 /// The called jobs exist, each is called once, and they can share variables.
 void check_also(const Plan& plan, const Job& job, const Location& location) {
   std::vector<const Job*> together{&job};
   for (const SubJob& also : job.run.also) {
     const auto other = std::ranges::find(plan.jobs, also.job, &Job::name);
     location.require(other != plan.jobs.end(), "calls an unknown job `{}`", also.job);
+    location.require(!also.averaged || (!other->train && is_averaged(job)),
+                     "`{}` reads averages; expected a predict job, and a caller with averages",
+                     also.job);
     location.require((also.every_steps > 0) != (also.every_epochs > 0) && also.every_steps >= 0 &&
                          also.every_epochs >= 0,
                      "invalid schedule for calling `{}`: every {} steps, every {} epochs", also.job,

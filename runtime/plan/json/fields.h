@@ -302,6 +302,7 @@ void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
 }
 
 void fields(auto& text, Is<SubJob> auto& also) {
+  text.flag("averaged", also.averaged);
   text("every_epochs", also.every_epochs);
   text("every_steps", also.every_steps);
   text("job", also.job);

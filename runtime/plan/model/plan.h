@@ -114,6 +114,9 @@ struct Step {
   bool per_shard = false;
 };
 
+/// The slot that holds the average of a variable.
+inline std::string average_of(const std::string& variable) { return variable + "/ema"; }
+
 struct Variable {
   TensorId tensor;
   Initializer initializer;
@@ -277,6 +280,7 @@ struct SubJob {
   std::string job;
   int64_t every_steps = 0, every_epochs = 0;  // one of them; 0: not
   std::string where;
+  bool averaged = false;  // it reads averages in the place of the variables that have one
 };
 
 struct Run {
@@ -334,6 +338,9 @@ void visit_followed(AnyJob& job, const Visit& visit) {
   if (job.optimizer && job.optimizer->learning_rate.follows)
     visit(*job.optimizer->learning_rate.follows);
 }
+
+/// Does the job keep an average of that variable?
+bool has_average(const Job& job, const std::string& variable);
 
 /// Is something of the job not on the job's device?
 bool has_two_devices(const Job& job);

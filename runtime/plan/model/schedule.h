@@ -194,9 +194,8 @@ struct Plateau {
         "plateau",
         "Reduces the learning rate when a watched value stops improving, as PyTorch's "
         "ReduceLROnPlateau with threshold_mode=abs.",
-        "rate = max(factor rate, min_lr) after patience + 1 values in a row that do not improve "
-        "the "
-        "best by more than min_delta; no change of at most epsilon",
+        "rate = max(factor rate, min_lr), once more than patience values in a row improve the best "
+        "by at most min_delta",
         std::tuple{
             base_field<Plateau>(),
             Field{"factor", &Plateau::factor, "0.1", "factor of a reduction",

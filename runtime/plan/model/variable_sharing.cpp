@@ -31,6 +31,13 @@ std::optional<std::string> conflict_of(const Job& a, const Variable& in_a, const
 
 }  // namespace
 
+bool has_average(const Job& job, const std::string& variable) {
+  const std::string average = average_of(variable);
+  return std::ranges::any_of(job.variables, [&](const Variable& one) {
+    return one.slot && job[one.tensor].name == average;
+  });
+}
+
 std::optional<std::string> sharing_conflict(const Job& a, const Job& b) {
   if (a.device != b.device && !has_two_devices(a) && !has_two_devices(b))
     return fmt::format("`{}` and `{}` run on different devices", a.name, b.name);
@@ -92,6 +99,7 @@ std::string resume_hash(const Plan& plan, const Job& job) {
     const SubJob& also = job.run.also[i];
     text += fmt::format(" {} {} {} {} {}", also.job, also.every_steps, also.every_epochs,
                         resume_hash(*called[i]), called[i]->run.steps.value_or(1));
+    if (also.averaged) text += " ema";
   }
   return digest(text);
 }

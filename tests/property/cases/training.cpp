@@ -100,6 +100,16 @@ KernelCase update(const std::string& op, Random& random) {
   return one;
 }
 
+/// A variable that was updated, and its average.
+KernelCase average(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  const double decay = random_between(random, 0, 1) == 1 ? 0.999 : 0.25;
+  return {op,
+          {{"decay", decay}},
+          {random_array(random, kF, shape), random_array(random, kF, shape)},
+          {{kF, shape, 1}}};
+}
+
 KernelCase regularize(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
   KernelCase one{op, {{"l1", 0.01}, {"l2", 0.02}}, {}, {{kF, shape, 0}}};
@@ -161,6 +171,7 @@ std::span<const CaseMaker> training_cases() {
       {"adam_update", update, update_terms},
       {"centered_rmsprop_update", update, update_terms},
       {"clip_factor", clip_factor, clip_terms},
+      {"ema_update", average, update_terms},
       {"lamb_update", update, norm_terms},
       {"lars_update", update, norm_terms},
       {"momentum_update", update, update_terms},

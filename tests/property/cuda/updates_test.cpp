@@ -28,7 +28,7 @@ std::vector<KernelCase> updates_alike(const std::string& op, int count) {
 
 TEST_CASE("updates of many variables take few launches and give the CPU's bits", "[cuda]") {
   for (const std::string op : {"sgd_update", "momentum_update", "adam_update", "rmsprop_update",
-                               "centered_rmsprop_update"}) {
+                               "centered_rmsprop_update", "ema_update"}) {
     const std::vector<KernelCase> cases = updates_alike(op, 101);
     const UpdatesRun got = run_updates_on_device(cases);
     CHECK(got.launches.value_or(3) == 3);
@@ -44,7 +44,7 @@ TEST_CASE("updates leave all as it is where the factor is NaN", "[cuda]") {
   const Array nan = array_of<float>({}, {std::numeric_limits<float>::quiet_NaN()});
   for (const cuda::KernelEntry& entry : cuda::all_kernels()) {
     if (!entry.prepare_updates) continue;
-    if (ops::find_spec(entry.op)->moves_statistics()) continue;  // without a factor
+    if (!ops::find_spec(entry.op)->operands.back().optional) continue;  // without a factor
     std::vector<KernelCase> cases = updates_alike(std::string(entry.op), 3);
     for (KernelCase& one : cases) {
       one.inputs.resize(1 + one.results.size());

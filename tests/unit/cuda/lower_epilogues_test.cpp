@@ -147,6 +147,27 @@ TEST_CASE("a gradient lives until its update, and nothing takes its memory befor
   CHECK(memory.report.arena == 3 * 256);  // the gradients; `late` is gone before the last is made
 }
 
+TEST_CASE("averages of variables come after all updates, and are launched as one", "[cuda]") {
+  JobBuilder b;
+  for (const char* name : {"v", "w"}) {
+    const std::string own(name);
+    const auto g = b.input("g/" + own, {2});
+    const auto variable = b.variable(own, {2}), ema = b.variable(own + "/ema", {2});
+    // Their scales differ, so that they are not alike.
+    const auto updated = b.step("sgd_update", own + ":update", {g, variable},
+                                {{"scale", own == "v" ? 1.0 : 2.0}, {"rate_scale", 1.0}}, {2},
+                                DType::kFloat32, variable);
+    b.step("ema_update", own + "/ema:update", {updated, ema}, {{"decay", 0.5}}, {2},
+           DType::kFloat32, ema);
+  }
+  const cuda::Grouped grouped = cuda::group_updates(b.build());
+  CHECK(step_names(grouped.job) ==
+        std::vector<std::string>{"v:update", "w:update", "v/ema:update", "w/ema:update"});
+  REQUIRE(grouped.updates.size() == 3);
+  CHECK(grouped.updates[2].first == 2);
+  CHECK(grouped.updates[2].end == 4);
+}
+
 TEST_CASE("an update whose result a step reads stays where it is", "[cuda]") {
   JobBuilder b;
   const auto g = b.input("g", {2});

@@ -200,6 +200,9 @@ TEST_CASE("losses take integers and a last axis of classes; updates take equal s
   CHECK(results_of("momentum_update", {{F, {3}}, {F, {3}}, {F, {3}}}, momentum) ==
         Results{{F, {3}}, {F, {3}}});
   CHECK(refuses("momentum_update", {{F, {3}}, {F, {3}}, {F, {1, 3}}}, momentum));
+  CHECK(results_of("ema_update", {{F, {3}}, {F, {3}}}, {{"decay", 0.5}}) == Results{{F, {3}}});
+  CHECK(refuses("ema_update", {{F, {3}}, {F, {1, 3}}}, {{"decay", 0.5}}));
+  CHECK(refuses("ema_update", {{F, {3}}, {F, {3}}}, {{"decay", 1.0}}));
 }
 
 TEST_CASE("clipped updates take a scalar more, norms any number of gradients", "[plan]") {
