@@ -1,6 +1,8 @@
 """Values that a run follows: early stopping, the best state, and learning rates that fall on a plateau."""
+import errno
 import json
 import math
+import os
 import shutil
 import signal
 import subprocess
@@ -237,6 +239,26 @@ class Followed(FlowTest):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--resume")
         self.flowrun("train", "job.yaml", "-o", "whole", "--quiet")
         self.assertEqual(self.steps_of("out/best"), self.steps_of("whole/best"))
+
+    def test_a_fault_while_a_best_state_is_written_or_removed_loses_nothing(self):
+        words = ("train", "job.yaml", "--quiet", "--steps", "23", "--set", "jobs.train.run.checkpoint.keep=1")
+        self.flowrun(*words, "-o", "whole")
+        self.assertGreater(len(self.steps_of("whole/best")), 0)
+        failed = 0
+        for call in ("mkdir", "open", "write", "pwrite", "fsync", "syncfs", "rename", "unlink"):
+            for at in (1, 3, 8):
+                shutil.rmtree(self.dir / "out", ignore_errors=True)
+                run = subprocess.run([BIN / "flowrun", *words, "-o", "out"], cwd=self.dir, capture_output=True, text=True,
+                                     env={**os.environ, **self.faults(call=call, at=at, path="/best", errno=errno.ENOSPC)})
+                self.assertIn(run.returncode, (0, 3), run.stderr)
+                failed += run.returncode == 3
+                self.flowrun(*words, "-o", "out", "--resume")
+                self.assertEqual(self.timeless("out"), self.timeless("whole"))
+                self.assertEqual(self.best_arrays("out"), self.best_arrays("whole"), (call, at))
+        self.assertGreater(failed, 5)
+
+    def best_arrays(self, run):
+        return {name: data for name, data in self.files(f"{run}/best").items() if not name.endswith(".json")}
 
     def growing_bests(self):
         """The values of the first run that were the best so far."""
