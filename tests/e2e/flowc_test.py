@@ -93,9 +93,18 @@ class Commands(FlowTest):
         self.assertAlmostEqual(forward / 2, 1.82, delta=0.03)
         self.assertEqual(lines["parameters"], ["11,689,512, all trained, and 9,600 moving statistics"])
 
+    def test_show_counts_the_known_parameters_and_operations_of_resnet_50_and_gpt_2(self):
+        """torchvision: 25,557,032 parameters, 4.09 G multiply-adds an image, without those of sums and norms. GPT-2: 124,439,808 parameters."""
+        lines, _ = self.shown(JOBS / "resnet50.yaml", "--job", "train", "--set", "vars.batch=1")
+        forward = float(re.search(r"([0-9.]+) G forward", lines["FLOPs a step"][0])[1])
+        self.assertAlmostEqual(forward / 2, 4.09, delta=0.07)
+        self.assertEqual(lines["parameters"], ["25,557,032, all trained, and 53,120 moving statistics"])
+        lines, _ = self.shown(JOBS / "gpt2.yaml", "--job", "train")
+        self.assertEqual(lines["parameters"], ["124,439,808, all trained"])
+
     def test_show_of_a_plan_has_the_entries_of_the_job_file(self):
         """Networks have no names in a plan, and ops that are other ops: else it is the same."""
-        for name in ("lenet", "gpt_tiny", "siamese", "gan", "autoencoder"):
+        for name in ("lenet", "gpt_tiny", "gpt2", "siamese", "gan", "autoencoder"):
             self.call("flowc", "build", JOBS / f"{name}.yaml", "-o", "job.plan")
             of_file, of_plan = (self.call("flowc", "show", source, "--all").stdout.splitlines() for source in (JOBS / f"{name}.yaml", "job.plan"))
             numbers = [[re.findall(r"^ *[a-z0-9_/]+|\[[^]]*\]|[0-9.]+ (?:[kMG]|[KM]iB|B)\b", line) for line in lines if line.startswith("  ")] for lines in (of_file, of_plan)]

@@ -51,7 +51,7 @@ class GoldenNets(FlowTest):
 class Nets(FlowTest):
     def losses(self, job, file, steps, *changes):
         """Trains for a few steps in DIR/out; the losses that it logs."""
-        self.flowrun(job, JOBS / file, "-o", "out", "--steps", steps, *sets(*changes))
+        self.flowrun(job, JOBS / file, "-o", "out", "--force", "--steps", steps, *sets(*changes))
         return np.array([line["loss"] for line in self.metrics("out")])
 
     def falls(self, losses):
@@ -98,6 +98,33 @@ class Nets(FlowTest):
             results.append(self.load(f"run{len(results)}/returns/gpt/value.npy").reshape(25, 64, 128))
         np.testing.assert_array_equal(results[0][:, :40], results[1][:, :40])
         self.assertTrue((results[0][:, 40:] != results[1][:, 40:]).any(axis=(0, 2)).all())
+
+    def test_resnet50_trains_on_random_images(self):
+        small = ["vars.width=4", "vars.size=40", "vars.classes=10", "vars.batch=6", "vars.rows=20", "vars.epochs=2"]
+        for precision in ("float32", "mixed_bfloat16"):
+            losses = self.losses("train", "resnet50.yaml", 6, *small, f"vars.precision={precision}")
+            self.assertEqual(len(losses), 6)       # two epochs of 20 // 6 batches
+            self.assertTrue(np.isfinite(losses).all())
+        self.assertEqual(np.load(self.checkpoint("out") / "resnet/stage4/widen/around/conv/weight.npy").shape, (128, 64, 1, 1))
+
+    def test_resnet50_reads_images(self):
+        random = np.random.default_rng(1)
+        np.save(self.dir / "images.npy", random.integers(0, 256, (12, 3, 32, 32), np.uint8))
+        np.save(self.dir / "labels.npy", random.integers(0, 10, 12, np.int32))
+        losses = self.losses("train_imagenet", "resnet50.yaml", 3, "vars.width=4", "vars.size=32", "vars.classes=10", "vars.batch=4",
+                             f"data.imagenet.images.npy={self.dir}/images.npy", f"data.imagenet.labels.npy={self.dir}/labels.npy")
+        self.assertEqual(len(losses), 3)
+
+    def test_gpt2_starts_at_a_random_guess(self):
+        small = ["vars.width=24", "vars.layers=2", "vars.context=16", "vars.vocabulary=100", "vars.batch=4"]
+        for precision in ("float32", "mixed_bfloat16"):
+            losses = self.losses("train", "gpt2.yaml", 4, *small, f"vars.precision={precision}")
+            np.testing.assert_allclose(losses, np.log(100), atol=0.05)
+
+    def test_gpt2_learns_tokens(self):
+        np.save(self.dir / "windows.npy", np.tile(np.arange(17, dtype=np.int32) % 5, (40, 1)))
+        self.falls(self.losses("train_tokens", "gpt2.yaml", 40, "vars.width=24", "vars.layers=2", "vars.context=16", "vars.vocabulary=100",
+                               "vars.batch=4", "vars.lr=0.01", "vars.adamw.learning_rate.warmup.steps=1", f"data.tokens.windows.npy={self.dir}/windows.npy"))
 
     def test_the_siamese_network_learns_pairs(self):
         self.falls(self.losses("train", "siamese.yaml", 40, "vars.batch=20"))

@@ -222,7 +222,14 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda]") {
       Net{"siamese.yaml", {.size = {"vars.batch=2", "vars.epochs=1"}, .sets = rows}},
       Net{"gan.yaml", {.job = "judge"}},
       Net{"gpt_tiny.yaml",
-          {.size = {"vars.batch=2", "vars.steps=2"}, .sets = {"vars.width=8", "vars.heads=2"}}});
+          {.size = {"vars.batch=2", "vars.steps=2"}, .sets = {"vars.width=8", "vars.heads=2"}}},
+      Net{"resnet50.yaml",
+          {.size = {"vars.batch=2", "vars.rows=4", "vars.epochs=1"},
+           .sets = {"vars.width=2", "vars.size=32", "vars.classes=5"}}},
+      Net{"gpt2.yaml",
+          {.size = {"vars.batch=2", "vars.steps=2"},
+           .sets = {"vars.width=8", "vars.heads=2", "vars.layers=2", "vars.context=12",
+                    "vars.vocabulary=50"}}});
   CAPTURE(net.file);
   Runs runs;
   runs.run(*cpu::make_backend(), net.file, net.wanted, "cpu");
