@@ -127,7 +127,22 @@ std::string device_text(const exec::MemoryReport& memory) {
                       memory.peak_step.empty() ? "" : ", peak at " + memory.peak_step);
   for (const auto& holder : memory.at_peak)
     text += fmt::format("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
-  return text;
+  if (memory.workspace_limit)
+    text += fmt::format("  workspaces of convolutions limited to {}, which the tensors leave\n",
+                        human_bytes(*memory.workspace_limit));
+  if (memory.library_steps.empty()) return text;
+  Table table;
+  table.align_right(1);
+  for (const exec::LibraryStep& step : memory.library_steps)
+    table.row({"  " + step.step, human_bytes(step.workspace), step.kernel});
+  return text + "  kernels of libraries, with their workspaces\n" + table.str();
+}
+
+void add_kernels(OrderedJson& line, const exec::MemoryReport& memory) {
+  for (const exec::LibraryStep& step : memory.library_steps)
+    line["kernels"].push_back(
+        OrderedJson{{"step", step.step}, {"kernel", step.kernel}, {"workspace", step.workspace}});
+  if (memory.workspace_limit) line["workspace_limit"] = *memory.workspace_limit;
 }
 
 OrderedJson bytes_of(const exec::MemoryReport& memory) {
@@ -155,8 +170,11 @@ std::string memory_text(const exec::JobMemory& job) {
 std::string memory_json(const exec::JobMemory& job) {
   OrderedJson line{{"event", "memory"}, {"job", job.job}, {"bytes", bytes_of(job.memory)}};
   if (job.memory.sent > 0) line["bytes_sent_a_step"] = job.memory.sent;
-  for (const exec::MemoryReport& part : job.memory.parts)
+  for (const exec::MemoryReport& part : job.memory.parts) {
     line["devices"][part.device] = bytes_of(part);
+    add_kernels(line, part);
+  }
+  add_kernels(line, job.memory);
   return line.dump() + "\n";
 }
 

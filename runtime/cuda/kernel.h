@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,6 +75,7 @@ struct Request {
   Checks& checks;        // a kernel that checks values appends here
   int64_t shards = 1;    // that share the batch: what is drawn is that of the whole batch
   size_t rank = 0;       // of several that have slices of operands: this one
+  size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes, of a convolution
 };
 
 /// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.
@@ -109,6 +111,7 @@ struct Kernel {
   // Where ranks have slices of operands, and each needs to know something of all of them:
   RankGather gather = {};  // behind `launch`
   Launch finish = {};      // behind that; else none
+  std::string name = {};   // of a library's algorithm; else none
 };
 
 /// Prepares one step. RunError when it cannot run on this device.

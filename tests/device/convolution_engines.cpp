@@ -10,10 +10,10 @@ int main(int, char** arguments) {
   for (const auto& device : flow::test::read_descriptions(arguments[1])) {
     flow::cuda::Cudnn cudnn(device.json);
     for (flow::cuda::ConvolutionSpec spec : flow::test::random_convolutions(2, kCount)) {
-      const std::string plain = cudnn.engine(spec);
+      const std::string plain = cudnn.find(spec).value().name;
       spec.math_mode.tf32 = true;
       fmt::print("{} | {} | {} | {}\n", device.name, flow::test::text_of(spec), plain,
-                 cudnn.engine(spec));
+                 cudnn.find(spec).value().name);
     }
   }
 }

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <random>
 
+#include "runtime/plan/json/json.h"
+
 namespace flow::test {
 namespace {
 
@@ -61,8 +63,9 @@ std::vector<NamedDescription> read_descriptions(const std::filesystem::path& fol
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".json") continue;
     std::ifstream file(entry.path());
+    const std::string json(std::istreambuf_iterator<char>(file), {});
     descriptions.push_back(
-        {entry.path().stem().string(), std::string(std::istreambuf_iterator<char>(file), {})});
+        {entry.path().stem().string(), json, Json::parse(json).at("totalGlobalMem").get<size_t>()});
   }
   std::sort(descriptions.begin(), descriptions.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });

@@ -1,6 +1,7 @@
 // Convolutions to plan.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@ namespace flow::test {
 
 struct NamedDescription {
   std::string name, json;  // "h100", cuDNN's properties of the device
+  size_t memory = 0;       // bytes
 };
 
 /// What lies in a folder like tests/device/targets.

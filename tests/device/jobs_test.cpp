@@ -88,5 +88,39 @@ TEST_CASE("Every convolution of a job is planned whole, in every precision, on e
   }
 }
 
+bool uses_tensor_cores(const cuda::LibraryKernel& kernel) {
+  return kernel.name.ends_with(", tensor cores");
+}
+
+/// Neither the workspace that the backend allows (see choose_kernels in backend.cpp) nor the order
+/// of sums takes tensor cores away. cuDNN prefers other engines for few channels, and where it
+/// would have to transpose much for little arithmetic.
+TEST_CASE("16-bit and TF32 convolutions of jobs use tensor cores where cuDNN prefers them") {
+  const std::vector<ConvolutionSpec> specs = convolutions_of_jobs();
+  REQUIRE(std::ranges::count_if(specs, [](const auto& spec) { return spec.x[0] == 256; }) >= 50);
+  for (const auto& device : read_descriptions(FLOW_SOURCE_DIR "/tests/device/targets")) {
+    cuda::Cudnn cudnn(device.json);
+    int with = 0, without = 0;
+    for (ConvolutionSpec spec : specs) {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+        spec.dtype = dtype, spec.math_mode = {.tf32 = dtype == DType::kFloat32};
+        INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
+        const cuda::LibraryKernel best = cudnn.find(spec).value();
+        ConvolutionSpec limited = spec, free = spec;
+        limited.most_workspace = device.memory / 4;
+        CHECK(cudnn.find(limited).value().name == best.name);
+        free.math_mode.any_order = true;
+        if (!uses_tensor_cores(best)) CHECK_FALSE(uses_tensor_cores(cudnn.find(free).value()));
+        const bool trained_for = device.name == "a100" || device.name == "h100";
+        if (trained_for && is_low_precision(dtype) && spec.x[0] == 256)
+          CHECK(uses_tensor_cores(best));
+        (uses_tensor_cores(best) ? with : without) += 1;
+      }
+    }
+    INFO(device.name);
+    CHECK(with > 9 * without);
+  }
+}
+
 }  // namespace
 }  // namespace flow::test

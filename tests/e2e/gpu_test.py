@@ -60,12 +60,16 @@ class Gpu(FlowTest):
         self.same_files("quiet", "out", "watch", "checkpoints/000012")
         self.assertRegex(done.stderr, r"(?m)^  compute +wait for the device +12 ")
         self.assertRegex(done.stderr, r"(?m)^  inputs +copy to the device +12 ")
-        self.assertRegex(done.stderr, r"(?m)^  hidden/matmul +matmul .* 12 ")
+        self.assertRegex(done.stderr, r"(?m)^  hidden/matmul +matmul +(plain loops|cuBLASLt algorithm \d+), .* 12 ")
         trace = json.loads((self.dir / "out/profile.json").read_text())
         self.assertEqual([(job["job"], job["calls"]) for job in trace["jobs"]], [("train", 12)])
 
     def test_a_dry_run_counts_what_lies_on_the_gpu(self):
-        told = json.loads(self.run_job("out", "--dry-run", "--json").stdout)["bytes"]
+        line = json.loads(self.run_job("out", "--dry-run", "--json").stdout)
+        told = line["bytes"]
+        self.assertIn("hidden/matmul", [kernel["step"] for kernel in line["kernels"]])
+        self.assertNotIn("workspace_limit", line)
+        self.assertRegex(self.run_job("out", "--dry-run").stdout, r"(?m)^    hidden/matmul +\d.*B  (plain loops|cuBLASLt algorithm \d+)$")
         self.assertGreater(told["arena"], 0)
         # Each variable begins at a multiple of 256 bytes.
         self.assertEqual(told["variables"], sum(-(-4 * elements // 256) * 256 for elements in (8 * 6, 8, 4 * 8, 4)))

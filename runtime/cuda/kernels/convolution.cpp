@@ -22,6 +22,7 @@ ConvolutionSpec spec_of(const Request& request, Pass pass, const Shape& x, const
   spec.pads = {pads[0], pads[2], pads[1], pads[3]};
   spec.groups = request.step.attributes.get<int64_t>("groups");
   spec.math_mode = request.math_mode;
+  spec.most_workspace = request.most_workspace;
   return spec;
 }
 
@@ -32,6 +33,7 @@ Expected<FusedKernel> find_pass(ConvolutionSpec spec, const Epilogue& epilogue,
   if (!library) return library.error();
   FusedKernel kernel;
   kernel.workspace = library->workspace;
+  kernel.name = library->name;
   kernel.launch = [library = *library](const Buffers& b, const std::byte* bias,
                                        const LaunchState& state) {
     library.run({b.inputs[0], b.inputs[1], bias, b.outputs[0], b.workspace}, state.stream);

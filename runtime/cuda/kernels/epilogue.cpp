@@ -94,6 +94,7 @@ Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& fin
   auto [fused_kernel, fused] = find_longest(step, expressible(step, bias_axis), find);
   Kernel kernel;
   kernel.workspace = fused_kernel.workspace;
+  kernel.name = std::move(fused_kernel.name);
   ApartOps apart{fused, {}};
   for (size_t i = fused; i < step.epilogue.size(); ++i) {
     apart.kernels.push_back(prepare_op(request, i));

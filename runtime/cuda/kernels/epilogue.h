@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "runtime/base/expected.h"
 #include "runtime/cuda/kernel.h"
@@ -15,6 +16,7 @@ using LaunchFused = std::function<void(const Buffers&, const std::byte* bias, co
 struct FusedKernel {
   LaunchFused launch;
   size_t workspace = 0;                  // bytes
+  std::string name = {};                 // as of LibraryKernel
   std::function<bool()> keeps_nan = {};  // asked where it has a relu; empty: it does
 };
 

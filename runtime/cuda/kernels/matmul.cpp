@@ -59,6 +59,7 @@ Expected<FusedKernel> find_products(const Products& products, const Epilogue& ep
   if (!library) return library.error();
   FusedKernel kernel;
   kernel.workspace = library->workspace;
+  kernel.name = library->name;
   if (spec.aside == Aside::kNothing)  // others were tried when they were fused
     kernel.keeps_nan = [=, &driver] { return passes_validation(*library, spec, driver); };
   kernel.launch = [library = *library, starts = products.starts,

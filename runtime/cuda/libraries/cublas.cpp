@@ -140,6 +140,16 @@ std::string text_of(const MatmulSpec& spec) {
                      spec.b.str(), spec.transpose_b ? " transposed" : "", name_of(spec.dtype));
 }
 
+/// "cuBLASLt algorithm 66"
+std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
+  int32_t id = 0;
+  size_t written = 0;
+  const bool known =
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof id,
+                                           &written) == CUBLAS_STATUS_SUCCESS;
+  return known ? fmt::format("cuBLASLt algorithm {}", id) : "cuBLASLt";
+}
+
 }  // namespace
 
 ProductDescriptors describe(const MatmulSpec& spec) {
@@ -203,6 +213,7 @@ Expected<LibraryKernel> Cublas::find(const MatmulSpec& spec) {
                                 text_of(spec)));
   LibraryKernel kernel;
   kernel.workspace = choice->workspaceSize;
+  kernel.name = name_of_algorithm(choice->algo);
   kernel.try_run = [product, spec, choice = *choice, handle = handle_.get()](
                        const LibraryBuffers& b, Stream stream) -> std::optional<RunError> {
     constexpr double kOne = 1, kZero = 0;

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/check.h"
@@ -20,7 +23,9 @@ using Pass = ConvolutionSpec::Pass;
 using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
 
 /// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
+
+constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
 /// The names of a graph's tensors: LibraryBuffers' members.
 enum Uid : int64_t { kFirst = 1, kSecond, kBias, kOut };
@@ -106,9 +111,8 @@ void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
       .set_data_type(data_type(spec.dtype));
 }
 
-/// Leaves the engines that compute in the spec's precision, and in its order.
+/// Leaves the engines that compute in the spec's precision, in its order and in its workspace.
 void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
-  constexpr int64_t kWorkspace = 256 << 20;  // bytes
   using Note = frontend::NumericalNote_t;
   std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
   if (!spec.math_mode.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
@@ -117,7 +121,21 @@ void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
     for (const Note note : {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
                             Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13})
       unwanted.push_back(note);
-  graph.deselect_numeric_notes(unwanted).deselect_workspace_greater_than(kWorkspace);
+  graph.deselect_numeric_notes(unwanted);
+  constexpr size_t kMost = std::numeric_limits<int64_t>::max();
+  graph.deselect_workspace_greater_than(static_cast<int64_t>(std::min(spec.most_workspace, kMost)));
+}
+
+/// The engine that was chosen and its knobs, as cuDNN names them: "eng62_k2=1, tensor cores". The
+/// graph has its plan; from now on it chooses no other.
+std::string name_engine(graph::Graph& graph) {
+  std::string chosen, name;
+  if (graph.get_plan_name(chosen).is_bad()) return "an engine without a name";
+  graph.deselect_numeric_notes({frontend::NumericalNote_t::TENSOR_CORE});
+  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i)
+    if (graph.get_plan_name_at_index(i, name).is_good() && name == chosen)
+      return graph.build_plan_at_index(i).is_bad() ? chosen + ", tensor cores" : chosen;
+  return chosen;
 }
 
 void check(frontend::error_t status, std::string_view what) {
@@ -136,10 +154,13 @@ std::string text_of(const ConvolutionSpec& spec) {
 std::string description_of(const ConvolutionSpec& spec) {
   return fmt::format(
       "{}, strides {}, dilation {}, pads {}, groups {}, bias {}, relu {}, tf32 {}, "
-      "any order {}; format {}, cuDNN {}, front end {}",
+      "any order {}{}; format {}, cuDNN {}, front end {}",
       text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.epilogue.bias,
-      spec.epilogue.relu, spec.math_mode.tf32, spec.math_mode.any_order, kFormat, Cudnn::version(),
-      CUDNN_FRONTEND_VERSION);
+      spec.epilogue.relu, spec.math_mode.tf32, spec.math_mode.any_order,
+      spec.most_workspace == kUnlimited
+          ? ""
+          : fmt::format(", at most {} bytes of workspace", spec.most_workspace),
+      kFormat, Cudnn::version(), CUDNN_FRONTEND_VERSION);
 }
 
 /// cuDNN's JSON of a device that is here.
@@ -156,7 +177,12 @@ void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
 
 class Cudnn::Planner {
  public:
-  using Plan = std::shared_ptr<graph::Graph>;
+  struct Plan {
+    std::shared_ptr<graph::Graph> graph;  // built
+    std::string engine;
+
+    size_t workspace() const { return static_cast<size_t>(graph->get_workspace_size()); }
+  };
 
   Planner(int device, PlanCache cache) {
     // Plans are kept by what a device is; without that they are chosen anew in every run.
@@ -183,13 +209,25 @@ class Cudnn::Planner {
 
   cudnnHandle_t handle() const { return handle_.get(); }
 
-  /// A built plan: the one that was kept, or else one that is chosen now.
+  /// The best plan, where its workspace is not too large. So most jobs share a kept one, however
+  /// much memory they leave.
   Expected<Plan> plan(const ConvolutionSpec& spec) const {
+    ConvolutionSpec unlimited = spec;
+    unlimited.most_workspace = kUnlimited;
+    Expected<Plan> best = kept_or_chosen(unlimited);
+    if (!best || best->workspace() <= spec.most_workspace) return best;
+    const Expected<Plan> limited = kept_or_chosen(spec);
+    if (!limited) return limited;
+    return Plan{limited->graph, limited->engine + ", limited workspace"};
+  }
+
+ private:
+  Expected<Plan> kept_or_chosen(const ConvolutionSpec& spec) const {
     const std::string key = description_of(spec) + "; " + device_;
     if (const auto kept = cache_.find(key))
-      if (auto graph = reload(*kept)) return graph;
+      if (auto plan = reload(*kept)) return *plan;
     Expected<Plan> chosen = choose(spec);
-    if (chosen) keep(**chosen, key);
+    if (chosen) keep(*chosen, key);
     return chosen;
   }
 
@@ -205,7 +243,7 @@ class Cudnn::Planner {
           graph->deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
         status = graph->build_plans();
       }
-      if (status.is_good()) return graph;
+      if (status.is_good()) return Plan{graph, name_engine(*graph)};
       refusal = status.get_message().substr(0, status.get_message().find('\n'));
     }
     return RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
@@ -215,30 +253,37 @@ class Cudnn::Planner {
                         : "");
   }
 
- private:
-  void keep(const graph::Graph& graph, const std::string& key) const {
+  /// The engine, a zero, cuDNN's text.
+  void keep(const Plan& plan, const std::string& key) const {
     try {
-      if (std::vector<uint8_t> text; graph.serialize(text, false).is_good())
-        cache_.store(key, text);
+      std::vector<uint8_t> text;
+      if (plan.graph->serialize(text, false).is_bad()) return;
+      std::vector<uint8_t> kept(plan.engine.begin(), plan.engine.end());
+      kept.push_back(0);
+      kept.insert(kept.end(), text.begin(), text.end());
+      cache_.store(key, kept);
     } catch (const std::exception&) {  // of its JSON
     }
   }
 
-  /// Null where cuDNN does not take the text: it may be another build's.
-  Plan reload(const std::vector<uint8_t>& text) const {
+  /// None where cuDNN does not take the text: it may be another build's.
+  std::optional<Plan> reload(const std::vector<uint8_t>& kept) const {
+    const auto end = std::ranges::find(kept, 0);
+    if (end == kept.end()) return {};
+    const std::vector<uint8_t> text(end + 1, kept.end());
     auto graph = std::make_shared<graph::Graph>();
     if (absent_device_) graph->set_device_properties(absent_device_);
     try {
       const frontend::error_t status = absent_device_
                                            ? graph->deserialize(text)
                                            : graph->deserialize(handle(), text, false, false);
-      if (status.is_good()) return graph;
+      if (status.is_good()) return Plan{graph, std::string(kept.begin(), end)};
     } catch (const std::exception&) {  // of its JSON
     }
-    return nullptr;
+    return {};
   }
 
-  Plan describe(const ConvolutionSpec& spec) const {
+  std::shared_ptr<graph::Graph> describe(const ConvolutionSpec& spec) const {
     const auto compute = data_type(sum_of(spec.dtype));
     auto graph = std::make_shared<graph::Graph>();
     graph->set_io_data_type(data_type(spec.dtype))
@@ -279,8 +324,9 @@ Expected<LibraryKernel> Cudnn::find(const ConvolutionSpec& spec) {
   const auto plan = planner_->plan(spec);
   if (!plan) return plan.error();
   LibraryKernel kernel;
-  kernel.workspace = static_cast<size_t>((*plan)->get_workspace_size());
-  kernel.try_run = [graph = *plan, handle = planner_->handle(), bias = spec.epilogue.bias](
+  kernel.workspace = plan->workspace();
+  kernel.name = "cuDNN " + plan->engine;
+  kernel.try_run = [graph = plan->graph, handle = planner_->handle(), bias = spec.epilogue.bias](
                        const LibraryBuffers& buffers, Stream stream) {
     const auto address = [](const std::byte* memory) {
       return static_cast<void*>(const_cast<std::byte*>(memory));
@@ -294,12 +340,6 @@ Expected<LibraryKernel> Cudnn::find(const ConvolutionSpec& spec) {
     return std::nullopt;
   };
   return kernel;
-}
-
-std::string Cudnn::engine(const ConvolutionSpec& spec) {
-  std::string name;
-  check(planner_->choose(spec).value()->get_plan_name(name), "naming an engine");
-  return name;
 }
 
 std::string Cudnn::describe(int device) {

@@ -21,11 +21,9 @@ class Cudnn {
   explicit Cudnn(std::string description, PlanCache cache = {});
   ~Cudnn();
 
-  /// Or why no engine does what the spec says.
+  /// Or why no engine does what the spec says. The kernel's name has the engine and its knobs, as
+  /// cuDNN names them, and whether it uses tensor cores: "cuDNN eng44_k2=2_k18=0, tensor cores".
   Expected<LibraryKernel> find(const ConvolutionSpec& spec);
-  /// The engine and knobs that are chosen where no plan is kept, as cuDNN names them:
-  /// "eng44_k2=2_k18=0". RunError where there is none.
-  std::string engine(const ConvolutionSpec& spec);
 
   /// cuDNN's JSON of a device that is here.
   static std::string describe(int device);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -82,7 +83,8 @@ struct ConvolutionSpec {
   std::vector<int64_t> pads;               // top, left, bottom, right (the plan's order differs)
   int64_t groups = 1;
   MathMode math_mode = {};
-  Epilogue epilogue = {};  // of the forward pass
+  Epilogue epilogue = {};                                      // of the forward pass
+  size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
 };
 
 /// Device addresses. A product: a, b -> out. kForward: x, w -> y. kGradData: dy, w -> dx.
@@ -101,7 +103,8 @@ struct LibraryKernel {
   /// Returns why the library refuses the call after all, or nothing. RunError where the device
   /// fails.
   std::function<std::optional<RunError>(const LibraryBuffers&, Stream)> try_run;
-  size_t workspace = 0;  // bytes
+  size_t workspace = 0;   // bytes
+  std::string name = {};  // of the algorithm: "cuDNN eng62_k2=1, tensor cores"
 
   /// The same; a refusal is an error.
   void run(const LibraryBuffers& buffers, Stream stream) const {

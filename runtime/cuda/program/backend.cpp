@@ -119,13 +119,78 @@ class CudaBackend : public exec::Backend {
         .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
     plan_ranks(options.ranks, visible, prepared);
-    const size_t rank = options.ranks ? static_cast<size_t>(options.ranks->rank()) : 0;
-    prepared.bound =
-        bind_kernels(grouped, prepared.owners, {prepared.division, rank}, *driver_, *libraries_);
-    const std::vector<size_t> workspaces = prepared.bound.workspaces(grouped.updates);
-    const std::vector<exec::VariableSlice> slices = prepared.division.slots();
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
-    exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
+    exec::MemoryReport report = choose_kernels(options, kept, prepared);
+    // Less may be left by now: the libraries have taken some.
+    const bool keeps = account(grouped.job, options, available_memory(job), report);
+    return named(job, [&] {
+      return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(report),
+                                           options, keeps,
+                                           options.ranks ? communicator_.get() : nullptr);
+    });
+  }
+
+ private:
+  /// What is free but for a margin: kernels are loaded when they are first used, and graphs lie on
+  /// the device, too.
+  size_t available_memory(const plan::Job& job) {
+    const size_t free = named(job, [&] { return driver_->free_memory(); });
+    return free - std::min(margin(), free / 4);
+  }
+
+  size_t margin() const {
+    constexpr size_t kLeast = 256 << 20;
+    return std::max(kLeast, driver_->properties().memory / 50);
+  }
+
+  /// What the device has for a job next to those that share variables with it, where no other
+  /// process uses it.
+  size_t capacity(const exec::PrepareOptions& options) const {
+    const size_t memory = driver_->properties().memory;
+    size_t taken = std::min(margin(), memory / 4);
+    for (const exec::VariableSource& source : options.variable_sources)
+      taken += source.program->memory().total() - source.program->memory().columns;
+    return memory - std::min(memory, taken);
+  }
+
+  /// The kernels of the steps, with places for everything. A workspace may take a quarter of the
+  /// device's memory. Where the job would not fit, what its tensors leave: this changes the choice
+  /// of kernels, but never depends on what other processes use at the moment.
+  exec::MemoryReport choose_kernels(const exec::PrepareOptions& options,
+                                    std::span<const TensorId> kept, PreparedJob& prepared) {
+    const size_t most = driver_->properties().memory / 4;
+    exec::MemoryReport report = choose_kernels(options, kept, most, prepared);
+    const size_t capacity = this->capacity(options);
+    if (report.total() <= capacity) return report;
+    const size_t tensors =
+        place_all(options, kept, std::vector<size_t>(prepared.grouped.job.steps.size()), prepared)
+            .total();
+    const size_t left = capacity - std::min(capacity, tensors);
+    if (std::ranges::none_of(report.library_steps,
+                             [&](const auto& step) { return step.workspace > left; }))
+      return choose_kernels(options, kept, most, prepared);
+    report = choose_kernels(options, kept, left, prepared);
+    report.workspace_limit = left;
+    return report;
+  }
+
+  exec::MemoryReport choose_kernels(const exec::PrepareOptions& options,
+                                    std::span<const TensorId> kept, size_t most_workspace,
+                                    PreparedJob& prepared) {
+    const size_t rank = options.ranks ? static_cast<size_t>(options.ranks->rank()) : 0;
+    prepared.bound = bind_kernels(prepared.grouped, prepared.owners, {prepared.division, rank},
+                                  most_workspace, *driver_, *libraries_);
+    exec::MemoryReport report =
+        place_all(options, kept, prepared.bound.workspaces(prepared.grouped.updates), prepared);
+    report.library_steps = list_library_steps(prepared.grouped.job, prepared.bound);
+    return report;
+  }
+
+  /// `workspaces`: by step, bytes.
+  exec::MemoryReport place_all(const exec::PrepareOptions& options, std::span<const TensorId> kept,
+                               const std::vector<size_t>& workspaces, PreparedJob& prepared) const {
+    const std::vector<exec::VariableSlice> slices = prepared.division.slots();
+    exec::MemoryPlan memory = exec::plan_memory({.job = prepared.grouped.job,
                                                  .owners = prepared.owners,
                                                  .workspaces = workspaces,
                                                  .kept = kept,
@@ -136,23 +201,7 @@ class CudaBackend : public exec::Backend {
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
     add_sums(prepared, options.ranks, memory.report);
-    // Less may be left by now: the libraries have taken some.
-    const bool keeps = account(grouped.job, options, available_memory(job), memory.report);
-    return named(job, [&] {
-      return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(memory.report),
-                                           options, keeps,
-                                           options.ranks ? communicator_.get() : nullptr);
-    });
-  }
-
- private:
-  /// What is free but for a margin: kernels are loaded when they are first used, and graphs lie on
-  /// the device, too.
-  size_t available_memory(const plan::Job& job) {
-    constexpr size_t kLeast = 256 << 20;
-    const size_t free = named(job, [&] { return driver_->free_memory(); });
-    const size_t margin = std::max(kLeast, driver_->properties().memory / 50);
-    return free - std::min(margin, free / 4);
+    return std::move(memory.report);
   }
 
   /// One for all programs.

@@ -16,11 +16,12 @@ using plan::TensorId;
 
 class KernelBinder {
  public:
-  KernelBinder(const Grouped& grouped, const RankSlices& slices, Driver& driver,
-               Libraries& libraries)
+  KernelBinder(const Grouped& grouped, const RankSlices& slices, size_t most_workspace,
+               Driver& driver, Libraries& libraries)
       : job_(grouped.job),
         groups_(grouped.updates),
         slices_(slices),
+        most_workspace_(most_workspace),
         driver_(driver),
         libraries_(libraries) {
     bound_.kernels.resize(job_.steps.size());
@@ -97,7 +98,8 @@ class KernelBinder {
                     libraries_,
                     bound_.checks,
                     plan::shards_of(job_),
-                    slices_.rank};
+                    slices_.rank,
+                    most_workspace_};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(index, id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(index, id));
     for (const plan::EpilogueOp& fused : step.epilogue) {
@@ -111,6 +113,7 @@ class KernelBinder {
   const plan::Job& job_;
   const std::vector<UpdateGroup>& groups_;
   const RankSlices& slices_;
+  const size_t most_workspace_;
   Driver& driver_;
   Libraries& libraries_;
   BoundKernels bound_;
@@ -135,9 +138,18 @@ size_t BoundKernels::gathered() const {
   return bytes;
 }
 
+std::vector<exec::LibraryStep> list_library_steps(const plan::Job& job, const BoundKernels& bound) {
+  std::vector<exec::LibraryStep> steps;
+  for (size_t i = 0; i < bound.kernels.size(); ++i)
+    if (const Kernel& kernel = bound.kernels[i]; !kernel.name.empty())
+      steps.push_back({job.steps[i].name, kernel.name, kernel.workspace});
+  return steps;
+}
+
 BoundKernels bind_kernels(const Grouped& grouped, std::span<const TensorId> owners,
-                          const RankSlices& slices, Driver& driver, Libraries& libraries) {
-  return KernelBinder(grouped, slices, driver, libraries).prepare(owners);
+                          const RankSlices& slices, size_t most_workspace, Driver& driver,
+                          Libraries& libraries) {
+  return KernelBinder(grouped, slices, most_workspace, driver, libraries).prepare(owners);
 }
 
 }  // namespace flow::cuda

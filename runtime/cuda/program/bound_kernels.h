@@ -22,6 +22,9 @@ struct BoundKernels {
   size_t gathered() const;
 };
 
+/// The kernels of libraries, with their workspaces.
+std::vector<exec::LibraryStep> list_library_steps(const plan::Job& job, const BoundKernels& bound);
+
 /// The slices of tensors that steps of rank `rank` work on.
 struct RankSlices {
   const exec::Division& division;
@@ -29,8 +32,9 @@ struct RankSlices {
 };
 
 /// RunError, with the job-file line and the step's name, where a step cannot run on this device.
-/// `owners`: by tensor, whose memory it lies in.
+/// `owners`: by tensor, whose memory it lies in. `most_workspace`: bytes, of a convolution.
 BoundKernels bind_kernels(const Grouped& grouped, std::span<const plan::TensorId> owners,
-                          const RankSlices& slices, Driver& driver, Libraries& libraries);
+                          const RankSlices& slices, size_t most_workspace, Driver& driver,
+                          Libraries& libraries);
 
 }  // namespace flow::cuda

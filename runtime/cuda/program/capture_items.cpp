@@ -1,8 +1,11 @@
 // Binds steps to memory once: the items of a call, and what comes between them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "ops/spec.h"
+#include "runtime/base/text.h"
 #include "runtime/base/whole_index.h"
 #include "runtime/cuda/program/graph_capture.h"
 #include "runtime/exec/run/probes.h"
@@ -246,6 +249,8 @@ std::vector<exec::TimedStep> GraphCapture::list_timed_steps(const PreparedJob& j
   for (size_t i = steps.size(); i-- > 0;) {
     exec::TimedStep& one = timed[timed_index(item_of_[i])];
     one.kernel = one.name.empty() ? "" : "with the following steps";  // updates, launched as one
+    if (const Kernel& kernel = job.bound.kernels[i]; !kernel.name.empty())
+      one.kernel = fmt::format("{}, {}", kernel.name, human_bytes(kernel.workspace));
     one.name = steps[i].name;
     one.op = steps[i].op.name();
     one.segment = shards_ > 1 ? 0 : job.parts[i];

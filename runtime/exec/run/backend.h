@@ -78,6 +78,12 @@ struct PrepareOptions {
   std::vector<plan::TensorId> streamed = {};  // inputs that only rank 0 fills
 };
 
+/// A step that a library of the device computes.
+struct LibraryStep {
+  std::string step, kernel;  // "conv1", "cuDNN eng62_k2=1, tensor cores"
+  size_t workspace = 0;      // bytes of the arena, for the duration of the step
+};
+
 struct MemoryReport {
   struct Holder {
     std::string name;
@@ -91,6 +97,9 @@ struct MemoryReport {
   size_t pinned = 0;  // of the host's memory, where the device is not the host; not in total()
   std::vector<Holder> at_peak;  // what lives at the arena's fullest step, largest first
   std::string peak_step;
+  std::vector<LibraryStep> library_steps = {};
+  /// What is left for the workspace of a convolution, where that limited the choice of kernels.
+  std::optional<size_t> workspace_limit = {};
   size_t total() const { return variables + inputs + outputs + arena + columns; }
 };
 

@@ -262,7 +262,7 @@ Expected<LibraryKernel> NaiveLibraries::find(const MatmulSpec& spec) {
                as<T>(p.aside == Aside::kSumsOfA ? b.first : b.second), as<Wide<T>>(b.aside));
       return std::nullopt;
     };
-    return LibraryKernel{run};
+    return LibraryKernel{run, 0, "plain loops"};
   });
 }
 
@@ -284,7 +284,7 @@ Expected<LibraryKernel> NaiveLibraries::find(const ConvolutionSpec& spec) {
                &naive_convolution_grad_weight<T>, c, first, second, out);
       return std::nullopt;
     };
-    return LibraryKernel{run};
+    return LibraryKernel{run, 0, "plain loops"};
   });
 }
 
