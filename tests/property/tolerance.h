@@ -84,4 +84,21 @@ inline bool same_bits(const KernelRun& a, const KernelRun& b) {
   return true;
 }
 
+/// Bits, but for those of NaNs: which NaN an operation makes is the processor's matter.
+inline bool same_numbers(const Array& a, const Array& b) {
+  if (a.bytes().size() != b.bytes().size()) return false;
+  for (int64_t i = 0; i < a.shape().elements(); ++i) {
+    const size_t bytes = size_of(a.dtype()), at = static_cast<size_t>(i) * bytes;
+    if (std::memcmp(&a.bytes()[at], &b.bytes()[at], bytes) == 0) continue;
+    if (!std::isnan(number_at(a, i)) || !std::isnan(number_at(b, i))) return false;
+  }
+  return true;
+}
+
+inline bool same_numbers(const KernelRun& a, const KernelRun& b) {
+  for (size_t i = 0; i < a.outputs.size(); ++i)
+    if (!same_numbers(a.outputs[i], b.outputs[i])) return false;
+  return true;
+}
+
 }  // namespace flow::test

@@ -110,6 +110,12 @@ class CudaDriver : public Driver {
           call.name);
   }
 
+  void load(const KernelCall& call) override {
+    activate();
+    cudaFuncAttributes attributes;
+    check(cudaFuncGetAttributes(&attributes, call.function), call.name);
+  }
+
   void record(Event event, Stream stream) override {
     activate();
     check(cudaEventRecord(native(event), native(stream)), "recording an event");

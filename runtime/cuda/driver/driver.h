@@ -82,6 +82,8 @@ class Driver {
   virtual void copy_rows(void* to, const void* from, const RowCopy& copy, Stream stream) = 0;
   virtual void clear(void* memory, size_t bytes, Stream stream) = 0;
   virtual void launch(const KernelCall& call, Stream stream) = 0;
+  /// Loads the kernel without running it: CUDA loads others when they are first launched.
+  virtual void load(const KernelCall& call) = 0;
 
   virtual void record(Event event, Stream stream) = 0;
   /// Work put into `stream` later starts after `event`.

@@ -1,12 +1,15 @@
-// Products of ones and twos, of zeros where a mask is stored, and of NaN where a relu follows.
+// Products of ones and twos, of zeros where a mask is stored, of NaN where a relu follows, and of
+// signs where one product reads the mask of another.
 #include "runtime/cuda/libraries/validate_epilogues.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/base/check.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/visit.h"
 #include "runtime/cuda/program/program_memory.h"
@@ -22,13 +25,39 @@ std::vector<std::byte> filled(DType dtype, size_t bytes, float value) {
   return made;
 }
 
-bool are_all(std::span<const std::byte> found, DType dtype, double value) {
+/// Is each element what value(index) says? NaN equals NaN.
+template <typename Value>
+bool are(std::span<const std::byte> found, DType dtype, Value value) {
   return visit_float(dtype, [&]<typename T>(T) {
-    const std::span elements(reinterpret_cast<const T*>(found.data()), found.size() / sizeof(T));
-    return std::ranges::all_of(elements, [&](T element) {
-      return element == value || (std::isnan(value) && std::isnan(element));
-    });
+    const auto* elements = reinterpret_cast<const T*>(found.data());
+    for (size_t i = 0; i < found.size() / sizeof(T); ++i) {
+      const double expected = value(i);
+      if (elements[i] != expected && !(std::isnan(expected) && std::isnan(elements[i])))
+        return false;
+    }
+    return true;
   });
+}
+
+/// 1 or -1, of a row or a column: a pattern that no shift or exchange of bits repeats.
+float sign_of(int64_t index, uint64_t kind) {
+  uint64_t bits = (static_cast<uint64_t>(index) << 1 | kind) * 0x9E3779B97F4A7C15;
+  bits ^= bits >> 29;
+  return (bits * 0xBF58476D1CE4E5B9) >> 63 ? 1 : -1;
+}
+float sign_of_row(int64_t row) { return sign_of(row, 0); }
+float sign_of_column(int64_t column) { return sign_of(column, 1); }
+
+/// A matrix, the last two axes of `shape`, whose rows (or columns) all hold sign(row) (or column).
+std::vector<std::byte> signs(DType dtype, size_t bytes, const Shape& shape, bool by_row,
+                             float (*sign)(int64_t)) {
+  std::vector<std::byte> made(bytes);
+  visit_any_float(dtype, [&]<typename T>(T) {
+    auto* elements = reinterpret_cast<T*>(made.data());
+    for (int64_t i = 0; i < shape.elements(); ++i)
+      elements[i] = convert<T>(sign(by_row ? i / shape[1] : i % shape[1]));
+  });
+  return made;
 }
 
 size_t aside_bytes(const MatmulSpec& spec) {
@@ -46,31 +75,55 @@ class Validation {
         driver_(driver),
         stream_(driver, driver.create_stream()),
         out_bytes_(bytes_of(spec.out, sum_of(spec.dtype))),
-        a_bytes_(std::max(bytes_of(spec.a, spec.dtype), out_bytes_)),
+        a_bytes_(bytes_of(spec.a, spec.dtype)),
         b_bytes_(bytes_of(spec.b, spec.dtype)),
+        bias_bytes_(
+            spec.epilogue.bias ? bytes_of({spec.out[spec.out.rank() - 1]}, sum_of(spec.dtype)) : 0),
         made_(out_bytes_),
         left_(aside_bytes(spec)),
-        bytes_(aligned(a_bytes_) + aligned(b_bytes_) + aligned(out_bytes_) + aligned(left_.size())),
+        bytes_(aligned(a_bytes_) + aligned(b_bytes_) + aligned(out_bytes_) + aligned(left_.size()) +
+               aligned(bias_bytes_)),
         memory_(driver, driver.allocate(bytes_ + kernel.workspace)) {
     driver.clear(memory_.get(), bytes_, stream_.get());
   }
 
   const std::vector<std::byte>& left() const { return left_; }
-  bool makes(double value) const { return are_all(made_, sum_of(spec_.dtype), value); }
-  bool leaves(double value) const { return are_all(left_, sum_of(spec_.dtype), value); }
+  bool makes(double value) const {
+    return are(made_, sum_of(spec_.dtype), [=](size_t) { return value; });
+  }
+  bool leaves(double value) const {
+    return are(left_, sum_of(spec_.dtype), [=](size_t) { return value; });
+  }
+  /// The value where the signs of row and column are equal, else 0.
+  bool makes_pattern(double value) const {
+    const int64_t columns = spec_.out[1];
+    return are(made_, sum_of(spec_.dtype), [=](size_t i) {
+      const auto index = static_cast<int64_t>(i);
+      return sign_of_row(index / columns) == sign_of_column(index % columns) ? value : 0;
+    });
+  }
 
+  /// `a`: of the bias, too.
   void fill(float a, float b) {
     write(0, filled(spec_.dtype, a_bytes_, a));
     write(aligned(a_bytes_), filled(spec_.dtype, b_bytes_, b));
+    if (bias_bytes_ > 0) write(bias_at(), filled(sum_of(spec_.dtype), bias_bytes_, a));
   }
-  void fill_aside(std::byte byte) { write(aside_at(), std::vector<std::byte>(left_.size(), byte)); }
+  /// The product becomes positive where the signs of row and column are equal, else negative.
+  void fill_signs() {
+    write(0, signs(spec_.dtype, a_bytes_, spec_.a, !spec_.transpose_a, sign_of_row));
+    write(aligned(a_bytes_),
+          signs(spec_.dtype, b_bytes_, spec_.b, spec_.transpose_b, sign_of_column));
+    if (bias_bytes_ > 0) write(bias_at(), filled(sum_of(spec_.dtype), bias_bytes_, 0));
+  }
+  void fill_aside(const std::vector<std::byte>& bytes) { write(aside_at(), bytes); }
 
   /// False where the library refuses what it was said to have.
   bool run() {
     std::byte *const a = memory_.get(), *const out = a + out_at();
     const LibraryBuffers buffers{.first = a,
                                  .second = a + aligned(a_bytes_),
-                                 .bias = spec_.epilogue.bias ? a : nullptr,
+                                 .bias = bias_bytes_ > 0 ? a + bias_at() : nullptr,
                                  .out = out,
                                  .workspace = a + bytes_,
                                  .aside = left_.empty() ? nullptr : a + aside_at()};
@@ -82,9 +135,10 @@ class Validation {
   }
 
  private:
-  // One after another: A (which is a bias, too), B, the result, what is aside, a workspace.
+  // One after another: A, B, the result, what is aside, a bias, a workspace.
   size_t out_at() const { return aligned(a_bytes_) + aligned(b_bytes_); }
   size_t aside_at() const { return out_at() + aligned(out_bytes_); }
+  size_t bias_at() const { return aside_at() + aligned(left_.size()); }
 
   void write(size_t at, const std::vector<std::byte>& from) {
     driver_.copy(memory_.get() + at, from.data(), from.size(), stream_.get());
@@ -95,7 +149,7 @@ class Validation {
   const MatmulSpec& spec_;
   Driver& driver_;
   const OwnedStream stream_;
-  const size_t out_bytes_, a_bytes_, b_bytes_;
+  const size_t out_bytes_, a_bytes_, b_bytes_, bias_bytes_;
   std::vector<std::byte> made_, left_;
   const size_t bytes_;
   const DeviceBytes memory_;
@@ -119,11 +173,26 @@ bool stores_right_mask(Validation& validation) {
 bool reads_mask_right(Validation& validation, double product) {
   validation.fill(1, 2);
   if (!validation.run() || !validation.makes(0)) return false;
-  validation.fill_aside(std::byte{0xFF});
+  validation.fill_aside(std::vector<std::byte>(validation.left().size(), std::byte{0xFF}));
   return validation.run() && validation.makes(product);
 }
 
 }  // namespace
+
+bool reads_mask_of(const Product& reader, const Product& writer, Driver& driver) {
+  FLOW_CHECK(writer.spec.aside == Aside::kStoreMask && reader.spec.aside == Aside::kReadMask);
+  FLOW_CHECK(writer.spec.out == reader.spec.out);
+  const auto terms = [](const MatmulSpec& spec) {
+    return static_cast<double>(spec.a[spec.transpose_a ? 0 : 1]);
+  };
+  Validation writing(writer.kernel, writer.spec, driver);
+  writing.fill_signs();
+  if (!writing.run() || !writing.makes_pattern(terms(writer.spec))) return false;
+  Validation reading(reader.kernel, reader.spec, driver);
+  reading.fill(1, 2);
+  reading.fill_aside(writing.left());
+  return reading.run() && reading.makes_pattern(2 * terms(reader.spec));
+}
 
 bool passes_validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver) {
   Validation validation(kernel, spec, driver);

@@ -14,4 +14,14 @@ namespace flow::cuda {
 /// not run it after all. RunError where the device fails.
 bool passes_validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
 
+struct Product {
+  const LibraryKernel& kernel;
+  const MatmulSpec& spec;
+};
+
+/// Does `reader` take each bit of the mask that `writer` stores for the element that it is of? Both
+/// run on a pattern of signs, and `reader` must keep its result where that of `writer` is positive.
+/// REQUIRES: results of one shape. RunError where the device fails.
+bool reads_mask_of(const Product& reader, const Product& writer, Driver& driver);
+
 }  // namespace flow::cuda

@@ -66,6 +66,10 @@ class GradientFuser {
     MatmulSpec spec;
     bool has;
   };
+  struct Pair {
+    MatmulSpec writer, reader;
+    bool fit;
+  };
 
   void add_uses(size_t at) {
     const plan::Step& step = job_.steps[at];
@@ -103,6 +107,7 @@ class GradientFuser {
     if (!is_plain(product)) return;
     if (kept != Aside::kNothing && !keeps_mask) return;
     if (!has(rectified, Aside::kStoreMask) || !has(product, Aside::kReadMask)) return;
+    if (!fit_together(rectified, product)) return;
 
     const bool seen = tensors_[made.index()].seen || tensors_[dy.index()].seen;
     if (seen) add_probe(*back);
@@ -188,19 +193,40 @@ class GradientFuser {
            });
   }
 
-  /// Do the libraries have the step, if it is a single product, with `aside`?
-  bool has(const plan::Step& step, Aside aside) {
+  /// The step, if it is a single product, with `aside`.
+  std::optional<MatmulSpec> spec_of(const plan::Step& step, Aside aside) const {
     const plan::Tensor &a = job_[step.inputs[0]], &b = job_[step.inputs[1]];
     auto [spec, starts] = products_of(step, a.dtype, a.shape, b.shape, job_[step.outputs[0]].shape,
                                       math_mode_of(job_));
     const auto epilogue = whole_epilogue(step, job_[step.outputs[0]].shape.rank() - 1);
-    if (!epilogue || (aside == Aside::kStoreMask && !epilogue->relu)) return false;
-    if (starts.size() != 1 || spec.out.rank() != 2) return false;
+    if (!epilogue || (aside == Aside::kStoreMask && !epilogue->relu)) return {};
+    if (starts.size() != 1 || spec.out.rank() != 2) return {};
     spec.aside = aside;
     spec.epilogue = *epilogue;
-    const auto asked = std::ranges::find(answers_, spec, &Answer::spec);
+    return spec;
+  }
+
+  /// Do the libraries have it?
+  bool has(const plan::Step& step, Aside aside) {
+    const std::optional<MatmulSpec> spec = spec_of(step, aside);
+    if (!spec) return false;
+    const auto asked = std::ranges::find(answers_, *spec, &Answer::spec);
     return asked != answers_.end() ? asked->has
-                                   : answers_.emplace_back(Answer{spec, has(spec)}).has;
+                                   : answers_.emplace_back(Answer{*spec, has(*spec)}).has;
+  }
+
+  /// Does `product` read the mask that `rectified` stores? REQUIRES: the libraries have both.
+  bool fit_together(const plan::Step& rectified, const plan::Step& product) {
+    const MatmulSpec writer = *spec_of(rectified, Aside::kStoreMask);
+    const MatmulSpec reader = *spec_of(product, Aside::kReadMask);
+    if (writer.out != reader.out) return false;
+    const auto asked = std::ranges::find_if(
+        pairs_, [&](const Pair& pair) { return pair.writer == writer && pair.reader == reader; });
+    if (asked != pairs_.end()) return asked->fit;
+    const LibraryKernel writing = libraries_.find(writer).value();
+    const LibraryKernel reading = libraries_.find(reader).value();
+    const bool fit = reads_mask_of({reading, reader}, {writing, writer}, driver_);
+    return pairs_.emplace_back(Pair{writer, reader, fit}).fit;
   }
 
   bool has(const MatmulSpec& spec) {
@@ -239,6 +265,7 @@ class GradientFuser {
   Driver& driver_;
   std::vector<Uses> tensors_;
   std::vector<Answer> answers_;
+  std::vector<Pair> pairs_;
   std::vector<bool> gone_;                       // by step
   std::vector<std::vector<plan::Step>> probes_;  // by step: behind it
 };

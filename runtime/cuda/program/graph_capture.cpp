@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/driver/kernel_loader.h"
 
 namespace flow::cuda {
 
@@ -104,6 +105,16 @@ void GraphCapture::add_to_sums(int64_t shard, std::span<const uint8_t> wanted, s
       join_parts({&sums_.of_probes[i], 1}, shard, shards, state);
 }
 
+void GraphCapture::load_updates() {
+  KernelLoader loader(driver_);
+  LaunchState state{loader, stream_, memory_.call(), &memory_.fault(0)};
+  for (const Item& item : items_) {
+    if (!item.updates) continue;
+    if (item.launch) item.launch(item.buffers, state);
+    if (item.finish) item.finish(item.buffers, state);
+  }
+}
+
 void GraphCapture::rehearse(const PreparedJob& job) {
   copy_in(memory_.input_layout().whole, 0, 0);
   put_rows(0, 0, 0);
@@ -120,6 +131,7 @@ void GraphCapture::rehearse(const PreparedJob& job) {
     }
   }
   join_parts(sums_.always, 0, end_shard_ - first_shard_, launch_state(0));
+  load_updates();
 }
 
 /// `shard`: of what each shard has its own of.

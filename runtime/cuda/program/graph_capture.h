@@ -71,8 +71,9 @@ class GraphCapture {
   /// From here on copies to the host are complete.
   void join_copies();
 
-  /// Runs each step once, but for those that write variables: what libraries set up at first use is
-  /// no part of a graph, and a step that cannot run is told by its line and name. Results are lost.
+  /// Runs each step once, so that what libraries set up at first use is no part of a graph, and a
+  /// step that cannot run is an error with its line and name. Results are lost. The kernels of
+  /// steps that write variables are only loaded.
   void rehearse(const PreparedJob& job);
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);
@@ -142,6 +143,7 @@ class GraphCapture {
   void copy_to_host(const CopyOut& delivery, std::byte* to);
   void put_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
   void finish_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
+  void load_updates();
   void gather_variables(size_t output_slot);
   size_t timed_index(size_t item) const;
   std::vector<exec::TimedStep> list_timed_steps(const PreparedJob& job) const;

@@ -257,10 +257,18 @@ void FakeDriver::launch(const cuda::KernelCall& call, cuda::Stream stream) {
   if (threads == 0 || threads > 1024 || call.shared_bytes > 48 * 1024 || parameters > 4096)
     misuse(fmt::format("kernel {}: {} threads, {} bytes shared, {} of parameters", call.name,
                        threads, call.shared_bytes, parameters));
+  if (loaded_.insert(call.function).second && device_.loads_first && !captures_.empty())
+    misuse(fmt::format("kernel {} is loaded while a stream is captured", call.name));
   put(stream, fmt::format("launch {}", call.name),
       {[this, kept = std::make_shared<KeptCall>(call)](const OperationPtr& operation) {
         run_threads(*kept, operation);
       }});
+}
+
+void FakeDriver::load(const cuda::KernelCall& call) {
+  begin_call(fmt::format("load {}", call.name));
+  require_no_capture("loading a kernel");
+  loaded_.insert(call.function);
 }
 
 void FakeDriver::record(cuda::Event event, cuda::Stream stream) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,8 @@ struct FakeDevice {
   size_t memory = size_t{1} << 32;  // bytes
   /// Looks for races, also with the host. Code that is not instrumented must not touch its memory.
   bool watched = true;
+  /// Must kernels be loaded before they are captured?
+  bool loads_first = false;
 };
 
 /// Are accesses of kernels heard of? Not where other sanitizers watch them.
@@ -91,6 +94,7 @@ class FakeDriver : public cuda::Driver {
                  cuda::Stream stream) override;
   void clear(void* memory, size_t bytes, cuda::Stream stream) override;
   void launch(const cuda::KernelCall& call, cuda::Stream stream) override;
+  void load(const cuda::KernelCall& call) override;
   void record(cuda::Event event, cuda::Stream stream) override;
   void wait(cuda::Stream stream, cuda::Event event) override;
   void synchronize(cuda::Event event) override;
@@ -161,6 +165,7 @@ class FakeDriver : public cuda::Driver {
   std::map<int, EventState> events_;
   std::map<int, std::shared_ptr<const FakeGraph>> graphs_;
   std::map<int, FakeGraph> captures_;  // by the stream that began one
+  std::set<const void*> loaded_;       // kernels
 };
 
 }  // namespace flow::test

@@ -7,7 +7,9 @@
 namespace flow::test {
 
 FakeGpu::FakeGpu(const FakeDevice& device, const cuda::NcclCalls& (*open_nccl)()) {
-  auto fake = std::make_unique<FakeDriver>(device);
+  FakeDevice made = device;
+  made.loads_first = true;
+  auto fake = std::make_unique<FakeDriver>(made);
   driver = fake.get();
   auto libraries = std::make_unique<cuda::NaiveLibraries>(*fake);
   backend = cuda::make_backend(std::move(fake), std::move(libraries), open_nccl);
