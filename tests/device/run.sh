@@ -244,6 +244,18 @@ sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
     --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*,parts of shards are joined*,shards drop*"
 }
 
+# The kernels, workspaces and times of the rows of PREDICTIONS.md, in the log: a step without graphs, then the rate with them.
+predicted() {  # NET
+  local net=$1 sets=() steps=200
+  case $net in
+    resnet18) sets=(--set +jobs.train.precision=mixed_bfloat16) ;;
+    resnet50 | gpt2) sets=(--set vars.precision=mixed_bfloat16) steps=10 ;;  # the host draws each batch
+  esac
+  "$build/bin/flowrun" train "jobs/$net.yaml" "${sets[@]}" --device gpu --dry-run &&
+    "$build/bin/flowrun" train "jobs/$net.yaml" "${sets[@]}" --device gpu --steps "$steps" --profile --force -o "$work/$net-profile" &&
+    "$build/bin/flowrun" train "jobs/$net.yaml" "${sets[@]}" --device gpu --steps "$steps" --force -o "$work/$net-rate"
+}
+
 nvcc_version() { nvcc --version | sed -n 's/.*release \([^,]*\).*/\1/p'; }
 
 nvidia-smi >/dev/null || {
@@ -301,6 +313,10 @@ together mlp_watch_scope as_on_cpu 1e-3 mlp_watch_scope train
 wait
 together bench tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"  # alone
 wait
+for net in mlp lenet resnet18 resnet50 gpt2; do
+  together "$net-predicted" predicted "$net"
+  wait
+done
 together memcheck sanitize memcheck
 together racecheck sanitize racecheck --racecheck-detect-level error
 wait
