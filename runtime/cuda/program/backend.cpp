@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/fuse_gradients.h"
+#include "runtime/cuda/program/parallel_steps.h"
 #include "runtime/cuda/program/program.h"
 #include "runtime/plan/model/shards.h"
 
@@ -118,6 +119,7 @@ class CudaBackend : public exec::Backend {
         .parts = parts_of(job, options.segments, grouped.job),
         .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
+    prepared.parallel = find_parallel_steps(grouped.job, prepared.owners, prepared.parts);
     plan_ranks(options.ranks, visible, prepared);
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
     exec::MemoryReport report = choose_kernels(options, kept, prepared);
@@ -197,7 +199,8 @@ class CudaBackend : public exec::Backend {
                                                  .shared = prepared.shared,
                                                  .transferred = options.transferred,
                                                  .slices = slices,
-                                                 .alignment = kAlignment});
+                                                 .alignment = kAlignment,
+                                                 .parallel = prepared.parallel});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
     add_sums(prepared, options.ranks, memory.report);

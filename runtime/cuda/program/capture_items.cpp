@@ -44,12 +44,23 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
     add_updates(job, groups[group], job.bound.updates[group]);
     i = groups[group++].end - 1;
   }
+  add_branch(job);
   end_parts(job);
   plan_deliveries(job, deliverables);
   place_sums(job);
   if (!rank_sums_) return;
   place_buckets(job);
   cut_pieces();
+}
+
+/// Made last of all: jobs without parallel steps have none.
+void GraphCapture::add_branch(const PreparedJob& job) {
+  for (size_t step = 0; step < job.parallel.size(); ++step)
+    if (job.parallel[step]) items_[item_of_[step]].parallel = true;
+  if (std::ranges::none_of(items_, &Item::parallel)) return;
+  branch_.emplace(driver_, driver_.create_stream());
+  forked_ = OwnedEvent(driver_, driver_.create_event());
+  branched_ = OwnedEvent(driver_, driver_.create_event());
 }
 
 void GraphCapture::end_parts(const PreparedJob& job) {

@@ -34,9 +34,34 @@ void GraphCapture::put_item(size_t index, std::span<const uint8_t> wanted, size_
   // A variable is delivered as it was before its update.
   if (item.updates && std::exchange(outer_copying_, false))
     driver_.wait(stream_, outer_copied_.get());
-  if (item.launch) item.launch(item.buffers, launch_state(output_slot));
+  if (is_parallel(index)) {
+    launch_beside(item, output_slot);
+  } else {
+    if (is_parallel(index + 1)) driver_.record(forked_.get(), stream_);
+    if (item.launch) item.launch(item.buffers, launch_state(output_slot));
+  }
   if (!item.gather) deliver(item.deliveries, wanted, output_slot);
   if (item.launch) times_.mark(output_slot, timed_index(index));
+}
+
+bool GraphCapture::is_parallel(size_t item) const {
+  return item < items_.size() && items_[item].parallel && times_.steps().empty();
+}
+
+/// The item before it, from whose start on the branch runs, is done when both have joined.
+void GraphCapture::launch_beside(const Item& item, size_t output_slot) {
+  driver_.wait(branch_->get(), forked_.get());
+  branching_ = true;
+  LaunchState state = launch_state(output_slot);
+  state.stream = branch_->get();
+  item.launch(item.buffers, state);
+  join_branch();
+}
+
+void GraphCapture::join_branch() {
+  if (!std::exchange(branching_, false)) return;
+  driver_.record(branched_.get(), branch_->get());
+  driver_.wait(stream_, branched_.get());
 }
 
 /// Of which the first part was put at the end of the piece before, and gathered since.
@@ -183,6 +208,7 @@ void GraphCapture::join_copies() {
 
 void GraphCapture::abandon() {
   try {
+    join_branch();
     join_copies();
   } catch (const RunError&) {
     // The failure that led here is the one to tell.

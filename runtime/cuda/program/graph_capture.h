@@ -30,6 +30,7 @@ struct PreparedJob {
       transferred;            // through host memory, to or from another device
   std::vector<size_t> parts;  // by step: in which it runs
   size_t part_count = 1;
+  std::vector<uint8_t> parallel = {};  // by step: runs beside the step before
   SumPlan sums = {};
   size_t sums_offset = 0;  // in the arena
   // Several ranks run the job: this one has shards [first_shard, end_shard).
@@ -39,7 +40,8 @@ struct PreparedJob {
   size_t rank_sums_offset = 0;  // in the arena
 };
 
-/// Copies to the host go through a stream of their own, beside the kernels that follow.
+/// Copies to the host go through a stream of their own, beside the kernels that follow. So does the
+/// second of two parallel steps, where no times are taken.
 class GraphCapture {
  public:
   /// Borrows the driver, the columns and the memory. `rank_sums`: null where one rank has all
@@ -103,6 +105,7 @@ class GraphCapture {
     std::vector<Operands> operands;
     std::vector<Buffers> buffers;         // of `operands`
     bool updates = false, probe = false;  // updates: it writes variables
+    bool parallel = false;                // it runs beside the item before
     std::vector<size_t> wanted_by;        // of a probe: the deliverables that need it
     std::vector<CopyOut> deliveries;
 
@@ -128,6 +131,7 @@ class GraphCapture {
   void add_updates(const PreparedJob& job, const UpdateGroup& group, const Updates& updates);
   void keep_item(Item item);
   void add_gather(Item& item, const RankGather& gather) const;
+  void add_branch(const PreparedJob& job);
   void end_parts(const PreparedJob& job);
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
   CopyOut copy_out(const PreparedJob& job, size_t index, plan::TensorId id, bool of_shards) const;
@@ -141,6 +145,9 @@ class GraphCapture {
   void deliver(std::span<const CopyOut> deliveries, std::span<const uint8_t> wanted,
                size_t output_slot, int64_t shard = 0);
   void copy_to_host(const CopyOut& delivery, std::byte* to);
+  bool is_parallel(size_t item) const;
+  void launch_beside(const Item& item, size_t output_slot);
+  void join_branch();
   void put_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
   void finish_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
   void load_updates();
@@ -158,6 +165,9 @@ class GraphCapture {
   RankSums* const rank_sums_;              // null: there is one rank
   OwnedStream copies_;
   OwnedEvent made_, outer_copied_, copied_;
+  std::optional<OwnedStream> branch_;  // where steps are parallel
+  OwnedEvent forked_, branched_;
+  bool branching_ = false;                 // the branch has not joined
   std::vector<std::byte*> column_inputs_;  // by column
   std::vector<Item> items_;
   std::vector<size_t> item_of_;       // by step

@@ -151,6 +151,13 @@ void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &MemoryReport::Holder::bytes);
 }
 
+/// What one of two steps that run at the same time uses is in use during both.
+void widen(std::span<const uint8_t> parallel, plan::Block& block) {
+  if (parallel.empty()) return;
+  if (parallel[block.first]) --block.first;
+  if (block.last + 1 < parallel.size() && parallel[block.last + 1]) ++block.last;
+}
+
 }  // namespace
 
 size_t bytes_of(const plan::Tensor& tensor) { return bytes_of(tensor.shape, tensor.dtype); }
@@ -240,6 +247,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     blocks.push_back({request.workspaces[i], i, i});
     names.push_back("workspace of " + job.steps[i].name);
   }
+  for (plan::Block& block : blocks) widen(request.parallel, block);
   report_peak(job, blocks, names, memory.report);
   for (plan::Block& block : blocks) block.bytes = round_up(block.bytes, request.alignment);
   const plan::Assignment assignment = plan::assign_memory(blocks);

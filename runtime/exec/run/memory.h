@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -81,6 +82,7 @@ struct MemoryRequest {
   std::span<const TransferredTensor> transferred = {};
   std::span<const VariableSlice> slices = {};  // of variables; of others, all is placed
   size_t alignment = 64;                       // bytes; a multiple of 64
+  std::span<const uint8_t> parallel = {};      // by step: runs beside the step before? empty: none
 };
 
 struct MemoryPlan {

@@ -1,0 +1,57 @@
+// Pairs of neighbouring steps that do not depend on each other.
+#include "runtime/cuda/program/parallel_steps.h"
+
+#include <algorithm>
+
+#include "ops/spec.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+/// The memory that a step reads or writes.
+struct Operands {
+  std::vector<TensorId> read, written;
+};
+
+Operands operands_of(const plan::Step& step, std::span<const TensorId> owners) {
+  Operands operands;
+  const auto read = [&](TensorId id) { operands.read.push_back(owners[id.index()]); };
+  std::ranges::for_each(step.inputs, read);
+  for (const plan::EpilogueOp& fused : step.epilogue) std::ranges::for_each(fused.operands, read);
+  for (const TensorId id : step.outputs)
+    if (id.valid()) operands.written.push_back(owners[id.index()]);
+  return operands;
+}
+
+bool share_any(const std::vector<TensorId>& a, const std::vector<TensorId>& b) {
+  return std::ranges::any_of(a, [&](TensorId id) { return std::ranges::find(b, id) != b.end(); });
+}
+
+bool is_product(const plan::Step& step) { return step.op->flops.product && !step.probe; }
+
+}  // namespace
+
+std::vector<uint8_t> find_parallel_steps(const plan::Job& job, std::span<const TensorId> owners,
+                                         std::span<const size_t> parts) {
+  std::vector<uint8_t> parallel(job.steps.size());
+  if (job.sharding) return parallel;
+  const auto writes_variable = [&](const Operands& operands) {
+    return std::ranges::any_of(operands.written,
+                               [&](TensorId id) { return job[id].role == plan::Role::kVariable; });
+  };
+  for (size_t i = 1; i < job.steps.size(); ++i) {
+    const plan::Step &one = job.steps[i - 1], &other = job.steps[i];
+    if (parallel[i - 1] || !is_product(one) || !is_product(other) || parts[i - 1] != parts[i])
+      continue;
+    const Operands first = operands_of(one, owners), second = operands_of(other, owners);
+    parallel[i] = share_any(first.read, second.read) && !share_any(first.written, second.read) &&
+                  !share_any(second.written, first.read) &&
+                  !share_any(first.written, second.written) && !writes_variable(first) &&
+                  !writes_variable(second);
+  }
+  return parallel;
+}
+
+}  // namespace flow::cuda
