@@ -151,8 +151,8 @@ TEST_CASE("whatever comes first, divided updates have the same bits", "[cuda]") 
 }
 
 TEST_CASE("GPUs divide some updates of a step, and do others whole", "[cuda]") {
-  // Behind the weights of `deep`, which fill a bucket, the rest is small.
-  const plan::Plan plan = plan_of_job({.optimizer = kLamb, .units = 1200});
+  // The weights of `logits` and `deep` fill a bucket. The rest is small.
+  const plan::Plan plan = plan_of_job({.optimizer = kLamb, .units = 1150});
   const plan::Job& job = plan.jobs[0];
   require_bits(job, wanted_of(job), 2, {}, false, 1);
   size_t whole = 0;
