@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/spec.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow {
 namespace {
@@ -53,12 +54,8 @@ class Aliases {
 
   /// By root: the index of the last step that reads it.
   void find_last_reads() {
-    for (size_t i = 0; i < job_.steps.size(); ++i) {
-      const auto read = [&](TensorId tensor) { last_read_[root(tensor)] = i; };
-      std::ranges::for_each(job_.steps[i].inputs, read);
-      for (const plan::EpilogueOp& fused : job_.steps[i].epilogue)
-        std::ranges::for_each(fused.operands, read);
-    }
+    for (size_t i = 0; i < job_.steps.size(); ++i)
+      plan::visit_operands(job_.steps[i], [&](TensorId tensor) { last_read_[root(tensor)] = i; });
   }
 
   void add_elementwise() {

@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/io/npy.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow::compare {
 namespace {
@@ -48,10 +49,7 @@ void add_inputs(const RunPlan& run, plan::TensorId tensor, const Comparison& com
     return std::ranges::count(one.outputs, tensor) > 0;
   });
   if (step == job.steps.end() || job[tensor].role != plan::Role::kResult) return;
-  std::vector<plan::TensorId> inputs = step->inputs;
-  for (const plan::EpilogueOp& op : step->epilogue)
-    inputs.insert(inputs.end(), op.operands.begin(), op.operands.end());
-  for (const plan::TensorId input : inputs) {
+  plan::visit_operands(*step, [&](plan::TensorId input) {
     const auto watched = std::ranges::find_if(run.deliveries, [&](const Delivery& delivery) {
       return delivery.tensor == input && is_compared(delivery, comparison);
     });
@@ -59,7 +57,7 @@ void add_inputs(const RunPlan& run, plan::TensorId tensor, const Comparison& com
     auto& names = known ? first.passing_inputs : first.unwatched_inputs;
     const std::string& name = known ? watched->name : job[input].name;
     if (std::ranges::count(names, name) == 0) names.push_back(name);
-  }
+  });
 }
 
 /// What arrays are sorted by: group, order of computing, name.

@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "ops/spec.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow::verify {
 namespace {
-
-/// Calls visit(id) for all that a step reads.
-template <typename Visit>
-void visit_operands(const plan::Step& step, const Visit& visit) {
-  for (const plan::TensorId id : step.inputs) visit(id);
-  for (const plan::EpilogueOp& op : step.epilogue)
-    for (const plan::TensorId id : op.operands) visit(id);
-}
 
 /// By tensor: is the loss computed from it? Steps are in the order of execution.
 std::vector<bool> ancestors_of(const plan::Job& job, plan::TensorId loss) {
@@ -27,7 +20,7 @@ std::vector<bool> ancestors_of(const plan::Job& job, plan::TensorId loss) {
     const plan::Step& step = job.steps[i];
     const bool leads = std::ranges::any_of(
         step.outputs, [&](plan::TensorId id) { return id.valid() && found[id.index()]; });
-    if (leads) visit_operands(step, [&](plan::TensorId id) { found[id.index()] = true; });
+    if (leads) plan::visit_operands(step, [&](plan::TensorId id) { found[id.index()] = true; });
   }
   return found;
 }
@@ -54,7 +47,7 @@ std::optional<std::string> broken_path(
   reached[tensor.index()] = true;
   for (const plan::Step& step : job.steps) {
     bool reads = false;
-    visit_operands(step, [&](plan::TensorId id) { reads = reads || reached[id.index()]; });
+    plan::visit_operands(step, [&](plan::TensorId id) { reads = reads || reached[id.index()]; });
     if (!reads) continue;
     bool leads = false, floats = true;
     for (const plan::TensorId id : step.outputs) {

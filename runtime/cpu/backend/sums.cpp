@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend/layout.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow::cpu {
 namespace {
@@ -43,11 +44,9 @@ bool is_final(const SumsRequest& request, const ShardSums::Entry& entry) {
       std::span(request.job.steps)
           .subspan(entry.step + 1, request.job.sharding->steps.index() - entry.step - 1);
   return std::ranges::none_of(later, [&](const plan::Step& step) {
-    return std::ranges::any_of(step.inputs, is_same) ||
-           std::ranges::any_of(step.outputs, is_same) ||
-           std::ranges::any_of(step.epilogue, [&](const plan::EpilogueOp& fused) {
-             return std::ranges::any_of(fused.operands, is_same);
-           });
+    bool uses = std::ranges::any_of(step.outputs, is_same);
+    plan::visit_operands(step, [&](plan::TensorId id) { uses = uses || is_same(id); });
+    return uses;
   });
 }
 

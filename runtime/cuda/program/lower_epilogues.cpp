@@ -13,6 +13,7 @@
 #include "ops/spec.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/plan/model/lifetimes.h"
+#include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::cuda {
@@ -166,11 +167,8 @@ bool is_update(const plan::Step& step) {
 /// of one whose results no step reads; 2, of one whose results only such updates read. Else 0.
 std::vector<int> distances_from_end(const plan::Job& job) {
   std::vector<std::vector<size_t>> readers(job.tensors.size());
-  for (size_t i = 0; i < job.steps.size(); ++i) {
-    for (const TensorId id : job.steps[i].inputs) readers[id.index()].push_back(i);
-    for (const plan::EpilogueOp& epilogue_op : job.steps[i].epilogue)
-      for (const TensorId id : epilogue_op.operands) readers[id.index()].push_back(i);
-  }
+  for (size_t i = 0; i < job.steps.size(); ++i)
+    plan::visit_operands(job.steps[i], [&](TensorId id) { readers[id.index()].push_back(i); });
   std::vector<int> distances(job.steps.size());
   for (size_t i = job.steps.size(); i-- > 0;) {
     if (!is_update(job.steps[i])) continue;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/spec.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow::cuda {
 namespace {
@@ -17,9 +18,7 @@ struct Operands {
 
 Operands operands_of(const plan::Step& step, std::span<const TensorId> owners) {
   Operands operands;
-  const auto read = [&](TensorId id) { operands.read.push_back(owners[id.index()]); };
-  std::ranges::for_each(step.inputs, read);
-  for (const plan::EpilogueOp& fused : step.epilogue) std::ranges::for_each(fused.operands, read);
+  plan::visit_operands(step, [&](TensorId id) { operands.read.push_back(owners[id.index()]); });
   for (const TensorId id : step.outputs)
     if (id.valid()) operands.written.push_back(owners[id.index()]);
   return operands;

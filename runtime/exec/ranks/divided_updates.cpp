@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/known.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow::exec {
 namespace {
@@ -24,9 +25,7 @@ class UpdateFinder {
                std::span<const TensorId> deliverables)
       : job_(job), owners_(owners), readers_(job.tensors.size()), kept_(job.tensors.size()) {
     for (size_t i = 0; i < job.steps.size(); ++i) {
-      for (const TensorId id : job.steps[i].inputs) readers_[id.index()].push_back(i);
-      for (const plan::EpilogueOp& fused : job.steps[i].epilogue)
-        for (const TensorId id : fused.operands) readers_[id.index()].push_back(i);
+      plan::visit_operands(job.steps[i], [&](TensorId id) { readers_[id.index()].push_back(i); });
     }
     for (const TensorId id : deliverables)
       if (id.valid()) kept_[id.index()] = true;

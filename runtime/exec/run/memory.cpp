@@ -8,6 +8,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
+#include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
@@ -33,11 +34,9 @@ template <typename F>
 void for_each_use(const plan::Job& job, F f) {
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const plan::Step& step = job.steps[i];
-    for (TensorId id : step.inputs) f(id, i);
+    plan::visit_operands(step, [&](TensorId id) { f(id, i); });
     for (TensorId id : step.outputs)
       if (id.valid()) f(id, i);
-    for (const plan::EpilogueOp& fused : step.epilogue)
-      for (TensorId id : fused.operands) f(id, i);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/plan/model/operands.h"
+
 namespace flow::exec {
 
 std::vector<std::vector<size_t>> readers_of_probes(const plan::Job& job,
@@ -24,12 +26,9 @@ std::vector<std::vector<size_t>> readers_of_probes(const plan::Job& job,
     }
     std::ranges::sort(readers);
     readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-    const auto reads = [&](plan::TensorId id) {
+    plan::visit_operands(step, [&](plan::TensorId id) {
       needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
-    };
-    std::ranges::for_each(step.inputs, reads);
-    for (const plan::EpilogueOp& fused : step.epilogue)
-      std::ranges::for_each(fused.operands, reads);
+    });
   }
   return probes;
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/plan/model/operands.h"
+
 namespace flow::plan {
 
 namespace {
@@ -42,9 +44,7 @@ void assign_lifetimes(Job& job) {
     const Step& step = job.steps[i];
     for (const TensorId id : step.outputs)
       if (id.valid()) tensor(id).first = tensor(id).last = StepId(i);
-    for (const TensorId id : step.inputs) extend(tensor(id), StepId(i));
-    for (const EpilogueOp& fused : step.epilogue)
-      for (const TensorId id : fused.operands) extend(tensor(id), StepId(i));
+    visit_operands(step, [&](TensorId id) { extend(tensor(id), StepId(i)); });
   }
   // What is delivered is read when the call is complete.
   for (const Hook& hook : job.hooks) extend(tensor(hook.tensor), end);
