@@ -19,7 +19,7 @@ std::string title_of_results();
 std::string lines_of(const verify::Result& result);
 std::string title_of_proofs();
 std::string lines_of(const verify::Proof& proof);
-/// "verify train: 5 properties hold, 1 differs, 1 n/a"
+/// "10 properties: 7 hold, 1 measured, 2 n/a; damage: 7 of 8 noticed"
 std::string summary_of(const VerifyReport& report);
 
 /// One JSON object.

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdio>
 
 namespace flow::cli {
 
 WorkDirectory::WorkDirectory(const std::string& program) {
   std::error_code unknown;
   const fs::path folder = fs::temp_directory_path(unknown);
-  std::string pattern = ((unknown ? fs::path("/tmp") : folder) / (program + "-XXXXXX")).string();
+  std::string pattern = ((unknown ? fs::path(P_tmpdir) : folder) / (program + "-XXXXXX")).string();
   if (!::mkdtemp(pattern.data())) throw cannot("create the directory", pattern, errno);
   path_ = pattern;
 }

@@ -9,8 +9,7 @@ std::span<const FileRow> run_files() {
        "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
       {"run.json",
        "The summary: overrides, seed, device, steps, seconds, exit status, error and "
-       "`stop_reason`: "
-       "done, early_stopping with its reason, signal, command or failure. Of a "
+       "`stop_reason`: done, early_stopping with its reason, signal, command or failure. Of a "
        "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},
       {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},

@@ -78,7 +78,7 @@ void CheckpointFolder::keep_only(std::optional<int64_t> step) const {
 }
 
 void CheckpointFolder::remove(int64_t step) const {
-  remove_whole(at(step) / kCheckpointRecord);  // first: what is left is no checkpoint then
+  remove_whole(at(step) / kCheckpointRecord);  // first: without it, the rest is not a checkpoint
   remove_whole(at(step));
 }
 

@@ -39,7 +39,7 @@ struct Trial {
   const plan::Plan& plan;                 // that has the job
   int64_t steps = 0;                      // the global step at which it stops
   bool resume = false;                    // goes on in its folder
-  std::optional<int64_t> killed_at = {};  // its process is killed when so many steps are complete
+  std::optional<int64_t> killed_at = {};  // steps after which its process is killed
   int threads = 0;                        // 0: as many as pay
   bool eager = false;
   std::optional<DamageKind> damage = {};  // from step `damaged_from` on

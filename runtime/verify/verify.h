@@ -21,7 +21,7 @@ struct Variant {
 };
 struct Compiled {
   std::optional<plan::Plan> plan = {};
-  std::string problem = {};  // the first error, where there is no plan
+  std::string problem = {};  // the first error, without a plan
 };
 
 struct Request {

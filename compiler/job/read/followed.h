@@ -9,7 +9,8 @@
 
 namespace flow::job {
 
-/// Reads `key` (`watch` or `by`), `mode` and `every`. Nothing where there is no text.
+/// Reads `key` (`watch` or `by`), `mode` and `every`. Nothing without `key`, or with a value that
+/// is not text.
 std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::string_view key);
 std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields);
 

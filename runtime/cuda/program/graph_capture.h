@@ -73,9 +73,9 @@ class GraphCapture {
   /// From here on copies to the host are complete.
   void join_copies();
 
-  /// Runs each step once, so that what libraries set up at first use is no part of a graph, and a
-  /// step that cannot run is an error with its line and name. Results are lost. The kernels of
-  /// steps that write variables are only loaded.
+  /// Runs each step once, so that graphs exclude what libraries set up at first use, and a step
+  /// that cannot run is an error with its line and name. Results are lost. The kernels of steps
+  /// that write variables are only loaded.
   void rehearse(const PreparedJob& job);
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);

@@ -49,8 +49,8 @@ class CheckpointWriter {
   /// Writes the checkpoint after so many steps, and removes those beyond what is to be kept.
   /// `outputs`: as they are then.
   void save(int64_t steps, const OutputState& outputs);
-  /// Writes the state after so many steps as the best. Earlier ones
-  /// stay until the next save: a run that resumes from before this one needs them.
+  /// Writes the state after `steps` complete steps as the best. Earlier best states stay until the
+  /// next save: a run that resumes from before this one needs them.
   void save_best(int64_t steps, const OutputState& outputs) const;
   /// The state changed since it was saved, though no step was made.
   void changed() { kept_.reset(); }

@@ -43,11 +43,11 @@ class StepIndex {
 /// The steps of `epochs` epochs, or the largest number where that overflows.
 int64_t steps_of_epochs(int64_t epochs, int64_t steps_per_epoch);
 
-/// A span of so many steps, or of so many epochs: the other is 0.
+/// A number of steps, or of epochs: the other is 0.
 struct Period {
   int64_t steps = 0, epochs = 0;
 
-  /// How many of them are complete after so many steps.
+  /// How many of them are complete after `after` steps.
   int64_t count(const StepIndex& index, int64_t after) const;
   bool ends_at(const StepIndex& index, int64_t after) const {
     return after > 0 && count(index, after) > count(index, after - 1);

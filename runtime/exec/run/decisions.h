@@ -53,7 +53,7 @@ class Decisions {
 
   /// The values that it takes, each once: those of a called job, or for "" of the job itself.
   std::vector<const plan::FollowedValue*> values_of(const std::string& job) const;
-  /// The value after so many complete steps of the job. Returns whether the state is now the best.
+  /// The value after `steps` complete steps of the job. Returns whether the state is now the best.
   bool take(const plan::FollowedValue& value, double number, int64_t steps);
 
   bool stops() const;

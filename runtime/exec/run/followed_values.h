@@ -20,13 +20,13 @@ class FollowedValues {
   FollowedValues(const RunRequest& request, const PreparedRun& prepared);
 
   const Decisions& decisions() const { return decisions_; }
-  /// Is a value of the job itself due when so many of its steps are complete?
+  /// Is a value of the job itself due when `steps` of its steps are complete?
   bool due_at(int64_t steps) const;
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
   /// Takes those that are due there and were not taken. Returns whether there were any.
   bool take_own(Deliverer& deliverer, MetricsLog& metrics, int64_t steps);
-  /// Takes those of a complete call, after so many steps of the main job.
+  /// Takes those of a complete call, after `steps` steps of the main job.
   void take_of(SubJobRun& called, MetricsLog& metrics, int64_t steps);
   /// Was the state of a value the best that was taken since this was asked?
   bool finds_best() { return std::exchange(found_best_, false); }

@@ -19,7 +19,7 @@ struct Spelling<Mode> {
 };
 
 /// The mean over all elements of a tensor: of a called job over each call, of the job itself over
-/// each span of so many steps or epochs. A hook of that job has a MeanSink for it.
+/// each span of steps or epochs. A hook of that job has a MeanSink for it.
 struct FollowedValue {
   std::string text;  // as the job file names it: "eval.loss"
   std::string job;   // that is called; empty: the job itself
