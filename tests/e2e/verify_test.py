@@ -160,6 +160,16 @@ class Tolerances(VerifyTest):
         verdicts, _, _ = self.report("train", "job.yaml", "--only", "graph", "--steps", "2")
         self.assertEqual(verdicts, {"graph": "n/a" if device() == "cpu" else "holds"})
 
+    def test_values_that_a_run_follows_are_no_hooks_of_the_job(self):
+        followed = "watch: loss, every: {steps: 3}, patience: 1"
+        text = train_job(20).replace("learning_rate: $lr", f"learning_rate: {{type: plateau, base: $lr, {followed}}}, ema: {{decay: 0.9}}")
+        text = text.replace("run: {", f"run: {{early_stopping: {{{followed.replace('1', '9')}}}, checkpoint: {{keep_best: {{by: loss, every: {{steps: 5}}}}}}, ")
+        self.assertEqual(text.count("every"), 3)
+        for hooks in ("", "    hooks: [{watch: loss}]\n"):
+            self.write("job.yaml", text + "    returns: {value: loss}\n" + hooks)
+            verdicts, _, report = self.report("train", "job.yaml", "--only", ",".join(BITWISE))
+            self.assertEqual(verdicts, dict.fromkeys(BITWISE, "holds"), report)
+
     def test_gradients_of_the_whole_loss(self):
         self.write_full()
         words = ["train", "full.yaml", "--only", "gradients", "--steps", "2"]

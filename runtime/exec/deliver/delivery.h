@@ -58,6 +58,10 @@ struct Delivery {
 std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index,
                                       const std::set<std::string>& followed = {});
 
+/// The key of the value that the hook makes for runs that follow it; null for a hook that the job
+/// file has.
+const std::string* made_key(const plan::Hook& hook);
+
 /// Keys of the values of `job` that `main` follows: the same job, or one that it calls.
 std::set<std::string> followed_keys(const plan::Job& main, const plan::Job& job);
 

@@ -90,13 +90,6 @@ Delivery from_hook(const plan::Hook& hook) {
   return delivery;
 }
 
-/// Is the hook there for a value alone that this run does not follow?
-bool makes_other_value(const plan::Hook& hook, const std::set<std::string>& followed) {
-  if (hook.sinks.size() != 1) return false;
-  const auto* mean = std::get_if<plan::MeanSink>(&hook.sinks.front());
-  return mean && !followed.contains(mean->value);
-}
-
 /// The order of axes that has the rows before all others: "[1, 0, 2]".
 std::string rows_first(const plan::Tensor& tensor) {
   std::vector<int> perm{tensor.batch_axis};
@@ -177,6 +170,12 @@ int64_t Delivery::count(int64_t end) const {
   return count;
 }
 
+const std::string* made_key(const plan::Hook& hook) {
+  if (hook.sinks.size() != 1) return nullptr;
+  const auto* mean = std::get_if<plan::MeanSink>(&hook.sinks.front());
+  return mean ? &mean->value : nullptr;
+}
+
 std::set<std::string> followed_keys(const plan::Job& main, const plan::Job& job) {
   std::set<std::string> keys;
   plan::visit_followed(main, [&](const plan::FollowedValue& value) {
@@ -189,7 +188,8 @@ std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& ste
                                       const std::set<std::string>& followed) {
   std::vector<Delivery> list;
   for (const plan::Hook& hook : job.hooks)
-    if (!makes_other_value(hook, followed)) add(job, from_hook(hook), hook.per_device, list);
+    if (const std::string* key = made_key(hook); !key || followed.contains(*key))
+      add(job, from_hook(hook), hook.per_device, list);
   std::ranges::stable_sort(list, {},
                            [&](const Delivery& delivery) { return order_of(job, delivery); });
   if (job.returns) list_returned(job, job.returns->value, std::string(kReturns), false, list);
