@@ -3,7 +3,7 @@
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/operands.h"
-#include "runtime/cuda/loops/threads.cuh"
+#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -18,31 +18,6 @@ constexpr int kRun = 4;  // elements of a thread in a tile, adjacent along the a
 
 template <typename T>
 using ScanSum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
-
-/// The sums of a column of threads.
-template <typename Sum>
-struct ColumnSums {
-  Sum before, all;  // of the threads before this one; of all
-};
-
-/// Sums the values of each column of threads in the block (Hillis and Steele, 1986). Uses a Sum of
-/// shared memory for each thread. REQUIRES: all threads call it.
-template <typename Sum>
-__device__ ColumnSums<Sum> sum_of_threads(Sum value) {
-  Sum* column = shared<Sum>() + threadIdx.x;
-  Sum& own = column[threadIdx.y * blockDim.x];
-  __syncthreads();  // the sums of the tile before have been read
-  own = value;
-  for (unsigned apart = 1; apart < blockDim.y; apart *= 2) {
-    __syncthreads();
-    const Sum before = threadIdx.y < apart ? Sum{0} : column[(threadIdx.y - apart) * blockDim.x];
-    __syncthreads();
-    own += before;
-  }
-  __syncthreads();
-  return {threadIdx.y == 0 ? Sum{0} : column[(threadIdx.y - 1) * blockDim.x],
-          column[(blockDim.y - 1) * blockDim.x]};
-}
 
 /// A block for blockDim.x columns; its threads share the elements of each. May be in place: a
 /// thread reads its elements of a tile before it writes them.

@@ -4,6 +4,7 @@
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/check_range.cuh"
 #include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -57,51 +58,71 @@ Launch gather_launch(const Request& request, const GatherSizes& sizes) {
   };
 }
 
-/// Where each place of the extent was picked: places[begins[j]] ... places[begins[j + 1]), in
+/// Where each index of the extent was picked: places[begins[j]] ... places[begins[j + 1]), in
 /// order.
 struct Picks {
-  int32_t* begins;     // [extent + 1]
-  int32_t* filled;     // [extent]: places written so far
-  int32_t* unordered;  // [count]: the places of each j as they came
-  int32_t* places;     // [count]
+  int32_t* counts;      // [extent]: how often each was picked; then how many places are to come
+  int32_t* many_count;  // [1]: indices with more than kFew places
+  int32_t* many;        // [count / (kFew + 1)]: these indices, in any order
+  int32_t* begins;      // [extent + 1]
+  int32_t* unordered;   // [count]: the places of each j as they came
+  int32_t* places;      // [count]
 };
+
+/// Up to this many places of one index are put in order by comparing each with all, and added up
+/// by one thread.
+constexpr int32_t kFew = 512;
 
 __device__ inline bool is_within(int64_t index, const GatherSizes& sizes) {
   return 0 <= index && index < sizes.extent;
 }
 
-/// begins[j + 1] = how often j was picked. REQUIRES: begins is zero.
+/// REQUIRES: counts are zero.
 __global__ void count_picks(Integers indices, GatherSizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; is_within(index, sizes))
-      atomicAdd(picks.begins + index + 1, 1);
+      atomicAdd(picks.counts + index, 1);
 }
 
-/// Sums of all before, by one block: each thread has a stretch of its own.
-__global__ void sum_picks(GatherSizes sizes, Picks picks) {
-  int32_t* sums = shared<int32_t>();
-  const int64_t stretch = ceil_div(sizes.extent, blockDim.x);
-  const int64_t first = 1 + threadIdx.x * stretch;
-  const int64_t end = first + stretch < sizes.extent + 1 ? first + stretch : sizes.extent + 1;
+/// begins[j] = the sum of all counts before j. Each block has a stretch of the indices and adds up
+/// all counts before it. Lists the indices with many places. REQUIRES: many_count is zero; blocks
+/// have one column of threads.
+__global__ void sum_counts(GatherSizes sizes, int64_t stretch, Picks picks) {
+  const int64_t first = blockIdx.x * stretch;
+  const int64_t end = first + stretch < sizes.extent ? first + stretch : sizes.extent;
   int32_t own = 0;
-  for (int64_t j = first; j < end; ++j) own += picks.begins[j];
-  sums[threadIdx.x] = own;
-  __syncthreads();
-  int32_t before = 0;
-  for (unsigned k = 0; k < threadIdx.x; ++k) before += sums[k];
-  for (int64_t j = first; j < end; ++j) picks.begins[j] = before += picks.begins[j];
+  for (int64_t j = threadIdx.y; j < first; j += blockDim.y) own += picks.counts[j];
+  int32_t before = sum_of_threads(own).all;
+  for (int64_t tile = first; tile < end; tile += blockDim.y) {
+    const int64_t j = tile + threadIdx.y;
+    const int32_t count = j < end ? picks.counts[j] : 0;
+    const ColumnSums<int32_t> sums = sum_of_threads(count);
+    if (j < end) picks.begins[j] = before + sums.before;
+    if (count > kFew) picks.many[atomicAdd(picks.many_count, 1)] = static_cast<int32_t>(j);
+    before += sums.all;
+  }
+  if (end == sizes.extent && threadIdx.y == 0) picks.begins[end] = before;
 }
 
-/// In any order, which differs from call to call. REQUIRES: filled is zero.
+/// So many indices are summed by one block. Each reads all counts before its own, so that there
+/// are few blocks.
+int64_t stretch_of_sums(int64_t extent) {
+  constexpr int64_t kMostBlocks = 128;
+  return round_up(ceil_div(extent, kMostBlocks), kThreads);
+}
+
+LaunchShape shape_for_sums(int64_t extent) {
+  const auto blocks = static_cast<unsigned>(ceil_div(extent, stretch_of_sums(extent)));
+  return {{blocks}, {1, kThreads}, kThreads * sizeof(int32_t)};
+}
+
+/// In any order, which differs from call to call.
 __global__ void write_picks(Integers indices, GatherSizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; is_within(index, sizes))
-      picks.unordered[picks.begins[index] + atomicAdd(picks.filled + index, 1)] =
+      picks.unordered[picks.begins[index] + atomicAdd(picks.counts + index, -1) - 1] =
           static_cast<int32_t>(i);
 }
-
-/// So many places of one index are put in order by comparing each with all.
-constexpr int32_t kFew = 512;
 
 /// The places of each index in order, so that sums do not depend on who came first. Each place
 /// counts those of its index that come before it: adjacent threads read the same ones.
@@ -122,42 +143,102 @@ __global__ void order_picks(Integers indices, GatherSizes sizes, Picks picks) {
 /// The same of indices with more: a block goes over all places, each thread over a stretch of them,
 /// and writes those of the index behind what the threads before it write.
 __global__ void order_many_picks(Integers indices, GatherSizes sizes, Picks picks) {
-  int32_t* counts = shared<int32_t>();
-  const int64_t stretch = ceil_div(sizes.count, blockDim.x), first = threadIdx.x * stretch;
+  const int64_t stretch = ceil_div(sizes.count, blockDim.y), first = threadIdx.y * stretch;
   const int64_t end = first + stretch < sizes.count ? first + stretch : sizes.count;
-  for (int64_t j = blockIdx.x; j < sizes.extent; j += gridDim.x) {
-    if (picks.begins[j + 1] - picks.begins[j] <= kFew) continue;
+  for (int32_t k = blockIdx.x; k < *picks.many_count; k += gridDim.x) {
+    const int32_t j = picks.many[k];
     int32_t own = 0;
     for (int64_t i = first; i < end; ++i) own += indices[i] == j ? 1 : 0;
-    __syncthreads();  // whoever reads what was shared before
-    counts[threadIdx.x] = own;
-    __syncthreads();
-    int32_t at = picks.begins[j];
-    for (unsigned k = 0; k < threadIdx.x; ++k) at += counts[k];
+    int32_t at = picks.begins[j] + sum_of_threads(own).before;
     for (int64_t i = first; i < end; ++i)
       if (indices[i] == j) picks.places[at++] = static_cast<int32_t>(i);
   }
 }
 
+/// `sum` plus the elements at the places [begin, end), in their order.
+template <typename T>
+__device__ T add_places(const int32_t* places, int32_t begin, int32_t end, const T* elements,
+                        int64_t inner, T sum) {
+  constexpr int kAhead = 8;  // loads that do not wait for each other
+  for (int32_t p = begin; p < end; p += kAhead) {
+    T ahead[kAhead];
+    for (int k = 0; k < kAhead; ++k)
+      ahead[k] = p + k < end ? elements[places[p + k] * inner] : T{0};
+    for (int k = 0; k < kAhead; ++k)
+      if (p + k < end) sum += ahead[k];
+  }
+  return sum;
+}
+
 /// out[o, j, k] = onto[o, j, k] plus all rows[o, i, k] of the places i of j, in their order.
-/// Without `onto`, from zero on. n elements.
+/// Without `onto`, from zero on. Indices with many places are left out. n elements.
 template <typename T>
 __global__ void add_picks(Picks picks, const T* rows, const T* onto, GatherSizes sizes, T* out,
                           int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.extent, j = row - o * sizes.extent;
+    const int32_t begin = picks.begins[j], end = picks.begins[j + 1];
+    if (end - begin > kFew) continue;
     const T* from = rows + o * sizes.count * sizes.inner + at % sizes.inner;
-    constexpr int kAhead = 8;  // loads that do not wait for each other
-    T sum = onto ? onto[at] : T{0};
-    for (int32_t p = picks.begins[j], end = picks.begins[j + 1]; p < end; p += kAhead) {
-      T ahead[kAhead];
-      for (int k = 0; k < kAhead; ++k)
-        ahead[k] = p + k < end ? from[picks.places[p + k] * sizes.inner] : T{0};
-      for (int k = 0; k < kAhead; ++k)
-        if (p + k < end) sum += ahead[k];
-    }
-    out[at] = sum;
+    out[at] = add_places(picks.places, begin, end, from, sizes.inner, onto ? onto[at] : T{0});
   }
+}
+
+/// The same of indices with many places: each thread of a column adds up a stretch of them, and
+/// these sums are added in order. A block for an index and blockDim.x of its elements.
+template <typename T>
+__global__ void add_many_picks(Picks picks, const T* rows, const T* onto, GatherSizes sizes,
+                               T* out) {
+  T* const sums = shared<T>() + threadIdx.x;
+  const int64_t elements = sizes.outer * sizes.inner, step = gridDim.x * int64_t{blockDim.x};
+  for (int32_t m = blockIdx.y; m < *picks.many_count; m += gridDim.y) {
+    const int32_t j = picks.many[m], end = picks.begins[j + 1];
+    const auto stretch = static_cast<int32_t>(ceil_div(end - picks.begins[j], int(blockDim.y)));
+    const int32_t own = picks.begins[j] + static_cast<int32_t>(threadIdx.y) * stretch;
+    for (int64_t first = blockIdx.x * int64_t{blockDim.x}; first < elements; first += step) {
+      const int64_t element = first + threadIdx.x;
+      const bool known = element < elements;
+      const int64_t o = element / sizes.inner, k = element - o * sizes.inner;
+      const T* from = rows + o * sizes.count * sizes.inner + k;
+      const int32_t own_end = known ? (own + stretch < end ? own + stretch : end) : own;
+      __syncthreads();  // the sums before have been read
+      sums[threadIdx.y * blockDim.x] =
+          add_places(picks.places, own, own_end, from, sizes.inner, T{0});
+      __syncthreads();
+      if (threadIdx.y > 0 || !known) continue;
+      const int64_t at = (o * sizes.extent + j) * sizes.inner + k;
+      T sum = onto ? onto[at] : T{0};
+      for (unsigned y = 0; y < blockDim.y; ++y) sum += sums[y * blockDim.x];
+      out[at] = sum;
+    }
+  }
+}
+
+/// How many indices can have many places.
+int64_t most_many(const GatherSizes& sizes) { return sizes.count / (kFew + 1); }
+
+LaunchShape shape_for_many(const GatherSizes& sizes, size_t element_bytes) {
+  constexpr int64_t kMostInY = 65535;  // CUDA's limit of a grid in y
+  return {{blocks_for(ceil_div<int64_t>(sizes.outer * sizes.inner, kWarp)),
+           static_cast<unsigned>(std::min(most_many(sizes), kMostInY))},
+          {kWarp, kThreads / kWarp},
+          kThreads * element_bytes};
+}
+
+int64_t workspace_elements(const GatherSizes& sizes) {
+  return 2 * sizes.extent + 2 + most_many(sizes) + 2 * sizes.count;
+}
+
+/// `memory` has workspace_elements.
+Picks picks_in(int32_t* memory, const GatherSizes& sizes) {
+  Picks picks;
+  picks.counts = memory;
+  picks.many_count = picks.counts + sizes.extent;
+  picks.begins = picks.many_count + 1;
+  picks.many = picks.begins + sizes.extent + 1;
+  picks.unordered = picks.many + most_many(sizes);
+  picks.places = picks.unordered + sizes.count;
+  return picks;
 }
 
 /// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
@@ -169,25 +250,28 @@ Launch scatter_launch(const Request& request, const GatherSizes& sizes) {
           dtype = request.inputs[at].dtype,
           n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
     if (check) check(buffers, state);
-    auto* begins = reinterpret_cast<int32_t*>(buffers.workspace);
-    auto* unordered = begins + 2 * sizes.extent + 1;
-    const Picks picks{begins, begins + sizes.extent + 1, unordered, unordered + sizes.count};
+    const Picks picks = picks_in(reinterpret_cast<int32_t*>(buffers.workspace), sizes);
     const Integers indices{buffers.inputs[at], dtype};
+    const T *rows = input<T>(buffers, at + 1), *onto = at > 0 ? input<T>(buffers, 0) : nullptr;
     const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
                          const auto&... arguments) {
       launch(state.driver, state.stream, name, shape, kernel, arguments...);
     };
-    state.driver.clear(begins, static_cast<size_t>(2 * sizes.extent + 1) * sizeof(int32_t),
+    state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
                        state.stream);
     run("count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
-    run("sum_picks", {{1}, {kThreads}, kThreads * sizeof(int32_t)}, sum_picks, sizes, picks);
+    run("sum_counts", shape_for_sums(sizes.extent), sum_counts, sizes,
+        stretch_of_sums(sizes.extent), picks);
     run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
     run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
-    if (sizes.count > kFew)
-      run("order_many_picks", {{blocks_for(sizes.extent)}, {kThreads}, kThreads * sizeof(int32_t)},
-          order_many_picks, indices, sizes, picks);
-    run("add_picks", shape_for(n), add_picks<T>, picks, input<T>(buffers, at + 1),
-        at > 0 ? input<T>(buffers, 0) : nullptr, sizes, output<T>(buffers, 0), n);
+    run("add_picks", shape_for(n), add_picks<T>, picks, rows, onto, sizes, output<T>(buffers, 0),
+        n);
+    const int64_t many = most_many(sizes);
+    if (many == 0) return;
+    run("order_many_picks", {{blocks_for(many)}, {1, kThreads}, kThreads * sizeof(int32_t)},
+        order_many_picks, indices, sizes, picks);
+    run("add_many_picks", shape_for_many(sizes, sizeof(T)), add_many_picks<T>, picks, rows, onto,
+        sizes, output<T>(buffers, 0));
   };
 }
 
@@ -208,9 +292,9 @@ Kernel prepare_gather(const Request& request) {
 Kernel prepare_scatter(const Request& request) {
   const TensorDesc& indices = request.inputs[request.inputs.size() - 2];
   const GatherSizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
-  const int64_t workspace = 2 * sizes.extent + 1 + 2 * sizes.count;
   return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {scatter_launch<T>(request, sizes), static_cast<size_t>(workspace) * sizeof(int32_t)};
+    return {scatter_launch<T>(request, sizes),
+            static_cast<size_t>(workspace_elements(sizes)) * sizeof(int32_t)};
   });
 }
 
@@ -233,8 +317,8 @@ Kernel prepare_one_hot(const Request& request) {
 std::span<const KernelEntry> kernels::gather() {
   static constexpr KernelEntry kKernels[] = {
       {"gather", prepare_gather},
-      {"gather_grad", prepare_scatter},
-      {"scatter_add", prepare_scatter},
+      {"gather_grad", prepare_scatter, Order::kOwn},
+      {"scatter_add", prepare_scatter, Order::kOwn},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

@@ -113,11 +113,14 @@ class CudaBackend : public exec::Backend {
     std::erase(kept, TensorId());
     const std::vector<TensorId> visible = visible_outside(kept, options);
     const Grouped grouped = group_updates(fused(lower_epilogues(job), job, visible, options));
+    Constants constants = find_constants(grouped.job);
+    kept.insert(kept.end(), constants.tensors.begin(), constants.tensors.end());
     PreparedJob prepared{
         .grouped = grouped,
         .transferred = options.transferred,
         .parts = parts_of(job, options.segments, grouped.job),
-        .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size())};
+        .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size()),
+        .constants = std::move(constants)};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
     prepared.parallel = find_parallel_steps(grouped.job, prepared.owners, prepared.parts);
     plan_ranks(options.ranks, visible, prepared);
@@ -196,6 +199,7 @@ class CudaBackend : public exec::Backend {
                                                  .owners = prepared.owners,
                                                  .workspaces = workspaces,
                                                  .kept = kept,
+                                                 .constants = prepared.constants.tensors,
                                                  .shared = prepared.shared,
                                                  .transferred = options.transferred,
                                                  .slices = slices,

@@ -114,6 +114,7 @@ void GraphCapture::add_step(const PreparedJob& job, size_t step) {
   Item item;
   item.probe = job.grouped.job.steps[step].probe;
   item.updates = writes_variable(job.grouped.job, job.grouped.job.steps[step]);
+  item.constant = job.constants.steps[step] != 0;
   const Kernel& kernel = job.bound.kernels[step];
   if (kernel.launch) {
     item.launch = of_one(kernel.launch);
@@ -169,8 +170,8 @@ void GraphCapture::plan_deliveries(const PreparedJob& prepared,
     const bool of_shards = by_shards[id.index()];
     Item* const made_by = maker[id.index()];
     std::vector<CopyOut>& deliveries = of_shards ? job[id].combine ? combined_ : after_shard_
-                                       : made_by ? made_by->deliveries
-                                                 : outer_;
+                                       : made_by && !made_by->constant ? made_by->deliveries
+                                                                       : outer_;
     const CopyOut whole = copy_out(prepared, i, id, of_shards);
     const OutputLayout::Output& output = memory_.output_layout().outputs[i];
     if (!output.spread) deliveries.push_back(whole);

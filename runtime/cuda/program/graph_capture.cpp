@@ -12,6 +12,7 @@
 namespace flow::cuda {
 
 bool GraphCapture::Item::runs(std::span<const uint8_t> wanted) const {
+  if (constant) return false;
   return !probe || std::ranges::any_of(wanted_by, [&](size_t index) { return wanted[index] != 0; });
 }
 
@@ -138,6 +139,11 @@ void GraphCapture::load_updates() {
     if (item.launch) item.launch(item.buffers, state);
     if (item.finish) item.finish(item.buffers, state);
   }
+}
+
+void GraphCapture::put_constants() {
+  for (const Item& item : items_)
+    if (item.constant) item.launch(item.buffers, launch_state(0));
 }
 
 void GraphCapture::rehearse(const PreparedJob& job) {

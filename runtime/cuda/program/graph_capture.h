@@ -10,6 +10,7 @@
 #include "runtime/cuda/kernels/shard_sums.h"
 #include "runtime/cuda/program/bound_kernels.h"
 #include "runtime/cuda/program/call_times.h"
+#include "runtime/cuda/program/constants.h"
 #include "runtime/cuda/program/device_dataset.h"
 #include "runtime/cuda/program/program_memory.h"
 #include "runtime/cuda/program/rank_sums.h"
@@ -30,6 +31,7 @@ struct PreparedJob {
       transferred;            // through host memory, to or from another device
   std::vector<size_t> parts;  // by step: in which it runs
   size_t part_count = 1;
+  Constants constants = {};
   std::vector<uint8_t> parallel = {};  // by step: runs beside the step before
   SumPlan sums = {};
   size_t sums_offset = 0;  // in the arena
@@ -73,6 +75,8 @@ class GraphCapture {
   /// From here on copies to the host are complete.
   void join_copies();
 
+  /// Computes what every call only reads. REQUIRES: before the first call.
+  void put_constants();
   /// Runs each step once, so that graphs exclude what libraries set up at first use, and a step
   /// that cannot run is an error with its line and name. Results are lost. The kernels of steps
   /// that write variables are only loaded.
@@ -106,6 +110,7 @@ class GraphCapture {
     std::vector<Buffers> buffers;         // of `operands`
     bool updates = false, probe = false;  // updates: it writes variables
     bool parallel = false;                // it runs beside the item before
+    bool constant = false;                // it runs before the first call, and never again
     std::vector<size_t> wanted_by;        // of a probe: the deliverables that need it
     std::vector<CopyOut> deliveries;
 

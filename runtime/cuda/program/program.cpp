@@ -87,6 +87,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
   if (communicator) ranks_.emplace(driver, *communicator, prepared, options, memory_);
   graph_capture_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_,
                          ranks_ ? &ranks_->sums() : nullptr);
+  graph_capture_->put_constants();
   driver.synchronize(stream_.get());
   if (options.profile) {
     graph_capture_->take_times(prepared, sizes_.output_slots);

@@ -240,6 +240,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   std::vector<std::string> names;
   for (const Holding& holding : holdings) {
     blocks.push_back(holding.block);
+    if (std::ranges::count(request.constants, holding.tensor) > 0) blocks.back().first = 0;
     names.push_back(job[holding.tensor].name);
   }
   for (size_t i = 0; i < request.workspaces.size(); ++i) {

@@ -78,6 +78,8 @@ struct MemoryRequest {
   std::span<const plan::TensorId> owners;     // from share_memory
   std::span<const size_t> workspaces;         // by step: bytes
   std::span<const plan::TensorId> kept = {};  // as in share_memory
+  std::span<const plan::TensorId> constants =
+      {};  // kept from call to call; they are in `kept`, too
   std::span<const SharedVariable> shared = {};
   std::span<const TransferredTensor> transferred = {};
   std::span<const VariableSlice> slices = {};  // of variables; of others, all is placed

@@ -252,6 +252,33 @@ TEST_CASE("what is delivered is kept from steps that could work in its place", "
   CHECK(floats(program->delivered(c, 0)) == std::vector<float>{0, 0, 2});
 }
 
+TEST_CASE("a constant is computed before the first call, and nothing takes its memory", "[cuda]") {
+  JobBuilder b;
+  const auto x = b.input("x", {3});
+  const auto early = b.step("scale", "early", {x}, {{"factor", 2.0}}, {3});
+  const auto sum = b.step("add", "sum", {early, x}, {}, {3});
+  const auto ones = b.step("fill", "ones", {},
+                           {{"dtype", DType::kFloat32}, {"shape", Ints{3}}, {"value", 1.0}}, {3});
+  const auto next = b.step("add", "next", {ones, sum}, {}, {3}, DType::kFloat32, ones);
+  const plan::Job job = b.build();
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.deliverables = {next, ones};
+  options.always = {1, 0};
+  options.eager = GENERATE(false, true);
+  const auto program = gpu.backend->prepare(job, options);
+  gpu.driver->forget_calls();
+  const uint8_t wanted[] = {1, 1};
+  for (const float value : {1.f, 5.f}) {
+    write(*program, x, 0, {value, value, value});
+    program->launch({0, 0, wanted}, 0, 0);
+    program->wait(0);
+    CHECK(floats(program->delivered(next, 0)) == std::vector<float>(3, 3 * value + 1));
+    CHECK(floats(program->delivered(ones, 0)) == std::vector<float>(3, 1));
+  }
+  if (options.eager) CHECK(gpu.driver->count("launch") == 2 * 3);
+}
+
 TEST_CASE("a label out of range is a fault of its call and not of the next", "[cuda]") {
   const plan::Job job = test::mlp_training(3, 4);
   FakeGpu gpu;
