@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Training steps per second on a GPU beside PyTorch there, eager and compiled, interleaved in one run; what a watch costs; time to the first step.
+"""Training steps per second on a GPU beside PyTorch there, interleaved in one run; what a watch costs; time to the first step.
 
-Usage: tests/bench/gpu_bench.py [--bin DIR] [--torch PYTHON] [--rounds N] [--out FILE]
+Usage: tests/bench/gpu_bench.py [--bin DIR] [--torch PYTHON] [--rounds N] [--nets NET,...] [--out FILE]
 
-Figures are medians over the rounds; each round runs every contestant once, in turn, after a warm-up of its own. PyTorch's processes are
-started beforehand, all together, compile, and wait for their turns. A call's time beside that of its steps says what is lost between them; steps are timed by
-`--profile`, one after another and without a graph.
+PyTorch runs eager, compiled, and with each whole step captured in one graph. Figures are medians over the rounds; each round runs every contestant once,
+in turn, after a warm-up of its own. PyTorch's processes are started beforehand, compile, and wait for their turns: all of a net together, or, where
+they do not fit on the device together, one after another. A call's time beside that of its steps says what is lost between them; steps are
+timed by `--profile`, one after another and without a graph.
 """
 import argparse
 import json
@@ -15,28 +16,49 @@ import statistics
 import subprocess
 import tempfile
 import threading
+from typing import NamedTuple
 
 from train_bench import SOURCE, flow_run, output
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-NETS = {"lenet": ("lenet.yaml", 6000, 1500), "mlp": ("mlp.yaml", 12000, 3000)}  # job file, steps of ours, steps of PyTorch
-LAYOUTS = {"lenet": ("contiguous", "channels_last"), "mlp": ("contiguous",)}
-WATCHED = {"lenet": "lenet/dense1:1", "mlp": "mlp:1"}  # what a disk takes at that rate: 200 kB, 4 kB a step
-READY_SECONDS = 120  # then a compiler hangs
+READY_SECONDS = 180  # then a compiler hangs
 PRECISIONS = {"float32": "", "tf32": "-tf32", "mixed_bfloat16": "-bfloat16"}  # what PyTorch's mode has behind it
-KINDS = {"eager": "cuda", "compiled": "cuda-compiled"}
+KINDS = {"eager": "cuda", "compiled": "cuda-compiled", "graph": "cuda-graph"}
+
+
+class Net(NamedTuple):
+    job: str
+    steps: int  # of flow in a round
+    torch_steps: int
+    precisions: tuple = tuple(PRECISIONS)
+    layouts: dict = {}  # by kind; others are contiguous
+    words: tuple = ()  # of flowrun
+    watched: str = ""
+    large: bool = False  # PyTorch's processes do not fit on the device together
+
+
+EITHER = ("contiguous", "channels_last")
+GENERATED = ("--set", "jobs.train.run={steps: 1000000}")
+NETS = {
+    "mlp": Net("mlp.yaml", 12000, 3000, watched="mlp:1"),  # what a disk takes at that rate: 4 kB a step
+    "lenet": Net("lenet.yaml", 6000, 1500, layouts={"eager": EITHER, "graph": EITHER}, watched="lenet/dense1:1"),  # 200 kB a step
+    "resnet50": Net("resnet50.yaml", 40, 40, ("mixed_bfloat16",), dict.fromkeys(KINDS, ("channels_last",)), GENERATED, large=True),
+    "gpt2": Net("gpt2.yaml", 60, 60, ("mixed_bfloat16",), words=GENERATED, large=True),
+    "resnet18": Net("resnet18.yaml", 400, 200, ("mixed_bfloat16",), dict.fromkeys(KINDS, ("channels_last",))),
+}
 
 
 class Torch:
     """PyTorch's side of one figure, in the faster of its layouts: a process for each, which sleeps between its turns."""
 
-    def __init__(self, python, net, mode):
+    def __init__(self, python, net, kind, precision):
         self.said = tempfile.TemporaryFile("w+")
-        few_threads = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"}  # all compile at once
-        self.processes = [subprocess.Popen([python, str(HERE / "torch_steps.py"), net, "1", layout, str(NETS[net][2]), mode, "each-line"],
+        few_threads = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"}  # several compile at once
+        self.processes = [subprocess.Popen([python, str(HERE / "torch_steps.py"), net, "1", layout, str(NETS[net].torch_steps),
+                                            KINDS[kind] + PRECISIONS[precision], "each-line"],
                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True, env=few_threads)
-                          for layout in LAYOUTS[net]]
+                          for layout in NETS[net].layouts.get(kind, ("contiguous",))]
 
     def answer(self, process):
         line = process.stdout.readline()
@@ -67,103 +89,107 @@ class Torch:
             process.communicate()
 
 
-def flow(binaries, net, steps, *words):
-    """(steps/s after a warm-up, seconds from process start to the end of the first step)"""
-    return flow_run(binaries, NETS[net][0], steps, "--device", "gpu", *words)[:2]
-
-
 def of_precision(precision):
     return "--set", f"+jobs.train.precision={precision}"
 
 
-def seconds_of_steps(binaries, net):
+def flow(binaries, net, steps, *words):
+    """(steps/s after a warm-up, seconds from process start to the end of the first step)"""
+    return flow_run(binaries, NETS[net].job, steps, "--device", "gpu", *NETS[net].words, *words)[:2]
+
+
+def seconds_of_steps(binaries, net, precision):
     """What the steps of a call take, each by itself."""
+    calls = min(200, NETS[net].steps)
     with tempfile.TemporaryDirectory() as folder:
-        output(binaries / "flowrun", "train", SOURCE / "jobs" / NETS[net][0], "-o", f"{folder}/out", "--steps", 200, "--quiet",
-               "--device", "gpu", "--profile")
+        output(binaries / "flowrun", "train", SOURCE / "jobs" / NETS[net].job, "-o", f"{folder}/out", "--steps", calls, "--quiet",
+               "--device", "gpu", "--profile", *NETS[net].words, *of_precision(precision))
         job, = json.load(open(f"{folder}/out/profile.json"))["jobs"]
-    return sum(step["median"] * step["calls"] / 200 for step in job["steps"])
+    return sum(step["median"] * step["calls"] / calls for step in job["steps"])
 
 
-def contestants(options, net, torches):
-    """name -> steps/s of one run, in the order in which a round runs them"""
-    steps = NETS[net][1]
-    for precision in PRECISIONS:
-        yield f"flow {precision}", lambda precision=precision: flow(options.bin, net, steps, *of_precision(precision))[0]
-        for kind in KINDS:
-            name = f"torch {kind} {precision}"
-            if name in torches:
-                yield name, torches[name].rate
-    yield "flow float32, a watch each step", lambda: flow(options.bin, net, steps // 4, "--watch", WATCHED[net])[0]
-    yield "flow float32, --eager", lambda: flow(options.bin, net, steps // 4, "--eager")[0]
+def rivals_of(net):
+    """name -> (kind, precision) of what PyTorch runs"""
+    return {f"torch {kind} {precision}": (kind, precision) for precision in NETS[net].precisions for kind in KINDS}
 
 
-def told(net, name, value):
-    print(f"{net:6} {name:40} {value:10.4g}", flush=True)
-
-
-def drop(net, name, torches, error):
-    """Goes on without a contestant."""
-    said = error.stderr[-2000:] if isinstance(error, subprocess.CalledProcessError) else ""
-    print(f"{net:6} {name}: {error} {said}", flush=True)
-    if name in torches:
-        torches.pop(name).end()
-
-
-def start_torches(options, net):
-    """Those that come up, by name; what became of the others is said."""
-    if not options.torch:
-        return {}
-    torches = {f"torch {kind} {precision}": Torch(options.torch, net, mode + tail)
-               for precision, tail in PRECISIONS.items() for kind, mode in KINDS.items()}
-    for name, torch in list(torches.items()):
-        try:
-            torch.await_ready()
-        except RuntimeError as error:
-            drop(net, name, torches, error)
-    return torches
+def flow_contestants(options, net):
+    """name -> one run's steps/s"""
+    steps = NETS[net].steps
+    made = {f"flow {precision}": lambda precision=precision: flow(options.bin, net, steps, *of_precision(precision))[0]
+            for precision in NETS[net].precisions}
+    if NETS[net].watched:
+        made["flow float32, a watch each step"] = lambda: flow(options.bin, net, steps // 4, "--watch", NETS[net].watched)[0]
+        made["flow float32, --eager"] = lambda: flow(options.bin, net, steps // 4, "--eager")[0]
+    return made
 
 
 FAILURES = (RuntimeError, BrokenPipeError, subprocess.CalledProcessError)  # of PyTorch's processes, and of ours
 
 
-def measure(options, net, figures):
-    """Fills in name -> figure, and tells each once it is known."""
-    torches = start_torches(options, net)
-    rates = {name: [] for name, _ in contestants(options, net, torches)}
-    dropped = set()
-    for _ in range(options.rounds):
-        for name, run in contestants(options, net, torches):
-            if name in dropped:
-                continue
+class Measurement:
+    """The figures of a net: name -> value, each printed once it is known."""
+
+    def __init__(self, options, net, figures):
+        self.options, self.net, self.figures = options, net, figures
+        self.ours = flow_contestants(options, net)
+        self.rates = {}
+
+    def add(self, name, value):
+        self.figures[name] = value
+        print(f"{self.net:8} {name:40} {value:10.4g}", flush=True)
+
+    def drop(self, name, error):
+        """Goes on without a contestant."""
+        said = error.stderr[-2000:] if isinstance(error, subprocess.CalledProcessError) else ""
+        print(f"{self.net:8} {name}: {error} {said}", flush=True)
+
+    def run_group(self, rivals):
+        """Rounds of ours and of these of PyTorch's, name -> (kind, precision)."""
+        torches = {name: Torch(self.options.torch, self.net, *rival) for name, rival in rivals.items()}
+        runs = dict(self.ours)
+        for name, torch in torches.items():
             try:
-                rates[name].append(run())
-            except FAILURES as error:
-                drop(net, name, torches, error)
-                dropped.add(name)
-    for torch in torches.values():
-        torch.end()
+                torch.await_ready()
+                runs[name] = torch.rate
+            except RuntimeError as error:
+                self.drop(name, error)
+        rates = {name: [] for name in runs}
+        for _ in range(self.options.rounds):
+            for name in list(runs):
+                try:
+                    rates[name].append(runs[name]())
+                except FAILURES as error:
+                    self.drop(name, error)
+                    del runs[name], rates[name]
+        for torch in torches.values():
+            torch.end()
+        for name, measured in rates.items():
+            self.rates.setdefault(name, []).extend(measured)
+            if name in rivals:
+                self.add(name, statistics.median(measured))
+                own = rates.get(f"flow {rivals[name][1]}")
+                if own:
+                    self.add(f"flow / {name}", statistics.median(a / b for a, b in zip(own, measured)))
 
-    def add(name, value):
-        figures[name] = value
-        told(net, name, value)
-
-    def ratio(name, other):
-        if not dropped & {name, other} and other in rates:
-            add(f"flow / {other}", statistics.median(a / b for a, b in zip(rates[name], rates[other])))
-
-    for name in rates:
-        if name not in dropped:
-            add(name, statistics.median(rates[name]))
-    for precision in PRECISIONS:
-        for kind in KINDS:
-            ratio(f"flow {precision}", f"torch {kind} {precision}")
-    try:
-        if "flow float32" in figures:
-            add("a call / its steps, float32", 1 / figures["flow float32"] / seconds_of_steps(options.bin, net))
-        add("first step, seconds", statistics.median(flow(options.bin, net, 20)[1] for _ in range(options.rounds)))
-    except FAILURES as error:
-        drop(net, "what a call takes", torches, error)
+    def run(self):
+        rivals = rivals_of(self.net) if self.options.torch else {}
+        groups = [{name: rival} for name, rival in rivals.items()] if NETS[self.net].large else [rivals]
+        for group in groups or [{}]:
+            self.run_group(group)
+        for name in self.ours:
+            if name in self.rates:
+                self.add(name, statistics.median(self.rates[name]))
+        precision = NETS[self.net].precisions[0]
+        try:
+            if f"flow {precision}" in self.figures:
+                steps = seconds_of_steps(self.options.bin, self.net, precision)
+                self.add(f"a call / its steps, {precision}", 1 / self.figures[f"flow {precision}"] / steps)
+            if not NETS[self.net].large:
+                firsts = (flow(self.options.bin, self.net, 20)[1] for _ in range(self.options.rounds))
+                self.add("first step, seconds", statistics.median(firsts))
+        except FAILURES as error:
+            self.drop("what a call takes", error)
 
 
 def main():
@@ -171,14 +197,15 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default=SOURCE / "build" / "release" / "bin")
     parser.add_argument("--torch", default="python3")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--nets", default=",".join(NETS))
     parser.add_argument("--out")
     options = parser.parse_args()
     if subprocess.run([options.torch, "-c", "import torch; assert torch.cuda.is_available()"], capture_output=True).returncode != 0:
         options.torch = ""
     table = {}
-    for net in NETS:
+    for net in options.nets.split(","):
         table[net] = {}
-        measure(options, net, table[net])
+        Measurement(options, net, table[net]).run()
         if options.out:
             pathlib.Path(options.out).write_text(json.dumps(table, indent=1))
 

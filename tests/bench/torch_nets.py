@@ -1,4 +1,4 @@
-"""ResNet-18 and the GPT of jobs/ as PyTorch modules, for torch_steps.py."""
+"""The ResNets and GPTs of jobs/ as PyTorch modules, for torch_steps.py."""
 import math
 
 import numpy as np
@@ -28,10 +28,30 @@ def resnet18(width):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, 10))
 
 
-class GptBlock(nn.Module):
-    def __init__(self, width, heads, context):
+class Bottleneck(nn.Module):
+    def __init__(self, channels, filters, stride=1):
         super().__init__()
-        self.heads = heads
+        self.reduce, self.middle = convolve(channels, filters, 1), convolve(filters, filters, stride=stride)
+        self.expand = convolve(filters, 4 * filters, 1)
+        self.around = convolve(channels, 4 * filters, 1, stride) if channels != 4 * filters else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.expand(F.relu(self.middle(F.relu(self.reduce(x))))) + self.around(x))
+
+
+def resnet50():
+    layers = [convolve(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for filters, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        layers += [Bottleneck(channels, filters, stride), *(Bottleneck(4 * filters, filters) for _ in range(blocks - 1))]
+        channels = 4 * filters
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads, context, dropout, gelu):
+        super().__init__()
+        self.heads, self.dropout, self.gelu = heads, dropout, gelu
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -48,20 +68,25 @@ class GptBlock(nn.Module):
         return self.project(y.transpose(1, 2).reshape(rows, context, width))
 
     def forward(self, x):
-        x = x + self.attend(self.norm1(x))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+        x = x + F.dropout(self.attend(self.norm1(x)), self.dropout)
+        return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)), approximate=self.gelu)), self.dropout)
 
 
 class Gpt(nn.Module):
-    def __init__(self, width=64, heads=4, layers=2, context=64, vocabulary=128):
+    def __init__(self, width=64, heads=4, layers=2, context=64, vocabulary=128, dropout=0.0, gelu="none"):
         super().__init__()
+        self.dropout = dropout
         self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(context, width) * 0.02)
-        self.blocks = nn.Sequential(*(GptBlock(width, heads, context) for _ in range(layers)))
+        self.blocks = nn.Sequential(*(GptBlock(width, heads, context, dropout, gelu) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         nn.init.normal_(self.wte.weight, std=0.02)
 
     def forward(self, characters):
-        return self.norm(self.blocks(self.wte(characters) + self.wpe)) @ self.wte.weight.T
+        return self.norm(self.blocks(F.dropout(self.wte(characters) + self.wpe, self.dropout))) @ self.wte.weight.T
+
+
+def gpt2():
+    return Gpt(768, 12, 12, 1024, 50257, 0.1, "tanh")
 
 
 def characters(path):

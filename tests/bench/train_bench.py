@@ -26,11 +26,11 @@ NETS = {  # name: (job file, overrides, steps of ours, steps of PyTorch, layouts
     "lenet": ("lenet.yaml", [], 120, 60, ["contiguous", "channels_last"], 7.24),
     "mlp": ("mlp.yaml", [], 3000, 1000, ["contiguous"], None),
     "mlp_small": ("mlp.yaml", ["vars.batch=32", "networks.mlp.graph.hidden.units=32"], 30000, 5000, ["contiguous"], None),
-    "resnet18": ("resnet18.yaml", ["vars.width=16"], 40, 20, ["contiguous", "channels_last"], None),
+    "resnet18-16": ("resnet18.yaml", ["vars.width=16"], 40, 20, ["contiguous", "channels_last"], None),
     "gpt_tiny": ("gpt_tiny.yaml", [], 300, 150, ["contiguous"], None),
 }
 MIXED = "-bfloat16"
-for name in ("lenet", "mlp", "resnet18", "gpt_tiny"):
+for name in ("lenet", "mlp", "resnet18-16", "gpt_tiny"):
     job, sets, *rest = NETS[name]
     NETS[name + MIXED] = (job, [*sets, "+jobs.train.precision=mixed_bfloat16"], *rest[:-1], None)
 

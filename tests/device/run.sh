@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# All that needs a GPU, in some minutes: builds here, as for users, runs the kernels against
-# the reference, every job against the CPU and without graphs, the benchmarks and the memory
-# checkers, and writes one table.
+# All that needs a GPU, in two parts of some minutes each. Both build here, as for users, and write
+# a table.
+#   kernels   NVIDIA's libraries, every kernel against the reference, memory and race checkers
+#   jobs      every job against the CPU and without graphs, the predictions, the benchmarks
 # Needs nvcc, CMake, a C++ compiler, and cuDNN and cuBLAS, which may be those of Python's wheels; the
 # other libraries come from the system or from .device (tests/device/pack.sh). Reaches no network.
-# Usage: [FLOW_SECONDS=540] tests/device/run.sh [OUT [CHECK...]]
-# OUT (default: build/device/results) gets table.md, bench.json, device.json and logs.tgz, also where
+# Usage: [FLOW_SECONDS=450] tests/device/run.sh kernels|jobs [OUT [CHECK...]]
+# OUT (default: build/device/PART) gets table.md, logs.tgz, and device.json or bench.json, also where
 # the run is interrupted; what is not done after FLOW_SECONDS is stopped. With CHECKs (the names in
 # the table) it runs only those, after the build.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
+part=${1:-}
+[[ $part == kernels || $part == jobs ]] || {
+  echo "Usage: tests/device/run.sh kernels|jobs [OUT [CHECK...]]" >&2
+  exit 2
+}
 root=$PWD build=$PWD/build/device
-out=$(realpath -m "${1:-build/device/results}")
-only=("${@:2}")
+out=$(realpath -m "${2:-build/device/$part}")
+only=("${@:3}")
 mkdir -p "$build" "$out"
 table=$out/table.md
 work=$(mktemp -d)
@@ -27,7 +33,7 @@ rm -f "$table" "$out"/{bench,device}.json "$out/logs.tgz"
 
 set -m  # process groups of their own, by which `stop` reaches all of a job
 {
-  sleep "${FLOW_SECONDS:-540}"
+  sleep "${FLOW_SECONDS:-450}"
   kill -TERM $$
 } &
 clock=$!
@@ -124,7 +130,8 @@ configure_and_build() {
   own=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d .)
   local flags=(--preset release -B "$build" -DFLOW_CUDA=ON "-DFLOW_PYTHON=$(command -v python3)"
     "-DCMAKE_PREFIX_PATH=$build/packages/usr" "-DFLOW_CUDA_CODE=compute_75,$own"
-    -DCMAKE_UNITY_BUILD_BATCH_SIZE=2)  # of many cores none waits for the longest of few files
+    -DCMAKE_CUDA_FLAGS=-lineinfo      # checkers name lines of kernels
+    -DCMAKE_UNITY_BUILD_BATCH_SIZE=2) # of many cores none waits for the longest of few files
   [[ -d .device ]] && flags+=("-DCUDNN_FRONTEND_INCLUDE_DIR=$root/.device/cudnn-frontend/include")
   local libraries=$build/libraries
   [[ -e $libraries/libcudnn.so ]] && flags+=("-DCUDNN_LIBRARY=$libraries/libcudnn.so")
@@ -134,8 +141,39 @@ configure_and_build() {
   for library in cublasLt nvrtc; do
     [[ -e $libraries/lib$library.so ]] && flags+=("-DCUDA_${library}_LIBRARY=$libraries/lib$library.so")
   done
-  cmake "${flags[@]}" &&
-    cmake --build "$build" --target flowc flowrun flowdiff flow_cuda flow_gpu_tests flow_device_tests describe_device
+  local targets=(flowc flowrun flowdiff flow_cuda)
+  [[ $part == kernels ]] && targets=(flow_gpu_tests flow_device_tests describe_device)
+  cmake "${flags[@]}" && cmake --build "$build" --target "${targets[@]}"
+}
+
+one_op() {  # FOLDER OP COMMAND...: what goes wrong is printed
+  FLOW_OPS=$2 "${@:3}" >"$1/$2" 2>&1 || {
+    echo "FAILED: $2"
+    cat "$1/$2"
+  }
+}
+export -f one_op
+
+# A process for each op that has a kernel: a fault, after which a process has no device, hides no
+# other op.
+each_op() {  # COMMAND...
+  local folder ops failed
+  folder=$(mktemp -d -p "$work")
+  ops=$("$build/bin/flow_gpu_tests" "[.names]" | awk '$1 == "op" {print $2}')
+  [[ -n $ops ]] || return 1
+  failed=$(xargs -P 12 -I OP bash -c 'one_op "$@"' one_op "$folder" OP "$@" <<<"$ops")
+  echo "$(wc -w <<<"$ops") ops"
+  echo "$failed"
+  [[ -z $failed ]]
+}
+
+kernels() { each_op "$build/bin/flow_gpu_tests" "[ops]"; }
+
+# The others, a process each, too.
+other_kernels() {
+  local names
+  names=$("$build/bin/flow_gpu_tests" --list-test-names-only "~[ops]") # exits with their number
+  xargs -P 8 -d '\n' -I NAME "$build/bin/flow_gpu_tests" NAME <<<"${names//,/\\,}" # a comma is an or
 }
 
 run() { "$build/bin/flowrun" "$@" --threads 2 --force --quiet; }  # several at a time
@@ -240,8 +278,9 @@ sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is missing"; return 1; }
   local only=--kernel-name
   compute-sanitizer --help | grep -q -- "$only" || only=--kernel-regex  # its name before 2023
-  FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no "$only" kns=4flow4cuda \
-    --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*,parts of shards are joined*,shards drop*"
+  local checker=(env FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no "$only" kns=4flow4cuda --error-exitcode 1)
+  "${checker[@]}" "$build/bin/flow_gpu_tests" "rows are gathered*,parts of shards are joined*,shards drop*" &&
+    each_op "${checker[@]}" "$build/bin/flow_gpu_tests" "every kernel gives*"
 }
 
 # The kernels, workspaces and times of the rows of PREDICTIONS.md, in the log: a step without graphs, then the rate with them.
@@ -284,9 +323,17 @@ check build configure_and_build &  # bash hears the clock while it waits
 set +m
 wait $!
 grep -q '| build | passed' "$table" || finish
-together description sh -c "'$build/bin/describe_device' >'$out/device.json'"
-together libraries "$build/bin/flow_device_tests"
-together kernels "$build/bin/flow_gpu_tests"
+if [[ $part == kernels ]]; then
+  together description sh -c "'$build/bin/describe_device' >'$out/device.json'"
+  together libraries "$build/bin/flow_device_tests"
+  together kernels kernels
+  together other-kernels other_kernels
+  wait
+  together memcheck sanitize memcheck
+  together racecheck sanitize racecheck --racecheck-detect-level error
+  wait
+  finish
+fi
 together programs programs
 for net in lenet mlp; do
   together "$net-one-call" one_call "$net"
@@ -311,13 +358,10 @@ together relu_watch as_on_cpu 0 relu_watch relu --watch y
 together mlp_watch_diff as_on_cpu 1e-3 mlp_watch_diff train --watch-diff "logits/**"
 together mlp_watch_scope as_on_cpu 1e-3 mlp_watch_scope train
 wait
-together bench tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"  # alone
-wait
 for net in mlp lenet resnet18 resnet50 gpt2; do
-  together "$net-predicted" predicted "$net"
+  together "$net-predicted" predicted "$net"  # alone, like the benchmarks
   wait
 done
-together memcheck sanitize memcheck
-together racecheck sanitize racecheck --racecheck-detect-level error
+together bench tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"
 wait
 finish
