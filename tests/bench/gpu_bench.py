@@ -18,6 +18,8 @@ import tempfile
 import threading
 from typing import NamedTuple
 
+import numpy as np
+
 from train_bench import SOURCE, flow_run, output
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -34,17 +36,21 @@ class Net(NamedTuple):
     precisions: tuple = tuple(PRECISIONS)
     layouts: dict = {}  # by kind; others are contiguous
     words: tuple = ()  # of flowrun
+    function: str = "train"  # of the job file
+    precision: str = "+jobs.train.precision"  # what sets it
     watched: str = ""
     large: bool = False  # PyTorch's processes do not fit on the device together
 
 
 EITHER = ("contiguous", "channels_last")
-GENERATED = ("--set", "jobs.train.run={steps: 1000000}")
+IMAGES = tempfile.TemporaryDirectory()  # for resnet50, as many as PyTorch's side has
+IMAGENET = tuple(word for column in ("images", "labels") for word in ("--set", f"data.imagenet.{column}.npy={IMAGES.name}/{column}.npy"))
 NETS = {
     "mlp": Net("mlp.yaml", 12000, 3000, watched="mlp:1"),  # what a disk takes at that rate: 4 kB a step
     "lenet": Net("lenet.yaml", 6000, 1500, layouts={"eager": EITHER, "graph": EITHER}, watched="lenet/dense1:1"),  # 200 kB a step
-    "resnet50": Net("resnet50.yaml", 40, 40, ("mixed_bfloat16",), dict.fromkeys(KINDS, ("channels_last",)), GENERATED, large=True),
-    "gpt2": Net("gpt2.yaml", 60, 60, ("mixed_bfloat16",), words=GENERATED, large=True),
+    "resnet50": Net("resnet50.yaml", 40, 40, ("mixed_bfloat16",), dict.fromkeys(KINDS, ("channels_last",)), IMAGENET, "train_imagenet", "vars.precision", large=True),
+    "gpt2": Net("gpt2.yaml", 60, 60, ("mixed_bfloat16",), words=("--set", "jobs.train.run={steps: 1000000}"), precision="vars.precision",
+                large=True),
     "resnet18": Net("resnet18.yaml", 400, 200, ("mixed_bfloat16",), dict.fromkeys(KINDS, ("channels_last",))),
 }
 
@@ -89,21 +95,28 @@ class Torch:
             process.communicate()
 
 
-def of_precision(precision):
-    return "--set", f"+jobs.train.precision={precision}"
+def write_images():
+    """Random ones."""
+    draw = np.random.default_rng(1)
+    np.save(f"{IMAGES.name}/images.npy", draw.integers(256, size=(1024, 3, 224, 224), dtype=np.uint8))
+    np.save(f"{IMAGES.name}/labels.npy", draw.integers(1000, size=1024, dtype=np.int32))
+
+
+def of_precision(net, precision):
+    return "--set", f"{NETS[net].precision}={precision}"
 
 
 def flow(binaries, net, steps, *words):
     """(steps/s after a warm-up, seconds from process start to the end of the first step)"""
-    return flow_run(binaries, NETS[net].job, steps, "--device", "gpu", *NETS[net].words, *words)[:2]
+    return flow_run(binaries, NETS[net].job, steps, "--device", "gpu", *NETS[net].words, *words, function=NETS[net].function)[:2]
 
 
 def seconds_of_steps(binaries, net, precision):
     """What the steps of a call take, each by itself."""
     calls = min(200, NETS[net].steps)
     with tempfile.TemporaryDirectory() as folder:
-        output(binaries / "flowrun", "train", SOURCE / "jobs" / NETS[net].job, "-o", f"{folder}/out", "--steps", calls, "--quiet",
-               "--device", "gpu", "--profile", *NETS[net].words, *of_precision(precision))
+        output(binaries / "flowrun", NETS[net].function, SOURCE / "jobs" / NETS[net].job, "-o", f"{folder}/out", "--steps", calls, "--quiet",
+               "--device", "gpu", "--profile", *NETS[net].words, *of_precision(net, precision))
         job, = json.load(open(f"{folder}/out/profile.json"))["jobs"]
     return sum(step["median"] * step["calls"] / calls for step in job["steps"])
 
@@ -116,7 +129,7 @@ def rivals_of(net):
 def flow_contestants(options, net):
     """name -> one run's steps/s"""
     steps = NETS[net].steps
-    made = {f"flow {precision}": lambda precision=precision: flow(options.bin, net, steps, *of_precision(precision))[0]
+    made = {f"flow {precision}": lambda precision=precision: flow(options.bin, net, steps, *of_precision(net, precision))[0]
             for precision in NETS[net].precisions}
     if NETS[net].watched:
         made["flow float32, a watch each step"] = lambda: flow(options.bin, net, steps // 4, "--watch", NETS[net].watched)[0]
@@ -203,6 +216,8 @@ def main():
     if subprocess.run([options.torch, "-c", "import torch; assert torch.cuda.is_available()"], capture_output=True).returncode != 0:
         options.torch = ""
     table = {}
+    if "resnet50" in options.nets.split(","):
+        write_images()
     for net in options.nets.split(","):
         table[net] = {}
         Measurement(options, net, table[net]).run()

@@ -39,11 +39,11 @@ def output(*words, env=None):
     return subprocess.run([str(w) for w in words], capture_output=True, text=True, check=True, env={**os.environ, **(env or {})}).stdout
 
 
-def flow_run(binaries, job, steps, *words):
+def flow_run(binaries, job, steps, *words, function="train"):
     """(steps/s after a warm-up, seconds from process start to the end of the first step, peak bytes)."""
     with tempfile.TemporaryDirectory() as folder:
-        output(binaries / "flowrun", "train", SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--quiet",
-               "--set", "jobs.train.run={epochs: 100}", *words)
+        output(binaries / "flowrun", function, SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--quiet",
+               "--set", f"jobs.{function}.run={{epochs: 100}}", *words)
         record = json.load(open(f"{folder}/out/run.json"))
         with open(f"{folder}/out/metrics.jsonl") as lines:
             seconds = [row["seconds"] for row in map(json.loads, lines) if "job" not in row]

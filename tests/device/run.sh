@@ -159,7 +159,7 @@ export -f one_op
 each_op() {  # COMMAND...
   local folder ops failed
   folder=$(mktemp -d -p "$work")
-  ops=$("$build/bin/flow_gpu_tests" "[.names]" | awk '$1 == "op" {print $2}')
+  ops=$("$build/bin/flow_gpu_tests" "[names]" | awk '$1 == "op" {print $2}')
   [[ -n $ops ]] || return 1
   failed=$(xargs -P 12 -I OP bash -c 'one_op "$@"' one_op "$folder" OP "$@" <<<"$ops")
   echo "$(wc -w <<<"$ops") ops"

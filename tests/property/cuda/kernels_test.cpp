@@ -73,8 +73,11 @@ bool rounds_as_the_cpu(const KernelCase& one) {
 
 }  // namespace
 
-TEST_CASE("names of the ops that have a kernel", "[.names]") {
-  for (const cuda::KernelEntry& entry : cuda::all_kernels()) std::cout << "op " << entry.op << '\n';
+TEST_CASE("names of the ops that have a kernel", "[cuda][names]") {
+  for (const cuda::KernelEntry& entry : cuda::all_kernels()) {
+    CHECK(ops::find_spec(entry.op));
+    std::cout << "op " << entry.op << '\n';  // tests/device/run.sh reads them
+  }
 }
 
 TEST_CASE("every kernel gives what the reference gives, in any order of lanes", "[cuda][ops]") {
