@@ -319,7 +319,7 @@ int execute(const RunOptions& options, RankSession* session) {
   const exec::RunOutcome outcome = exec::run(*backend, request);
   if (followers) followers->end();
   bar.clear();
-  for (const exec::ProfileReport& profile : outcome.profiles) print_profile(options, profile);
+  for (const exec::ProfileReport& profile : outcome.profiles) print_profile(options, plan, profile);
   return finish(options, job, request.directory, outcome, session);
 }
 

@@ -146,4 +146,11 @@ std::string probes_text(const plan::Job& job) {
   return table.str();
 }
 
+std::string line_of(const std::string& where, const std::string& source) {
+  const size_t column = where.rfind(':');
+  const std::string place = column == where.npos ? where : where.substr(0, column);
+  if (place.starts_with(source + ":")) return place.substr(source.size() + 1);
+  return place.substr(place.rfind('/') + 1);
+}
+
 }  // namespace flow::cli

@@ -41,4 +41,7 @@ std::string determinism_text(const plan::Job& job);
 /// they fire.
 std::string probes_text(const plan::Job& job);
 
+/// The line that `where` names: in the job's own file "25"; in another, "base.yaml:25".
+std::string line_of(const std::string& where, const std::string& source);
+
 }  // namespace flow::cli

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/profile_entries.h"
 #include "cli/table.h"
 #include "runtime/base/text.h"
 
@@ -11,7 +12,7 @@ namespace flow::cli {
 namespace {
 
 /// Number of steps in the table; profile.json has all.
-constexpr size_t kListed = 40;
+constexpr size_t kListedSteps = 20;
 
 double share(double seconds, double of) { return of > 0 ? 100 * seconds / of : 0; }
 
@@ -57,7 +58,7 @@ Table steps_table(const exec::ProfileReport& report) {
   exec::ProfileRow others;
   for (size_t i = 0; i < report.steps.size(); ++i) {
     const exec::ProfileRow& row = report.steps[i];
-    if (i < kListed) {
+    if (i < kListedSteps) {
       add(table, {row.name, row.op, row.kernel}, row, report.seconds);
       continue;
     }
@@ -65,7 +66,7 @@ Table steps_table(const exec::ProfileReport& report) {
     others.seconds += row.seconds;
   }
   if (others.calls > 0)
-    table.row({fmt::format("{} more", report.steps.size() - kListed), "", "",
+    table.row({fmt::format("{} more", report.steps.size() - kListedSteps), "", "",
                std::to_string(others.calls), fmt::format("{:.1f}", 1e3 * others.seconds),
                fmt::format("{:.1f} %", share(others.seconds, report.seconds)), ""});
   return table;
@@ -73,12 +74,14 @@ Table steps_table(const exec::ProfileReport& report) {
 
 }  // namespace
 
-std::string profile_table(const exec::ProfileReport& report) {
+std::string profile_table(const exec::ProfileReport& report, const plan::Job& job,
+                          const std::string& source) {
   const double a_step =
       report.calls > 0 ? 1e3 * report.seconds / static_cast<double>(report.calls) : 0;
-  return fmt::format("profile of {}: {} of {:.3g} ms\n{}\n{}", report.job,
+  return fmt::format("profile of {}: {} of {:.3g} ms\n{}\n{}\n{}", report.job,
                      counted(static_cast<uint64_t>(report.calls), "step"), a_step,
-                     threads_table(report).str(), steps_table(report).str());
+                     threads_table(report).str(), entries_table(report, job, source),
+                     steps_table(report).str());
 }
 
 }  // namespace flow::cli

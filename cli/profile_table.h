@@ -7,8 +7,9 @@
 
 namespace flow::cli {
 
-/// A line for each thing that the threads of a run do, then one for each step of a call, the
-/// longest first; the shortest are summed up.
-std::string profile_table(const exec::ProfileReport& report);
+/// A line for each thing that the threads of a run do, one for each entry of the job (see
+/// entries_table), then one for each step of a call, the longest first; the shortest are summed up.
+std::string profile_table(const exec::ProfileReport& report, const plan::Job& job,
+                          const std::string& source);
 
 }  // namespace flow::cli

@@ -102,8 +102,13 @@ void print_end(const RunOptions& options, const plan::Job& job, const fs::path& 
   }
 }
 
-void print_profile(const RunOptions& options, const exec::ProfileReport& profile) {
-  if (!options.json) return print_to_stderr(profile_table(profile) + "\n");
+void print_profile(const RunOptions& options, const plan::Plan& plan,
+                   const exec::ProfileReport& profile) {
+  if (!options.json) {
+    const auto job = std::ranges::find(plan.jobs, profile.job, &plan::Job::name);
+    FLOW_CHECK(job != plan.jobs.end(), "job {}", profile.job);
+    return print_to_stderr(profile_table(profile, *job, plan.source) + "\n");
+  }
   const OrderedJson line{{"event", "profile"},
                          {"job", profile.job},
                          {"calls", profile.calls},

@@ -22,7 +22,8 @@ void print_start(const RunOptions& options, const exec::RunRequest& request,
 void print_end(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome, const std::vector<std::string>& launcher);
 
-void print_profile(const RunOptions& options, const exec::ProfileReport& profile);
+void print_profile(const RunOptions& options, const plan::Plan& plan,
+                   const exec::ProfileReport& profile);
 void print_remark(const RunOptions& options, const std::string& text);
 /// Of the job and those that it calls.
 void print_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs);

@@ -18,14 +18,6 @@ namespace {
 
 constexpr int kColumns = 100;
 
-/// The line in the job's own file, "25"; in another, "base.yaml:25".
-std::string line_of(const std::string& where, const std::string& source) {
-  const size_t column = where.rfind(':');
-  const std::string place = column == where.npos ? where : where.substr(0, column);
-  if (place.starts_with(source + ":")) return place.substr(source.size() + 1);
-  return place.substr(place.rfind('/') + 1);
-}
-
 class Listing {
  public:
   Listing(const plan::Job& job, const JobTree& tree, const std::string& source)

@@ -10,6 +10,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/run/backend.h"
+#include "runtime/exec/run/roof.h"
 
 namespace flow::exec {
 
@@ -55,6 +56,7 @@ struct ProfileReport {
   double seconds = 0;  // of all calls
   std::vector<ProfileRow> compute, beside,
       steps;  // of the compute thread, of the others; of a call
+  Roof roof;
 };
 
 class Profile {
@@ -73,7 +75,8 @@ class Profile {
   ProfileReport report() const;
 
  private:
-  friend std::string trace_json(std::span<const Profile* const> profiles);
+  friend std::string trace_json(std::span<const Profile* const> profiles,
+                                std::span<const ProfileReport> reports);
 
   struct Mark {
     size_t what;  // an activity, or a step
@@ -117,7 +120,8 @@ class Timed {
 };
 
 /// What chrome://tracing and ui.perfetto.dev open: the first calls of each job, and under `jobs`
-/// the sums of all.
-std::string trace_json(std::span<const Profile* const> profiles);
+/// the sums of all, which are the profiles' reports.
+std::string trace_json(std::span<const Profile* const> profiles,
+                       std::span<const ProfileReport> reports);
 
 }  // namespace flow::exec

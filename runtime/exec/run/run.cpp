@@ -422,8 +422,14 @@ void Run::write_record(int exit_status, const std::string& error) const {
 void Run::write_profile() {
   std::vector<const Profile*> profiles = {&*profile_};
   for (const auto& job : prepared_.called.jobs()) profiles.push_back(job->profile());
-  write_text_atomically(request_.directory / "profile.json", trace_json(profiles));
-  for (const Profile* profile : profiles) outcome_.profiles.push_back(profile->report());
+  const Roof roof =
+      plan::has_two_devices(job_) ? Roof() : measure_roof(backend_, job_, request_.threads);
+  for (const Profile* profile : profiles) {
+    outcome_.profiles.push_back(profile->report());
+    outcome_.profiles.back().roof = roof;
+  }
+  write_text_atomically(request_.directory / "profile.json",
+                        trace_json(profiles, outcome_.profiles));
 }
 
 }  // namespace

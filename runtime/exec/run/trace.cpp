@@ -39,14 +39,17 @@ std::string rows_json(const std::vector<ProfileRow>& rows) {
 }
 
 std::string report_json(const ProfileReport& report) {
-  return fmt::format(R"({{"job":{},"calls":{},"seconds":{},"compute":{},"beside":{},"steps":{}}})",
-                     json_string(report.job), report.calls, json_number(report.seconds),
-                     rows_json(report.compute), rows_json(report.beside), rows_json(report.steps));
+  return fmt::format(
+      R"({{"job":{},"calls":{},"seconds":{},"roof":{{"flops":{},"bytes":{}}},"compute":{},"beside":{},"steps":{}}})",
+      json_string(report.job), report.calls, json_number(report.seconds),
+      json_number(report.roof.flops), json_number(report.roof.bytes), rows_json(report.compute),
+      rows_json(report.beside), rows_json(report.steps));
 }
 
 }  // namespace
 
-std::string trace_json(std::span<const Profile* const> profiles) {
+std::string trace_json(std::span<const Profile* const> profiles,
+                       std::span<const ProfileReport> reports) {
   constexpr std::array<const char*, Profile::kTracks> kTrackNames = {"compute", "steps of a call",
                                                                      "load", "deliver"};
   int64_t origin = std::numeric_limits<int64_t>::max();
@@ -56,7 +59,7 @@ std::string trace_json(std::span<const Profile* const> profiles) {
   const auto microseconds = [](int64_t nanoseconds) {
     return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
   };
-  std::vector<std::string> events, reports;
+  std::vector<std::string> events, texts;
   for (size_t job = 0; job < profiles.size(); ++job) {
     const Profile& profile = *profiles[job];
     events.push_back(label("process_name", job, 0, profile.job_));
@@ -68,9 +71,9 @@ std::string trace_json(std::span<const Profile* const> profiles) {
             json_string(profile.name_of(static_cast<Profile::Track>(track), mark)), job, track,
             microseconds(mark.begin - origin), microseconds(mark.end - mark.begin), mark.step));
     }
-    reports.push_back(report_json(profile.report()));
   }
-  return "{\"traceEvents\":[\n" + join(events, ",\n") + "],\n\"jobs\":[\n" + join(reports, ",\n") +
+  for (const ProfileReport& report : reports) texts.push_back(report_json(report));
+  return "{\"traceEvents\":[\n" + join(events, ",\n") + "],\n\"jobs\":[\n" + join(texts, ",\n") +
          "]}\n";
 }
 

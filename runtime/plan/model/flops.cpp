@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "ops/spec.h"
+#include "runtime/base/array.h"
+#include "runtime/plan/model/operands.h"
 
 namespace flow::plan {
 namespace {
@@ -60,6 +62,15 @@ double flops(const Job& job, const Step& step) {
 
 double flops(const Job& job, const Step& step, const EpilogueOp& fused) {
   return fused.op->flops.operations * elements(job, step.outputs, 0);
+}
+
+double traffic(const Job& job, const Step& step) {
+  uint64_t bytes = 0;
+  const auto add = [&](TensorId id) { bytes += bytes_of(job[id].shape, job[id].dtype); };
+  visit_operands(step, add);
+  for (const TensorId id : step.outputs)
+    if (id.valid()) add(id);
+  return static_cast<double>(bytes);
 }
 
 bool is_backward(const Step& step) {

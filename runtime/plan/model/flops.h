@@ -30,6 +30,10 @@ double flops(const Job& job, const Step& step);
 /// Operations of an op that is fused onto the step's result: as if it were a step.
 double flops(const Job& job, const Step& step, const EpilogueOp& fused);
 
+/// Bytes of a step's operands and results, those of fused ops too, each counted once: what it reads
+/// and writes where no cache keeps any of it. Of a step of shards: for one of them.
+double traffic(const Job& job, const Step& step);
+
 /// Does only training need the step: a gradient, an update, or what an optimizer adds?
 bool is_backward(const Step& step);
 

@@ -124,16 +124,9 @@ Work work_of(const plan::Job& compiled) {
   Work work;
   for (const plan::Step& step : job.steps) {
     if (step.probe || exec::is_view(step, owners)) continue;
-    double flops = plan::flops(job, step), bytes = 0;
-    const auto add = [&](plan::TensorId id) {
-      if (id.valid()) bytes += static_cast<double>(exec::bytes_of(job[id]));
-    };
-    std::ranges::for_each(step.inputs, add);
-    std::ranges::for_each(step.outputs, add);
-    for (const plan::EpilogueOp& fused : step.epilogue) {
-      std::ranges::for_each(fused.operands, add);
-      flops += plan::flops(job, step, fused);
-    }
+    double flops = plan::flops(job, step);
+    const double bytes = plan::traffic(job, step);
+    for (const plan::EpilogueOp& fused : step.epilogue) flops += plan::flops(job, step, fused);
     work.flops += flops, work.bytes += bytes;
     work.seconds += std::max(flops / peak_of(job, step), bytes / kBytesPerSecond);
   }
