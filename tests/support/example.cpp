@@ -113,7 +113,7 @@ class Example {
   /// " axis=1 keepdims=true"
   ir::Attributes attributes_from(std::string_view text) const {
     ir::Attributes attributes;
-    for (const std::string& word : split(text, ' ')) {
+    for (const std::string& word : flow::split(text, ' ')) {
       if (word.empty()) continue;
       const size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);

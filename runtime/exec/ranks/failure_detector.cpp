@@ -13,7 +13,6 @@ namespace flow::exec {
 
 namespace {
 
-using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
 constexpr int kMedianSteps = 20;  // that a rank may compute
@@ -85,7 +84,8 @@ void FailureDetector::fail(const RankStatus& own, const std::string& message,
   find({rank_, fmt::format("{}: {}{}", name(rank_), step, message), hint});
 }
 
-std::optional<RankEnd> FailureDetector::turn(const RankStatus& own, nanoseconds elapsed) {
+std::optional<RankEnd> FailureDetector::turn(const RankStatus& own,
+                                             std::chrono::nanoseconds elapsed) {
   send_heartbeat(own);
   for (Peer& peer : peers_) {
     peer.silence += std::min(elapsed, period_);
