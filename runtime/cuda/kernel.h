@@ -131,9 +131,23 @@ using PrepareUpdates = Updates (*)(std::span<const Request>);
 /// In which order a kernel adds or multiplies floats. In the CPU's, it gives the CPU's bits.
 enum class Order : uint8_t { kCpu, kOwn };
 
-/// How a kernel takes epilogue ops: none (the backend makes steps of them), or a bias_add and a
-/// relu, in this order, each optional.
-enum class TakesEpilogue : uint8_t { kNone, kBiasRelu };
+/// How a kernel takes epilogue ops of the plan: none (the backend makes steps of them), or a
+/// bias_add and a relu, in this order, each optional; or a relu and, before it, an add of a tensor
+/// like the result, which the backend makes of a step (see fuse_residuals.h).
+enum class TakesEpilogue : uint8_t { kNone, kBiasRelu, kSumRelu };
+
+/// How a kernel takes images with channels last, [N, H, W, C] in C order: not at all, or with the
+/// floats of a mixed job in 16 bits:
+enum class ChannelsLast : uint8_t {
+  kNo,
+  kSame,  // all of one shape, element by element
+  kAxis,  // channels lie along its attribute `axis`
+  kAxes,  // it reduces along its attribute `axes`
+  kFlag,  // its attribute kChannelsLast says so, also of filters, which are [O, kh, kw, C/groups]
+};
+inline constexpr std::string_view kChannelsLast = "channels_last";
+
+inline bool has_channels_last(const plan::Step& step) { return step.attributes.has(kChannelsLast); }
 
 /// A kernel of one op: `prepare`, or of an op that updates variables, `prepare_updates`.
 struct KernelEntry {
@@ -142,6 +156,7 @@ struct KernelEntry {
   Order order = Order::kCpu;
   TakesEpilogue epilogue = TakesEpilogue::kNone;
   PrepareUpdates prepare_updates = nullptr;
+  ChannelsLast channels_last = ChannelsLast::kNo;
 };
 
 std::span<const KernelEntry> all_kernels();

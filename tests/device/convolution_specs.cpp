@@ -81,10 +81,11 @@ std::vector<ConvolutionSpec> random_convolutions(uint64_t seed, int count) {
 
 std::string text_of(const ConvolutionSpec& spec) {
   constexpr std::string_view kPasses[] = {"forward", "grad data", "grad weight"};
-  return fmt::format("{} {} {} {} strides {} dilation {} pads {} groups {}{}{}",
+  return fmt::format("{} {} {} {} strides {} dilation {} pads {} groups {}{}{}{}",
                      kPasses[static_cast<size_t>(spec.pass)], spec.x.str(), spec.w.str(),
                      spec.y.str(), spec.strides, spec.dilation, spec.pads, spec.groups,
-                     spec.epilogue.bias ? " bias" : "", spec.epilogue.relu ? " relu" : "");
+                     spec.epilogue.bias ? " bias" : "", spec.epilogue.relu ? " relu" : "",
+                     spec.channels_last ? " channels last" : "");
 }
 
 }  // namespace flow::test

@@ -28,8 +28,11 @@ TEST_CASE("cuDNN plans every convolution in every type on every device") {
       for (const DType dtype :
            {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
         spec.dtype = dtype;
-        INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
-        CHECK(cudnn.find(spec));
+        for (const bool channels_last : {false, true}) {
+          spec.channels_last = channels_last;
+          INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
+          CHECK(cudnn.find(spec));
+        }
       }
     }
   }
@@ -69,6 +72,9 @@ TEST_CASE("A plan that is kept is taken again for the same device and convolutio
   for (ConvolutionSpec& spec : specs) spec.math_mode.any_order = true;
   prepare_all(devices[0].json);
   CHECK(kept().size() == 3 * specs.size());
+  for (ConvolutionSpec& spec : specs) spec.channels_last = true;
+  prepare_all(devices[0].json);
+  CHECK(kept().size() == 4 * specs.size());
 }
 
 TEST_CASE("A plan stays in the workspace that it may have, and says so") {

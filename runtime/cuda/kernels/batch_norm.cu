@@ -1,9 +1,13 @@
 // Batch normalization over [outer, channels, inner]: y = (x - mean) / sqrt(variance + epsilon) *
-// gamma + beta, and its gradients. Sums are cut into chunks by the shape alone and added up in
-// fixed trees, in float64.
+// gamma + beta, to which a residual may be added before a ReLU, and its gradients. Sums are cut
+// into chunks by the shape alone and added up in fixed trees, in float64. x, y and their gradients
+// may have 16 bits; vectors along the channels, and what is computed, have 32 then.
 #include <cmath>
 
+#include "ops/known.h"
+#include "ops/unary.h"
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/kernels/statistics.h"
@@ -20,7 +24,7 @@ template <typename T>
 struct Distances {
   const T* x;
   __device__ Pair operator()(const Channels& channels, int64_t c, int64_t at) const {
-    const double off = static_cast<double>(x[at]) - static_cast<double>(x[channels.at(c, 0)]);
+    const double off = convert<double>(x[at]) - convert<double>(x[channels.at(c, 0)]);
     return {off, off * off};
   }
 };
@@ -51,13 +55,14 @@ __device__ T passed(bool rectified, const Line<T>& line, T dy, T x) {
 template <typename T>
 struct GradientTerms {
   const T *dy, *x;
-  PerChannel<T> k;
+  PerChannel<Wide<T>> k;
   bool rectified;
 
   __device__ Pair operator()(const Channels&, int64_t c, int64_t at) const {
-    const Line<T> line = k.line(c);
-    const auto g = static_cast<double>(passed(rectified, line, dy[at], x[at]));
-    return {g, g * (static_cast<double>(x[at]) - static_cast<double>(line.center))};
+    const Line<Wide<T>> line = k.line(c);
+    const auto from = convert<Wide<T>>(x[at]);
+    const auto g = static_cast<double>(passed(rectified, line, convert<Wide<T>>(dy[at]), from));
+    return {g, g * (static_cast<double>(from) - static_cast<double>(line.center))};
   }
 };
 
@@ -75,15 +80,15 @@ __device__ T factor_of(T gamma, T variance, double epsilon) {
 /// A warp for each channel.
 template <typename T>
 __global__ void finish_moments(Channels channels, double epsilon, const Pair* parts, const T* x,
-                               const T* gamma, const T* beta, PerChannel<T> k, T* mean,
-                               T* variance) {
+                               const Wide<T>* gamma, const Wide<T>* beta, PerChannel<Wide<T>> k,
+                               Wide<T>* mean, Wide<T>* variance) {
   for (int64_t c = blockIdx.x; c < channels.channels; c += gridDim.x) {
     const Pair sums = sum_chunks(channels, parts, c);
     if (threadIdx.x > 0) continue;
     const auto n = static_cast<double>(channels.count());
     const double off = sums.a / n, found = sums.b / n - off * off;
-    const auto biased = static_cast<T>(found < 0 ? 0 : found);
-    k.center[c] = static_cast<T>(static_cast<double>(x[channels.at(c, 0)]) + off);
+    const auto biased = static_cast<Wide<T>>(found < 0 ? 0 : found);
+    k.center[c] = static_cast<Wide<T>>(convert<double>(x[channels.at(c, 0)]) + off);
     k.factor[c] = factor_of(gamma[c], biased, epsilon);
     k.term[c] = beta[c];
     if (mean) mean[c] = k.center[c];
@@ -125,17 +130,53 @@ __global__ void prepare_channels(Channels channels, double epsilon, Operands<T> 
   }
 }
 
+/// Adjacent elements, loaded and stored as one.
+template <typename T, int kCount>
+struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Several {
+  static constexpr int kSize = kCount;
+  T values[kCount];
+
+  static __device__ Several at(const T* from, int64_t i) {
+    return *reinterpret_cast<const Several*>(from + i);
+  }
+};
+
+/// f(i) for i < kCount. Unrolled, so that what it indexes are registers.
+template <int kCount, typename F>
+__device__ void for_elements(F f) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int i = 0; i < kCount; ++i) f(i);
+}
+
+/// Elements of kChannels channels, one after another, or all of one.
 template <typename T>
 struct Normalise {
-  const T* x;
-  PerChannel<T> k;
+  const T *x, *residual;  // null without one
+  PerChannel<Wide<T>> k;
+  bool rectifies;
 
-  __device__ Line<T> channel(int64_t c) const { return k.line(c); }
-  /// Piece i of the result, in that channel.
-  template <typename V>
-  __device__ V piece(const Line<T>& line, int64_t i) const {
-    V piece = reinterpret_cast<const V*>(x)[i];
-    for (T& value : piece.values) value = line(value);
+  template <int kChannels>
+  struct Own {
+    Several<Wide<T>, kChannels> center, factor, term;
+  };
+  template <int kChannels>
+  __device__ Own<kChannels> channels(int64_t c) const {
+    using Vectors = Several<Wide<T>, kChannels>;
+    return {Vectors::at(k.center, c), Vectors::at(k.factor, c), Vectors::at(k.term, c)};
+  }
+  template <int kChannels, typename Piece>
+  __device__ Piece results(const Own<kChannels>& own, int64_t first) const {
+    Piece piece = Piece::at(x, first);
+    const Piece added = residual ? Piece::at(residual, first) : Piece{};
+    for_elements<Piece::kSize>([&](int i) {
+      const int c = i % kChannels;
+      const Line<Wide<T>> line{own.center.values[c], own.factor.values[c], own.term.values[c]};
+      Wide<T> y = line(convert<Wide<T>>(piece.values[i]));
+      if (residual) y += convert<Wide<T>>(added.values[i]);
+      piece.values[i] = convert<T>(rectifies ? functions::Relu<Wide<T>>{}(y) : y);
+    });
     return piece;
   }
 };
@@ -143,42 +184,44 @@ struct Normalise {
 template <typename T>
 struct Differentiate {
   const T *dy, *x;
-  PerChannel<T> k;
+  PerChannel<Wide<T>> k;
   bool rectified;
 
-  struct Channel {
-    Line<T> line;
-    T mean, slope;
+  template <int kChannels>
+  struct Own {
+    Several<Wide<T>, kChannels> center, factor, term, mean, slope;
   };
-  __device__ Channel channel(int64_t c) const { return {k.line(c), k.mean[c], k.slope[c]}; }
-  template <typename V>
-  __device__ V piece(const Channel& own, int64_t i) const {
-    V piece = reinterpret_cast<const V*>(dy)[i];
-    const V xs = reinterpret_cast<const V*>(x)[i];
-    int at = 0;
-    for (T& value : piece.values) {
-      const T from = xs.values[at++];
-      value = own.line.factor * (passed(rectified, own.line, value, from) - own.mean -
-                                 (from - own.line.center) * own.slope);
-    }
+  template <int kChannels>
+  __device__ Own<kChannels> channels(int64_t c) const {
+    using Vectors = Several<Wide<T>, kChannels>;
+    return {Vectors::at(k.center, c), Vectors::at(k.factor, c), Vectors::at(k.term, c),
+            Vectors::at(k.mean, c), Vectors::at(k.slope, c)};
+  }
+  template <int kChannels, typename Piece>
+  __device__ Piece results(const Own<kChannels>& own, int64_t first) const {
+    Piece piece = Piece::at(dy, first);
+    const Piece xs = Piece::at(x, first);
+    for_elements<Piece::kSize>([&](int i) {
+      const int c = i % kChannels;
+      const auto from = convert<Wide<T>>(xs.values[i]);
+      const Line<Wide<T>> line{own.center.values[c], own.factor.values[c], own.term.values[c]};
+      const Wide<T> g = passed(rectified, line, convert<Wide<T>>(piece.values[i]), from);
+      piece.values[i] = convert<T>(
+          line.factor * (g - own.mean.values[c] - (from - line.center) * own.slope.values[c]));
+    });
     return piece;
   }
 };
 
-/// Elements that are loaded and stored one by one.
-template <typename T>
-struct Single {
-  T values[1];
-};
-
-/// The n pieces of the result, none of which lies in two channels: a thread has what is applied in
-/// registers.
-template <typename T, typename V, typename F>
+/// The n pieces of the result, of kCount elements each, in kChannels channels: a thread has what is
+/// applied in registers.
+template <typename T, int kCount, int kChannels, typename F>
 __global__ void apply(Channels channels, T* out, int64_t n, F f) {
-  constexpr int64_t kCount = sizeof(V) / sizeof(T);
-  for (int64_t i = first_index(); i < n; i += index_step())
-    reinterpret_cast<V*>(out)[i] =
-        f.template piece<V>(f.channel(channels.channel_of(i * kCount)), i);
+  using Piece = Several<T, kCount>;
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const auto own = f.template channels<kChannels>(channels.channel_of(i * kCount));
+    reinterpret_cast<Piece*>(out)[i] = f.template results<kChannels, Piece>(own, i * kCount);
+  }
 }
 
 /// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
@@ -186,7 +229,7 @@ class Normalisation {
  public:
   explicit Normalisation(const Request& request)
       : epsilon_(attribute<double>(request, "epsilon")),
-        element_(size_of(request.inputs[0].dtype)) {
+        element_(size_of(sum_of(request.inputs[0].dtype))) {
     const Shape& x = request.inputs[0].shape;
     const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
     channels_ = {x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
@@ -241,19 +284,21 @@ class Normalisation {
 
   template <typename T, typename F>
   void run(const LaunchState& state, T* out, const F& f) const {
-    if (channels_.inner % Vector<T>::kCount == 0)
-      run_pieces<T, Vector<T>>(state, out, f);
+    constexpr int kMost = Vector<T>::kCount;
+    if (channels_.inner % kMost == 0)
+      run_pieces<T, kMost, 1>(state, out, f);
+    else if (channels_.inner == 1 && channels_.channels % kMost == 0)
+      run_pieces<T, kMost, kMost>(state, out, f);
     else
-      run_pieces<T, Single<T>>(state, out, f);
+      run_pieces<T, 1, 1>(state, out, f);
   }
 
  private:
-  template <typename T, typename V, typename F>
+  template <typename T, int kCount, int kChannels, typename F>
   void run_pieces(const LaunchState& state, T* out, const F& f) const {
-    const auto per_piece = static_cast<int64_t>(sizeof(V) / sizeof(T));
-    const int64_t n = channels_.count() * channels_.channels / per_piece;
-    launch(state.driver, state.stream, "batch_norm", shape_for(n), apply<T, V, F>, channels_, out,
-           n, f);
+    const int64_t n = channels_.count() * channels_.channels / kCount;
+    launch(state.driver, state.stream, "batch_norm", shape_for(n), apply<T, kCount, kChannels, F>,
+           channels_, out, n, f);
   }
   size_t parts_bytes() const {
     return static_cast<size_t>(channels_.channels * channels_.chunks) * sizeof(Pair);
@@ -268,7 +313,7 @@ class Normalisation {
 template <typename Body>
 Kernel for_step(const Request& request, Body body) {
   const Normalisation n(request);
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+  return visit_any_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[n, body](const Buffers& b, const LaunchState& state) { body(T{}, n, b, state); },
             n.workspace()};
   });
@@ -281,42 +326,62 @@ void refuse_synchronized(const Request& request) {
                    "write `synchronized: false`, or use --device cpu");
 }
 
+/// What follows the normalization.
+struct Following {
+  bool sums, rectifies;
+
+  explicit Following(const Request& request)
+      : sums(!request.step.epilogue.empty() && request.step.epilogue[0].op == ops::kAdd),
+        rectifies(request.step.epilogue.size() > (sums ? 1 : 0)) {}
+
+  template <typename T>
+  Normalise<T> after(const Buffers& b, const PerChannel<Wide<T>>& k) const {
+    const std::byte* residual = sums ? b.epilogue_operands[0][0] : nullptr;
+    return {input<T>(b, 0), reinterpret_cast<const T*>(residual), k, rectifies};
+  }
+};
+
 Kernel prepare_batch_norm(const Request& request) {
   refuse_synchronized(request);
-  return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
-                                          const LaunchState& state) {
-    const T* x = input<T>(b, 0);
-    Pair* parts = n.parts(b.workspace);
-    const PerChannel<T> k = n.per_channel<T>(b.workspace);
-    n.sum(state, Distances<T>{x}, parts);
-    launch(state.driver, state.stream, "batch_norm_moments", n.warps(), finish_moments<T>,
-           n.channels(), n.epsilon(), parts, x, input<T>(b, 1), input<T>(b, 2), k, output<T>(b, 1),
-           output<T>(b, 2));
-    n.run(state, output<T>(b, 0), Normalise<T>{x, k});
-  });
+  return for_step(request,
+                  [following = Following(request)]<typename T>(
+                      T, const Normalisation& n, const Buffers& b, const LaunchState& state) {
+                    using W = Wide<T>;
+                    const T* x = input<T>(b, 0);
+                    Pair* parts = n.parts(b.workspace);
+                    const PerChannel<W> k = n.per_channel<W>(b.workspace);
+                    n.sum(state, Distances<T>{x}, parts);
+                    launch(state.driver, state.stream, "batch_norm_moments", n.warps(),
+                           finish_moments<T>, n.channels(), n.epsilon(), parts, x, input<W>(b, 1),
+                           input<W>(b, 2), k, output<W>(b, 1), output<W>(b, 2));
+                    n.run(state, output<T>(b, 0), following.after<T>(b, k));
+                  });
 }
 
 Kernel prepare_batch_norm_predict(const Request& request) {
-  return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
-                                          const LaunchState& state) {
-    const Operands<T> from{input<T>(b, 1), input<T>(b, 2), input<T>(b, 3),
-                           input<T>(b, 4), nullptr,        nullptr};
-    const PerChannel<T> k = n.prepare(state, from, b.workspace);
-    n.run(state, output<T>(b, 0), Normalise<T>{input<T>(b, 0), k});
-  });
+  return for_step(request,
+                  [following = Following(request)]<typename T>(
+                      T, const Normalisation& n, const Buffers& b, const LaunchState& state) {
+                    using W = Wide<T>;
+                    const Operands<W> from{input<W>(b, 1), input<W>(b, 2), input<W>(b, 3),
+                                           input<W>(b, 4), nullptr,        nullptr};
+                    const PerChannel<W> k = n.prepare(state, from, b.workspace);
+                    n.run(state, output<T>(b, 0), following.after<T>(b, k));
+                  });
 }
 
 Kernel prepare_batch_norm_grad_affine(const Request& request) {
   const bool rectified = attribute<bool>(request, "rectified");
   return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
                                            const LaunchState& state) {
-    const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
-                           input<T>(b, 5), nullptr,        nullptr};
-    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    using W = Wide<T>;
+    const Operands<W> from{input<W>(b, 2), input<W>(b, 3), input<W>(b, 4),
+                           input<W>(b, 5), nullptr,        nullptr};
+    const PerChannel<W> k = n.prepare(state, from, b.workspace);
     Pair* parts = n.parts(b.workspace);
     n.sum(state, GradientTerms<T>{input<T>(b, 0), input<T>(b, 1), k, rectified}, parts);
-    launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<T>,
-           n.channels(), n.epsilon(), parts, input<T>(b, 5), output<T>(b, 0), output<T>(b, 1));
+    launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<W>,
+           n.channels(), n.epsilon(), parts, input<W>(b, 5), output<W>(b, 0), output<W>(b, 1));
   });
 }
 
@@ -325,9 +390,10 @@ Kernel prepare_batch_norm_grad(const Request& request) {
   const bool rectified = attribute<bool>(request, "rectified");
   return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
                                            const LaunchState& state) {
-    const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
-                           input<T>(b, 5), input<T>(b, 6), input<T>(b, 7)};
-    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    using W = Wide<T>;
+    const Operands<W> from{input<W>(b, 2), input<W>(b, 3), input<W>(b, 4),
+                           input<W>(b, 5), input<W>(b, 6), input<W>(b, 7)};
+    const PerChannel<W> k = n.prepare(state, from, b.workspace);
     n.run(state, output<T>(b, 0), Differentiate<T>{input<T>(b, 0), input<T>(b, 1), k, rectified});
   });
 }
@@ -336,10 +402,22 @@ Kernel prepare_batch_norm_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::batch_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"batch_norm", prepare_batch_norm, Order::kOwn},
-      {"batch_norm_predict", prepare_batch_norm_predict},
-      {"batch_norm_grad_affine", prepare_batch_norm_grad_affine, Order::kOwn},
-      {"batch_norm_grad", prepare_batch_norm_grad},
+      {.op = "batch_norm",
+       .prepare = prepare_batch_norm,
+       .order = Order::kOwn,
+       .epilogue = TakesEpilogue::kSumRelu,
+       .channels_last = ChannelsLast::kAxis},
+      {.op = "batch_norm_predict",
+       .prepare = prepare_batch_norm_predict,
+       .epilogue = TakesEpilogue::kSumRelu,
+       .channels_last = ChannelsLast::kAxis},
+      {.op = "batch_norm_grad_affine",
+       .prepare = prepare_batch_norm_grad_affine,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kAxis},
+      {.op = "batch_norm_grad",
+       .prepare = prepare_batch_norm_grad,
+       .channels_last = ChannelsLast::kAxis},
       {.op = "move_statistics", .prepare_updates = prepare_move_statistics},
   };
   return kKernels;

@@ -41,8 +41,11 @@ Kernel prepare_bias_add_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::bias_add() {
   static constexpr KernelEntry kKernels[] = {
-      {"bias_add", prepare_bias_add},
-      {"bias_add_grad", prepare_bias_add_grad, Order::kOwn},
+      {.op = "bias_add", .prepare = prepare_bias_add, .channels_last = ChannelsLast::kAxis},
+      {.op = "bias_add_grad",
+       .prepare = prepare_bias_add_grad,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kAxis},
   };
   return kKernels;
 }

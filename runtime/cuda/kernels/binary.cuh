@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/binary.h"
+#include "runtime/base/convert.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
 
@@ -16,9 +17,40 @@ inline constexpr const char* kOp = nullptr;
 #define FLOW_TRIPLE_FUNCTOR FLOW_PAIR_FUNCTOR
 #include "ops/binary.def"
 
+/// Does it join activations between convolutions? Then it takes 16 bits, too, and channels last.
+template <template <typename> class F>
+inline constexpr bool kJoinsImages = false;
+template <>
+inline constexpr bool kJoinsImages<functions::Add> = true;
+template <>
+inline constexpr bool kJoinsImages<functions::Subtract> = true;
+template <>
+inline constexpr bool kJoinsImages<functions::Multiply> = true;
+
+template <template <typename> class F>
+constexpr ChannelsLast layout_of_pairs() {
+  return kJoinsImages<F> ? ChannelsLast::kSame : ChannelsLast::kNo;
+}
+
+/// A function of floats as one of 16 bits.
+template <typename F>
+struct Rounded {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return convert<T>(F{}(convert<float>(a), convert<float>(b)));
+  }
+};
+
 /// Of two floats or two integers.
 template <template <typename> class F>
 Kernel number_pair_kernel(const Request& request) {
+  if constexpr (kJoinsImages<F>) {
+    const auto rounded = [&]<typename T>(T) -> Kernel {
+      return {map_broadcast_launch<T>(kOp<F>, request, Rounded<F<float>>{})};
+    };
+    if (request.inputs[0].dtype == DType::kFloat16) return rounded(Float16{});
+    if (request.inputs[0].dtype == DType::kBFloat16) return rounded(BFloat16{});
+  }
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {map_broadcast_launch<T>(kOp<F>, request, F<T>{})};
   });

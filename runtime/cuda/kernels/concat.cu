@@ -76,7 +76,7 @@ Kernel prepare_split(const Request& request) {
 
 std::span<const KernelEntry> kernels::concat() {
   static constexpr KernelEntry kKernels[] = {
-      {"concat", prepare_concat},
+      {.op = "concat", .prepare = prepare_concat, .channels_last = ChannelsLast::kAxis},
       {"stack", prepare_stack},
       {"split", prepare_split},
   };

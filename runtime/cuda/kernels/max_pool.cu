@@ -11,19 +11,18 @@
 namespace flow::cuda {
 namespace {
 
-/// x [planes, H, W] -> y [planes, OH, OW], n elements of it, a thread for each. places may be null.
+/// x -> y, n elements of it, a thread for each. places may be null.
 template <typename Index, typename T, typename Place>
 __global__ void pool(Window<Index> w, const T* x, T* y, Place* places, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const Pixel<Index> window = w.window(static_cast<Index>(i));
     const Range<Index> rows = w.rows.inside(window.row), columns = w.columns.inside(window.column);
-    const T* plane = x + window.plane * w.rows.input * w.columns.input;
     const bool any = rows.first < rows.end && columns.first < columns.end;
     Wide<T> best = -static_cast<Wide<T>>(INFINITY);
     Index place = any ? w.place(window, rows.first, columns.first) : 0;
     for (Index row = rows.first; row < rows.end; ++row) {
       for (Index column = columns.first; column < columns.end; ++column) {
-        const auto value = convert<Wide<T>>(plane[row * w.columns.input + column]);
+        const auto value = convert<Wide<T>>(x[w.input_at(window, row, column)]);
         if (value <= best || best != best) continue;
         best = value;
         place = w.place(window, row, column);
@@ -34,8 +33,8 @@ __global__ void pool(Window<Index> w, const T* x, T* y, Place* places, int64_t n
   }
 }
 
-/// dx [planes, H, W], n elements, a thread for each: the sum of dy over the windows that took the
-/// element, in row order.
+/// dx, n elements, a thread for each: the sum of dy over the windows that took the element, in row
+/// order.
 template <typename Index, typename T, typename Place>
 __global__ void spread(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -44,8 +43,8 @@ __global__ void spread(Window<Index> w, const T* dy, const Place* places, T* dx,
     Wide<T> sum = 0;
     for (Index row = rows.first; row < rows.end; ++row) {
       for (Index column = columns.first; column < columns.end; ++column) {
-        const Index from = (at.plane * w.rows.output + row) * w.columns.output + column;
-        const Index place = w.place({at.plane, row, column}, at.row, at.column);
+        const Index from = w.output_at(at, row, column);
+        const Index place = w.place({at.plane, row, column, at.channel}, at.row, at.column);
         if (static_cast<Index>(places[from]) == place) sum += convert<Wide<T>>(dy[from]);
       }
     }
@@ -63,10 +62,9 @@ __global__ void spread_apart(Window<Index> w, const T* dy, const Place* places, 
     const Index row_taken = w.rows.start(window.row) + place.quotient;
     const Index column_taken = w.columns.start(window.column) + place.remainder;
     const T sum = convert<T>(Wide<T>{0} + convert<Wide<T>>(dy[i]));  // -0 becomes 0, as in sums
-    T* plane = dx + window.plane * w.rows.input * w.columns.input;
     for (Index row = rows.first; row < rows.end; ++row)
       for (Index column = columns.first; column < columns.end; ++column)
-        plane[row * w.columns.input + column] =
+        dx[w.input_at(window, row, column)] =
             row == row_taken && column == column_taken ? sum : T{};
   }
 }
@@ -99,11 +97,14 @@ Launch spread_launch(const Window<Index>& window, int64_t elements, int64_t wind
 template <typename Make>
 Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc& y, DType places,
                    Make make) {
-  return visit_window(request.step.attributes, x.shape, y.shape, [&](const auto& window) {
-    return visit_any_float(x.dtype, [&](auto t) {
-      return visit_place(places, [&](auto place) -> Kernel { return {make(window, t, place)}; });
-    });
-  });
+  return visit_window(request.step.attributes, x.shape, y.shape, has_channels_last(request.step),
+                      [&](const auto& window) {
+                        return visit_any_float(x.dtype, [&](auto t) {
+                          return visit_place(places, [&](auto place) -> Kernel {
+                            return {make(window, t, place)};
+                          });
+                        });
+                      });
 }
 
 Kernel prepare_max_pool2d(const Request& request) {
@@ -127,8 +128,11 @@ Kernel prepare_max_pool2d_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::max_pool() {
   static constexpr KernelEntry kKernels[] = {
-      {"max_pool2d", prepare_max_pool2d},
-      {"max_pool2d_grad", prepare_max_pool2d_grad, Order::kOwn},
+      {.op = "max_pool2d", .prepare = prepare_max_pool2d, .channels_last = ChannelsLast::kFlag},
+      {.op = "max_pool2d_grad",
+       .prepare = prepare_max_pool2d_grad,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kFlag},
   };
   return kKernels;
 }

@@ -181,8 +181,14 @@ Kernel prepare_logsumexp(const Request& request) {
 
 std::span<const KernelEntry> kernels::reduce() {
   static constexpr KernelEntry kKernels[] = {
-      {"reduce_sum", prepare_reduce_sum, Order::kOwn},
-      {"reduce_mean", prepare_reduce_mean, Order::kOwn},
+      {.op = "reduce_sum",
+       .prepare = prepare_reduce_sum,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kAxes},
+      {.op = "reduce_mean",
+       .prepare = prepare_reduce_mean,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kAxes},
       {"reduce_max", prepare_reduce_max},
       {"reduce_min", prepare_reduce_min},
       {"reduce_prod", prepare_reduce_prod, Order::kOwn},

@@ -1,7 +1,9 @@
 // transpose: axes that change places. Bits alone matter: one kernel for each size of an element.
+// Between float32 and the 16 bits of a mixed job it rounds or widens on the way.
 #include <optional>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/convert.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/kernels/strided_copy.cuh"
 #include "runtime/cuda/loops/operands.h"
@@ -22,9 +24,9 @@ struct Tiles {
 
 /// to[c * to_row + r] = from[r * from_row + c], by tiles through shared memory, so that both sides
 /// are reached in the order in which they lie. A block for each tile.
-template <typename T>
-__global__ void transpose_tiles(Tiles tiles, const T* from, T* to) {
-  T* tile = shared<T>();
+template <typename From, typename To>
+__global__ void transpose_tiles(Tiles tiles, const From* from, To* to) {
+  To* tile = shared<To>();
   const auto across = tiles.by_across.divide(static_cast<int32_t>(blockIdx.x));
   const auto down = tiles.by_down.divide(across.quotient);
   const Offsets<2> at = tiles.outer.at(down.quotient);
@@ -32,7 +34,7 @@ __global__ void transpose_tiles(Tiles tiles, const T* from, T* to) {
   const int64_t x = threadIdx.x % kTile;
   for (int64_t y = threadIdx.x / kTile; y < kTile; y += blockDim.x / kTile)
     if (r0 + y < tiles.rows && c0 + x < tiles.columns)
-      tile[y * (kTile + 1) + x] = from[at.of[0] + (r0 + y) * tiles.from_row + c0 + x];
+      tile[y * (kTile + 1) + x] = convert<To>(from[at.of[0] + (r0 + y) * tiles.from_row + c0 + x]);
   __syncthreads();
   for (int64_t y = threadIdx.x / kTile; y < kTile; y += blockDim.x / kTile)
     if (c0 + y < tiles.columns && r0 + x < tiles.rows)
@@ -70,28 +72,40 @@ std::optional<Tiles> tiles_of(const Loops<2>& loops) {
   return tiles;
 }
 
-template <typename T>
+template <typename From, typename To>
 Launch tiles_launch(const Tiles& tiles) {
   const auto blocks = static_cast<unsigned>(tiles.outer.elements() * tiles.down * tiles.across);
-  const LaunchShape shape{{blocks}, {kThreads}, kTile * (kTile + 1) * sizeof(T)};
+  const LaunchShape shape{{blocks}, {kThreads}, kTile * (kTile + 1) * sizeof(To)};
   return [=](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, "transpose", shape, transpose_tiles<T>, tiles,
-           input<T>(buffers, 0), output<T>(buffers, 0));
+    launch(state.driver, state.stream, "transpose", shape, transpose_tiles<From, To>, tiles,
+           input<From>(buffers, 0), output<To>(buffers, 0));
   };
+}
+
+template <typename From, typename To>
+Kernel transpose_kernel(const Loops<2>& loops) {
+  const auto tiles = tiles_of(loops);
+  constexpr int64_t kMostBlocks = INT32_MAX, kLeast = 8;  // fewer leave most of a tile empty
+  if (tiles && std::min(tiles->rows, tiles->columns) >= kLeast &&
+      tiles->outer.elements() * tiles->down * tiles->across <= kMostBlocks)
+    return {tiles_launch<From, To>(*tiles)};
+  return {[loops](const Buffers& buffers, const LaunchState& state) {
+    launch_copy(state, "transpose", loops, input<From>(buffers, 0), output<To>(buffers, 0));
+  }};
 }
 
 Kernel prepare_transpose(const Request& request) {
   const Loops<2> loops = transpose_loops(request.inputs[0].shape, request.outputs[0].shape,
                                          attribute<std::vector<int64_t>>(request, "perm"));
-  const auto tiles = tiles_of(loops);
-  constexpr int64_t kMostBlocks = INT32_MAX;
-  const bool tiled = tiles && tiles->outer.elements() * tiles->down * tiles->across <= kMostBlocks;
-  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
-    if (tiled) return {tiles_launch<T>(*tiles)};
-    return {[loops](const Buffers& buffers, const LaunchState& state) {
-      launch_copy(state, "transpose", loops, input<T>(buffers, 0), output<T>(buffers, 0));
-    }};
-  });
+  const DType from = request.inputs[0].dtype, to = request.outputs[0].dtype;
+  if (from == to)
+    return visit_size(size_of(from), [&]<typename T>(T) { return transpose_kernel<T, T>(loops); });
+  const auto between = [&]<typename T>(T) {
+    return from == DType::kFloat32 ? transpose_kernel<float, T>(loops)
+                                   : transpose_kernel<T, float>(loops);
+  };
+  const DType low_precision = from == DType::kFloat32 ? to : from;
+  return low_precision == DType::kFloat16 ? between(Float16{}) : between(BFloat16{});
 }
 
 }  // namespace

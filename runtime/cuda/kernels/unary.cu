@@ -27,11 +27,30 @@ struct Gradient {
   }
 };
 
-/// Calls visit with a zero of the operands' type. What is rectified alone has 16 bits.
+/// Does it stand between convolutions? Then it takes 16 bits, too, and channels last. A sigmoid
+/// does not: rounded to 1, its logarithm is lost.
+template <template <typename> class Function>
+inline constexpr bool kActivates = false;
+template <>
+inline constexpr bool kActivates<functions::Relu> = true;
+template <>
+inline constexpr bool kActivates<functions::Relu6> = true;
+template <>
+inline constexpr bool kActivates<functions::LeakyRelu> = true;
+template <>
+inline constexpr bool kActivates<functions::Silu> = true;
+template <>
+inline constexpr bool kActivates<functions::HardSwish> = true;
+
+/// How the kernels of an op take channels last.
+template <Prepare prepare>
+inline constexpr ChannelsLast kLayoutOf = ChannelsLast::kNo;
+
+/// Calls visit with a zero of the operands' type.
 template <template <typename> class Function, typename Visit>
 Kernel visit_operands(const Request& request, Visit visit) {
   const DType dtype = request.inputs[0].dtype;
-  if constexpr (std::is_same_v<Function<float>, functions::Relu<float>>)
+  if constexpr (kActivates<Function>)
     return visit_any_float(dtype, visit);
   else
     return visit_float(dtype, visit);
@@ -67,7 +86,10 @@ bool approximates_by_tanh(const Request& request) {
           functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
       return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})};          \
     });                                                                                      \
-  }
+  }                                                                                          \
+  template <>                                                                                \
+  inline constexpr ChannelsLast kLayoutOf<prepare_##op> =                                    \
+      kActivates<functions::Function> ? ChannelsLast::kSame : ChannelsLast::kNo;
 #include "ops/unary.def"
 
 Kernel prepare_gelu(const Request& request) {
@@ -84,7 +106,9 @@ Kernel prepare_gelu_grad(const Request& request) {
 std::span<const KernelEntry> kernels::unary() {
   static constexpr KernelEntry kKernels[] = {
 #define FLOW_UNARY_NUMBER_SPEC(op, ...) {#op, prepare_##op},
-#define FLOW_UNARY_SPEC(op, ...) {#op, prepare_##op}, {#op "_grad", prepare_##op##_grad},
+#define FLOW_UNARY_SPEC(op, ...)                            \
+  {#op, prepare_##op, {}, {}, {}, kLayoutOf<prepare_##op>}, \
+      {#op "_grad", prepare_##op##_grad, {}, {}, {}, kLayoutOf<prepare_##op>},
 #include "ops/unary.def"
   };
   return kKernels;

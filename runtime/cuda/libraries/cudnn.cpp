@@ -23,7 +23,7 @@ using Pass = ConvolutionSpec::Pass;
 using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
 
 /// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
@@ -45,18 +45,19 @@ frontend::DataType_t data_type(DType dtype) {
   }
 }
 
-std::vector<int64_t> c_order_strides(const Shape& shape) {
-  std::vector<int64_t> strides;
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    strides.push_back(shape.elements(axis + 1, shape.rank()));
-  return strides;
+/// Of the four axes of a tensor, in the spec's layout.
+std::vector<int64_t> strides_of(const ConvolutionSpec& spec, const Shape& shape) {
+  const int64_t pixels = shape[2] * shape[3], image = shape[1] * pixels;
+  if (spec.channels_last) return {image, 1, shape[3] * shape[1], shape[1]};
+  return {image, pixels, shape[3], 1};
 }
 
-TensorRef add_tensor(graph::Graph& graph, Uid uid, const Shape& shape) {
+TensorRef add_tensor(graph::Graph& graph, const ConvolutionSpec& spec, Uid uid,
+                     const Shape& shape) {
   return graph.tensor(graph::Tensor_attributes()
                           .set_uid(uid)
                           .set_dim(shape.extents())
-                          .set_stride(c_order_strides(shape)));
+                          .set_stride(strides_of(spec, shape)));
 }
 
 /// What all three passes are told.
@@ -75,14 +76,14 @@ TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
     return graph::Pointwise_attributes().set_mode(mode);
   };
   const auto intermediate = [&](const TensorRef& tensor) {
-    tensor->set_dim(spec.y.extents()).set_stride(c_order_strides(spec.y));
+    tensor->set_dim(spec.y.extents()).set_stride(strides_of(spec, spec.y));
   };
-  TensorRef y =
-      graph.conv_fprop(add_tensor(graph, kFirst, spec.x), add_tensor(graph, kSecond, spec.w),
-                       geometry<graph::Conv_fprop_attributes>(spec));
+  TensorRef y = graph.conv_fprop(add_tensor(graph, spec, kFirst, spec.x),
+                                 add_tensor(graph, spec, kSecond, spec.w),
+                                 geometry<graph::Conv_fprop_attributes>(spec));
   if (spec.epilogue.bias) {
     intermediate(y);
-    y = graph.pointwise(y, add_tensor(graph, kBias, {1, spec.w[0], 1, 1}),
+    y = graph.pointwise(y, add_tensor(graph, spec, kBias, {1, spec.w[0], 1, 1}),
                         pointwise(frontend::PointwiseMode_t::ADD));
   }
   if (spec.epilogue.relu) {  // it keeps NaN: the front end asks for CUDNN_PROPAGATE_NAN
@@ -99,15 +100,17 @@ void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
   if (spec.pass == Pass::kForward)
     result = add_forward(graph, spec);
   else if (spec.pass == Pass::kGradData)
-    result = graph.conv_dgrad(add_tensor(graph, kFirst, spec.y), add_tensor(graph, kSecond, spec.w),
+    result = graph.conv_dgrad(add_tensor(graph, spec, kFirst, spec.y),
+                              add_tensor(graph, spec, kSecond, spec.w),
                               geometry<graph::Conv_dgrad_attributes>(spec));
   else  // cuDNN takes dy before x
-    result = graph.conv_wgrad(add_tensor(graph, kSecond, spec.y), add_tensor(graph, kFirst, spec.x),
+    result = graph.conv_wgrad(add_tensor(graph, spec, kSecond, spec.y),
+                              add_tensor(graph, spec, kFirst, spec.x),
                               geometry<graph::Conv_wgrad_attributes>(spec));
   result->set_output(true)
       .set_uid(kOut)
       .set_dim(out.extents())
-      .set_stride(c_order_strides(out))
+      .set_stride(strides_of(spec, out))
       .set_data_type(data_type(spec.dtype));
 }
 
@@ -153,10 +156,10 @@ std::string text_of(const ConvolutionSpec& spec) {
 /// All that a plan depends on but the device.
 std::string description_of(const ConvolutionSpec& spec) {
   return fmt::format(
-      "{}, strides {}, dilation {}, pads {}, groups {}, bias {}, relu {}, tf32 {}, "
-      "any order {}{}; format {}, cuDNN {}, front end {}",
-      text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.epilogue.bias,
-      spec.epilogue.relu, spec.math_mode.tf32, spec.math_mode.any_order,
+      "{}, strides {}, dilation {}, pads {}, groups {}, channels last {}, bias {}, relu {}, "
+      "tf32 {}, any order {}{}; format {}, cuDNN {}, front end {}",
+      text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.channels_last,
+      spec.epilogue.bias, spec.epilogue.relu, spec.math_mode.tf32, spec.math_mode.any_order,
       spec.most_workspace == kUnlimited
           ? ""
           : fmt::format(", at most {} bytes of workspace", spec.most_workspace),

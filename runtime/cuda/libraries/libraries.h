@@ -72,8 +72,9 @@ inline bool has_mask(const MatmulSpec& spec) {
 /// the library knows which bit is whose.
 inline Shape mask_shape(const Shape& out) { return {out[0], ceil_div(out[1], 128) * 16}; }
 
-/// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, all in C
-/// order, or one of its gradients.
+/// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, or one of
+/// its gradients. All lie in memory in C order, or all with the channels last: x as [N, H, W, C], w
+/// as [O, kh, kw, C/groups].
 struct ConvolutionSpec {
   enum class Pass { kForward, kGradData, kGradWeight };
   Pass pass;
@@ -83,7 +84,8 @@ struct ConvolutionSpec {
   std::vector<int64_t> pads;               // top, left, bottom, right (the plan's order differs)
   int64_t groups = 1;
   MathMode math_mode = {};
-  Epilogue epilogue = {};                                      // of the forward pass
+  Epilogue epilogue = {};  // of the forward pass
+  bool channels_last = false;
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
 };
 

@@ -43,6 +43,22 @@ __global__ void map_flat_pairs(const T* a, const T* b, T* out, int64_t n, F f) {
     out[i] = f(a[i], b[i]);
 }
 
+/// out[i] = f(a[i], b[i], c[i]), i < n
+template <typename T, typename F>
+__global__ void map_flat_triples(const T* a, const T* b, const T* c, T* out, int64_t n, F f) {
+  const int64_t vectors = n / Vector<T>::kCount;
+  for (int64_t i = first_index(); i < vectors; i += index_step()) {
+    Vector<T> v = reinterpret_cast<const Vector<T>*>(a)[i];
+    const Vector<T> w = reinterpret_cast<const Vector<T>*>(b)[i];
+    const Vector<T> u = reinterpret_cast<const Vector<T>*>(c)[i];
+    for (int k = 0; k < Vector<T>::kCount; ++k)
+      v.values[k] = f(v.values[k], w.values[k], u.values[k]);
+    reinterpret_cast<Vector<T>*>(out)[i] = v;
+  }
+  for (int64_t i = vectors * Vector<T>::kCount + first_index(); i < n; i += index_step())
+    out[i] = f(a[i], b[i], c[i]);
+}
+
 /// out[i] = f(a[loops(i)], b[loops(i)]), i < n
 template <typename T, typename R, typename F>
 __global__ void map_pairs(Loops<2> loops, const T* a, const T* b, R* out, int64_t n, F f) {

@@ -48,16 +48,19 @@ struct WindowAxis {
   }
 };
 
-/// An element of images [planes, rows, columns], or a window over them.
+/// An element of images [planes, rows, columns, channels], or a window over them. There is one
+/// channel, and a plane for each, but where channels lie last.
 template <typename Index>
 struct Pixel {
-  Index plane, row, column;
+  Index plane, row, column, channel;
 };
 
 /// The windows of a pool or its gradient.
 template <typename Index>
 struct Window {
   WindowAxis<Index> rows, columns;
+  Index channels = 1;
+  Divider by_channels{channels};
 
   /// Does no element lie in two windows?
   bool apart() const { return rows.stride >= rows.size && columns.stride >= columns.size; }
@@ -70,33 +73,42 @@ struct Window {
   FLOW_HOST_DEVICE Pixel<Index> window(Index i) const {
     return pixel(i, rows.by_output, columns.by_output);
   }
+  /// Where an element of the input lies, or what a window makes.
+  FLOW_HOST_DEVICE Index input_at(const Pixel<Index>& at, Index row, Index column) const {
+    return ((at.plane * rows.input + row) * columns.input + column) * channels + at.channel;
+  }
+  FLOW_HOST_DEVICE Index output_at(const Pixel<Index>& at, Index row, Index column) const {
+    return ((at.plane * rows.output + row) * columns.output + column) * channels + at.channel;
+  }
   /// The number kh * KW + kw of an element in a window over it.
   FLOW_HOST_DEVICE Index place(const Pixel<Index>& window, Index row, Index column) const {
     return (row - rows.start(window.row)) * columns.size + column - columns.start(window.column);
   }
 
  private:
-  FLOW_HOST_DEVICE static Pixel<Index> pixel(Index i, const Divider& by_rows,
-                                             const Divider& by_columns) {
-    const Division<Index> line = by_columns.divide(i), plane = by_rows.divide(line.quotient);
-    return {plane.quotient, plane.remainder, line.remainder};
+  FLOW_HOST_DEVICE Pixel<Index> pixel(Index i, const Divider& by_rows,
+                                      const Divider& by_columns) const {
+    const Division<Index> own = by_channels.divide(i), line = by_columns.divide(own.quotient),
+                          plane = by_rows.divide(line.quotient);
+    return {plane.quotient, plane.remainder, line.remainder, own.remainder};
   }
 };
 
-/// f(a step's Window). `input`, `output`: [N, C, H, W].
+/// f(a step's Window). `input`, `output`: [N, C, H, W], or [N, H, W, C] with channels last.
 template <typename F>
-auto visit_window(const ops::Attributes& attributes, const Shape& input, const Shape& output, F f) {
+auto visit_window(const ops::Attributes& attributes, const Shape& input, const Shape& output,
+                  bool channels_last, F f) {
   using Extents = std::vector<int64_t>;
   const auto &size = attributes.get<Extents>("ksize"), &stride = attributes.get<Extents>("strides"),
              &padding = attributes.get<Extents>("padding");
   const auto window = [&]<typename Index>(Index) {
     const auto axis = [&](size_t i) {
-      const int logical = static_cast<int>(i) + 2;
+      const int logical = static_cast<int>(i) + (channels_last ? 1 : 2);
       return WindowAxis<Index>{static_cast<Index>(input[logical]),
                                static_cast<Index>(output[logical]), static_cast<Index>(size[i]),
                                static_cast<Index>(stride[i]), static_cast<Index>(padding[2 * i])};
     };
-    return Window<Index>{axis(0), axis(1)};
+    return Window<Index>{axis(0), axis(1), static_cast<Index>(channels_last ? input[3] : 1)};
   };
   const int64_t largest =
       std::max({input.elements(), output.elements(), *std::ranges::max_element(size),

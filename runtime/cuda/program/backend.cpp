@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/program/channels_last.h"
 #include "runtime/cuda/program/fuse_gradients.h"
+#include "runtime/cuda/program/fuse_residuals.h"
 #include "runtime/cuda/program/parallel_steps.h"
 #include "runtime/cuda/program/program.h"
 #include "runtime/plan/model/shards.h"
@@ -68,12 +70,12 @@ void plan_ranks(exec::Collectives* ranks, std::span<const TensorId> visible,
       exec::Division(job, std::move(updates), prepared.rank_sums.buckets, ranks->rank());
 }
 
-/// Deliverables, which are `kept`, and what passes to another device.
-std::vector<TensorId> visible_outside(std::vector<TensorId> kept,
-                                      const exec::PrepareOptions& options) {
+/// What passes to another device, or comes from there.
+std::vector<TensorId> transferred_tensors(const exec::PrepareOptions& options) {
+  std::vector<TensorId> ids;
   for (const exec::TransferredTensor& transferred : options.transferred)
-    kept.push_back(transferred.tensor);
-  return kept;
+    ids.push_back(transferred.tensor);
+  return ids;
 }
 
 class CudaBackend : public exec::Backend {
@@ -111,8 +113,12 @@ class CudaBackend : public exec::Backend {
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
-    const std::vector<TensorId> visible = visible_outside(kept, options);
-    const Grouped grouped = group_updates(fused(lower_epilogues(job), job, visible, options));
+    const std::vector<TensorId> transferred = transferred_tensors(options);
+    std::vector<TensorId> visible = kept;
+    visible.insert(visible.end(), transferred.begin(), transferred.end());
+    const plan::Job moved = move_channels_last(lower_epilogues(job), kept, transferred);
+    const Grouped grouped =
+        group_updates(fused(fuse_residuals(moved, visible), job, visible, options));
     Constants constants = find_constants(grouped.job);
     kept.insert(kept.end(), constants.tensors.begin(), constants.tensors.end());
     PreparedJob prepared{

@@ -2,7 +2,6 @@
 #include "runtime/cuda/program/fuse_gradients.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,7 +12,7 @@
 #include "runtime/cuda/kernels/epilogue.h"
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/libraries/validate_epilogues.h"
-#include "runtime/plan/model/lifetimes.h"
+#include "runtime/cuda/program/step_edits.h"
 
 namespace flow::cuda {
 
@@ -30,8 +29,7 @@ class GradientFuser {
         libraries_(libraries),
         driver_(driver),
         tensors_(job.tensors.size()),
-        gone_(job.steps.size()),
-        probes_(job.steps.size()) {
+        edits_(job.steps.size()) {
     for (const TensorId id : visible)
       if (id.valid()) tensors_[id.index()].seen = true;
     for (size_t i = 0; i < job.steps.size(); ++i) add_uses(i);
@@ -39,18 +37,11 @@ class GradientFuser {
 
   plan::Job fuse() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
-      if (gone_[i] || job_.steps[i].probe || !job_.steps[i].epilogue.empty()) continue;
+      if (edits_.is_gone(i) || job_.steps[i].probe || !job_.steps[i].epilogue.empty()) continue;
       if (job_.steps[i].op->gradient_of == ops::Epilogue::kRelu) fuse_relu_grad(i);
       if (job_.steps[i].op->gradient_of == ops::Epilogue::kBias) fuse_bias_grad(i);
     }
-    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
-    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (!gone_[i]) job_.steps.push_back(std::move(steps[i]));
-      std::ranges::move(probes_[i], std::back_inserter(job_.steps));
-      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
-    }
-    plan::assign_lifetimes(job_);
+    edits_.apply(job_);
     return std::move(job_);
   }
 
@@ -110,8 +101,8 @@ class GradientFuser {
     if (!fit_together(rectified, product)) return;
 
     const bool seen = tensors_[made.index()].seen || tensors_[dy.index()].seen;
-    if (seen) add_probe(*back);
-    if (seen && cast) add_probe(*cast);
+    if (seen) edits_.add_probe(*back, job_.steps[*back]);
+    if (seen && cast) edits_.add_probe(*cast, job_.steps[*cast]);
     if (!keeps_mask) {
       rectified.outputs.push_back(add_mask(y));
       set_aside(rectified, Aside::kStoreMask);
@@ -126,7 +117,7 @@ class GradientFuser {
     job_.steps[last].outputs = {dx};
     tensors_[dx.index()].maker = last;
     job_.tensors[dx.index()].alias = TensorId();
-    gone_[at] = true;
+    edits_.remove(at);
   }
 
   /// dbias = the sum of dy over its rows, where a product sums over them too. The product then
@@ -139,7 +130,7 @@ class GradientFuser {
     for (const size_t i : tensors_[dy.index()].products) {
       plan::Step& product = job_.steps[i];
       // One that was moved left a step that is gone, and took a second result with it.
-      if (gone_[i] || !is_plain(product) || !may_take(i, at)) continue;
+      if (edits_.is_gone(i) || !is_plain(product) || !may_take(i, at)) continue;
       const bool of_a = product.inputs[0] == dy && product.attributes.get<bool>("transpose_a");
       const bool of_b = product.inputs[1] == dy && !product.attributes.get<bool>("transpose_b");
       const Aside sums = of_a ? Aside::kSumsOfA : Aside::kSumsOfB;
@@ -147,7 +138,7 @@ class GradientFuser {
       product.outputs.push_back(dbias);
       set_aside(product, sums);
       if (i > at) std::swap(product, job_.steps[at]);
-      gone_[std::max(i, at)] = true;
+      edits_.remove(std::max(i, at));
       for (const TensorId id : job_.steps[std::min(i, at)].outputs)
         tensors_[id.index()].maker = std::min(i, at);
       return;
@@ -234,14 +225,6 @@ class GradientFuser {
     return kernel && passes_validation(*kernel, spec, driver_);
   }
 
-  /// A step that makes, in calls that deliver it, what the step will make no more.
-  void add_probe(size_t at) {
-    plan::Step probe = job_.steps[at];
-    probe.name += ":tap";
-    probe.probe = true;
-    probes_[at].push_back(std::move(probe));
-  }
-
   TensorId add_mask(TensorId of) {
     plan::Tensor mask = job_[of];
     const int columns = mask.shape.rank() - 1;
@@ -266,8 +249,7 @@ class GradientFuser {
   std::vector<Uses> tensors_;
   std::vector<Answer> answers_;
   std::vector<Pair> pairs_;
-  std::vector<bool> gone_;                       // by step
-  std::vector<std::vector<plan::Step>> probes_;  // by step: behind it
+  StepEdits edits_;
 };
 
 }  // namespace

@@ -119,11 +119,23 @@ struct ImageAxis {
   int64_t input, kernel, output, stride, before, dilation;
 };
 
+/// Where the elements of [images, channels, rows, columns] lie: at the sums of these offsets.
+struct Strides {
+  int64_t image, channel, row, column;
+
+  Strides(bool channels_last, int64_t channels, int64_t rows, int64_t columns)
+      : image(channels * rows * columns),
+        channel(channels_last ? 1 : rows * columns),
+        row(columns * (channels_last ? channels : 1)),
+        column(channels_last ? channels : 1) {}
+};
+
 /// x [images, groups*channels, H, W], w [groups*filters, channels, kh, kw], y like x.
 struct Convolution {
   int64_t images, groups, channels, filters;
   ImageAxis rows, columns;
   Epilogue epilogue;
+  bool channels_last;
 };
 
 /// Elements that meet: y[y] += w[w] * x[x].
@@ -145,17 +157,19 @@ void for_each_meeting(const ImageAxis& axis, F f) {
 /// Calls f for every product of the convolution.
 template <typename F>
 void for_each_product(const Convolution& c, F f) {
+  const Strides x(c.channels_last, c.groups * c.channels, c.rows.input, c.columns.input);
+  const Strides w(c.channels_last, c.channels, c.rows.kernel, c.columns.kernel);
+  const Strides y(c.channels_last, c.groups * c.filters, c.rows.output, c.columns.output);
   for (int64_t image = 0; image < c.images; ++image) {
     for (int64_t o = 0; o < c.groups * c.filters; ++o) {
       for (int64_t channel = 0; channel < c.channels; ++channel) {
         const int64_t in = o / c.filters * c.channels + channel;
-        const int64_t x = (image * c.groups * c.channels + in) * c.rows.input;
-        const int64_t w = (o * c.channels + channel) * c.rows.kernel;
-        const int64_t y = (image * c.groups * c.filters + o) * c.rows.output;
+        const Meeting first{image * x.image + in * x.channel, o * w.image + channel * w.channel,
+                            image * y.image + o * y.channel};
         for_each_meeting(c.rows, [&](int64_t i, int64_t k, int64_t row) {
           for_each_meeting(c.columns, [&](int64_t j, int64_t l, int64_t column) {
-            f(Meeting{(x + row) * c.columns.input + column, (w + k) * c.columns.kernel + l,
-                      (y + i) * c.columns.output + j});
+            f(Meeting{first.x + row * x.row + column * x.column, first.w + k * w.row + l * w.column,
+                      first.y + i * y.row + j * y.column});
           });
         });
       }
@@ -183,10 +197,10 @@ void naive_convolution(Convolution c, const T* x, const T* w, const T* bias, T* 
   for_each_product(c, [&](Meeting m) {
     sums[static_cast<size_t>(m.y)] += convert<double>(x[m.x]) * convert<double>(w[m.w]);
   });
-  const int64_t plane = c.rows.output * c.columns.output;
+  const int64_t inner = c.channels_last ? 1 : c.rows.output * c.columns.output;
   for (size_t i = 0; i < sums.size(); ++i)
     y[i] = convert<T>(finish(sums[i], c.epilogue, bias,
-                             static_cast<int64_t>(i) / plane % (c.groups * c.filters)));
+                             static_cast<int64_t>(i) / inner % (c.groups * c.filters)));
 }
 
 template <typename T>
@@ -225,8 +239,8 @@ ImageAxis axis_of(const ConvolutionSpec& spec, int axis) {
 
 Convolution convolution_of(const ConvolutionSpec& spec) {
   FLOW_CHECK(spec.x.rank() == 4 && spec.w.rank() == 4 && spec.y.rank() == 4);
-  const Convolution c{spec.x[0],        spec.groups,      spec.w[1],    spec.w[0] / spec.groups,
-                      axis_of(spec, 0), axis_of(spec, 1), spec.epilogue};
+  const Convolution c{spec.x[0],        spec.groups,      spec.w[1],     spec.w[0] / spec.groups,
+                      axis_of(spec, 0), axis_of(spec, 1), spec.epilogue, spec.channels_last};
   FLOW_CHECK(spec.x[1] == c.groups * c.channels && spec.w[0] == c.groups * c.filters);
   FLOW_CHECK(spec.y[0] == spec.x[0] && spec.y[1] == spec.w[0]);
   return c;

@@ -9,6 +9,8 @@
 #include "compiler/compile.h"
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
+#include "runtime/cuda/program/channels_last.h"
+#include "runtime/cuda/program/fuse_residuals.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/flops.h"
@@ -119,7 +121,8 @@ double peak_of(const plan::Job& job, const plan::Step& step) {
 }
 
 Work work_of(const plan::Job& compiled) {
-  const plan::Job job = cuda::group_updates(cuda::lower_epilogues(compiled)).job;
+  const plan::Job moved = cuda::move_channels_last(cuda::lower_epilogues(compiled), {}, {});
+  const plan::Job job = cuda::group_updates(cuda::fuse_residuals(moved, {})).job;
   const auto owners = exec::share_memory(job, [](plan::TensorId, plan::TensorId) { return true; });
   Work work;
   for (const plan::Step& step : job.steps) {
@@ -160,8 +163,8 @@ constexpr const char* kIntroduction = R"(# What a first run on an H100 should me
 | time | no step can take less: each kernel needs its GFLOP at the peak or its GB at full bandwidth, whichever is longer |
 
 The peaks are those of NVIDIA's data sheet of the H100 SXM5, without sparsity: 3.35 TB/s, 67 TFLOP/s in float32, 494.7 in TF32 and 989.4 in
-16 bits. A step that takes twice this time is good, since libraries reach about two thirds of a peak, and cuDNN transposes activations
-for its tensor cores. Small jobs are limited by their nodes instead: 1 to 2 µs for each is to be expected.
+16 bits. A step that takes twice this time is good, since libraries reach about two thirds of a peak. Small jobs are limited by their
+nodes instead: 1 to 2 µs for each is to be expected.
 
 | job | kernels | copies | GFLOP | GB | time | steps/s at most | rows/s at most |
 | --- | --- | --- | --- | --- | --- | --- | --- |

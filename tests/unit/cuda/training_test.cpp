@@ -1,5 +1,6 @@
 // The jobs of the repository on the CUDA backend without a GPU, beside the CPU backend.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/multi_device.h"
 #include "runtime/exec/run/run.h"
+#include "runtime/io/npy.h"
 #include "runtime/plan/json/json.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/fresh_directory.h"
@@ -124,6 +126,22 @@ struct Runs {
       values.push_back(record.contains(name) ? record[name].dump() : "");
     }
     return values;
+  }
+  /// Of the gradients that both watch: the norm of what differs, in parts of that of all.
+  double distance(const std::string& golden, const std::string& out) {
+    double differing = 0, all = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(home / golden / "watch")) {
+      if (entry.path().extension() != ".npy") continue;
+      const Array expected = io::read_npy(entry.path());
+      if (expected.dtype() != DType::kFloat32) continue;  // the steps
+      const Array found = io::read_npy(home / out / fs::relative(entry.path(), home / golden));
+      for (size_t i = 0; i < expected.as<float>().size(); ++i) {
+        const double value = expected.as<float>()[i];
+        differing += std::pow(value - found.as<float>()[i], 2), all += value * value;
+      }
+    }
+    REQUIRE(all > 0);
+    return std::sqrt(differing / all);
   }
   void check_bits(const std::string& golden, const std::string& out) { check(golden, out, 0, 0); }
 
@@ -292,6 +310,60 @@ TEST_CASE("mixed jobs train as on the CPU", "[cuda]") {
   runs.run_gpu("lenet.yaml", wanted, "gpu");
   // A sum that differs in its last bit may be rounded the other way.
   runs.check("cpu", "gpu", 2e-2, 4e-3, 8);
+}
+
+TEST_CASE("TF32 nets, with channels last, train as float32 ones on the CPU", "[cuda]") {
+  struct Net {
+    std::string file;
+    Wanted wanted;
+  };
+  const Net net =
+      GENERATE(Net{"lenet.yaml", {.watches = kLeNetWatches, .watch_diffs = kLeNetDiffs}},
+               Net{"../tests/unit/cuda/normalised.yaml",
+                   {.watches = {"net/bn1", "net/gn", "net/bn1/moving_mean"},
+                    .watch_diffs = {"net/bn1", "net/up", "net/*/weight"}}},
+               Net{"../tests/unit/cuda/normalised.yaml",
+                   {.sets = {"+jobs.train.shards=2"}, .watches = {"net/bn1", "net/pool1"}}},
+               Net{"resnet18.yaml",
+                   {.sets = {"vars.width=2"},
+                    .watches = {"resnet/stage1/0/second/bn", "resnet/stage1/0/sum"},
+                    .watch_diffs = {"resnet/stage1/0/sum", "resnet/stage1/0/relu2"}}});
+  CAPTURE(net.file);
+  Runs runs;
+  Wanted wanted = net.wanted;
+  runs.run(*cpu::make_backend(), net.file, wanted, "cpu");
+  wanted.sets.push_back("+jobs.train.precision=tf32");
+  runs.run_gpu(net.file, wanted, "graphs");
+  runs.check("cpu", "graphs", 1e-2, 1e-3, 4);
+  wanted.eager = true;
+  test::FakeDevice hasty;
+  hasty.timing = test::Timing::kEager;
+  runs.run_gpu(net.file, wanted, "eager", hasty);
+  runs.check_bits("graphs", "eager");
+  wanted.watches.clear(), wanted.watch_diffs.clear();
+  runs.run_gpu(net.file, wanted, "quiet");
+  runs.check_bits("quiet/checkpoints", "graphs/checkpoints");
+}
+
+TEST_CASE("residual nets with 16 bits between convolutions are as close to float32 as the CPU's",
+          "[cuda]") {
+  Runs runs;
+  // Normalization by statistics of few values, and ReLUs, make much of what is rounded.
+  Wanted wanted{.size = {"vars.batch=8", "vars.epochs=1"},
+                .sets = {"vars.width=4"},
+                .watch_diffs = {"**/weight"}};
+  runs.run(*cpu::make_backend(), "resnet18.yaml", wanted, "exact");
+  for (const std::string precision : {"mixed_bfloat16", "mixed_float16"}) {
+    wanted.sets = {"vars.width=4", "+jobs.train.precision=" + precision,
+                   "+jobs.train.optimizer.loss_scale={type: static, value: 256}"};
+    runs.run(*cpu::make_backend(), "resnet18.yaml", wanted, precision);
+    runs.run_gpu("resnet18.yaml", wanted, "gpu_" + precision);
+    const double cpu = runs.distance("exact", precision);
+    const double gpu = runs.distance("exact", "gpu_" + precision);
+    CAPTURE(precision, cpu, gpu);
+    CHECK(gpu < 1.5 * cpu);
+    CHECK(gpu < 0.5);
+  }
 }
 
 TEST_CASE("a loss scale moves as on the CPU, and steps that overflow are skipped", "[cuda]") {
