@@ -22,9 +22,10 @@
 namespace flow::cli {
 namespace {
 
-std::string fires_text(const std::vector<plan::StepRange>& steps) {
+/// "every 10 steps, when max > 1e3"
+std::string fires_text(const plan::Hook& hook) {
   std::vector<std::string> texts;
-  for (const plan::StepRange& range : steps) {
+  for (const plan::StepRange& range : hook.steps) {
     const bool endless = range.end == std::numeric_limits<int64_t>::max();
     if (endless && range.first == 0)
       texts.push_back(range.stride == 1 ? "every step"
@@ -35,6 +36,7 @@ std::string fires_text(const std::vector<plan::StepRange>& steps) {
       texts.push_back(fmt::format("steps {}..{}/{}", range.first,
                                   endless ? "" : std::to_string(range.end), range.stride));
   }
+  if (hook.when) texts.push_back("when " + escaped(*hook.when));
   return join(texts, ", ");
 }
 
@@ -95,7 +97,7 @@ Table outputs_table(const plan::Job& job) {
         {"return", job.returns->type, sinks_text(job.returns->sinks), "", job.returns->where});
   for (const plan::Hook& hook : job.hooks)
     table.row({hook.kind == plan::Hook::Kind::kWatch ? "watch" : "watch_diff", hook.name,
-               sinks_text(hook.sinks), fires_text(hook.steps), hook.where});
+               sinks_text(hook.sinks), fires_text(hook), hook.where});
   return table;
 }
 
@@ -159,7 +161,7 @@ std::string show_commands(const plan::Job& job) {
   Table table;
   for (const plan::Hook& hook : job.hooks) {
     const bool value = hook.kind == plan::Hook::Kind::kWatch;
-    add_commands(table, (value ? "watch " : "watch_diff ") + hook.name, fires_text(hook.steps),
+    add_commands(table, (value ? "watch " : "watch_diff ") + hook.name, fires_text(hook),
                  hook.sinks, hook.where);
   }
   if (job.returns)

@@ -57,6 +57,13 @@ inline std::span<const Node> each_of(const Node& node) {
   return node.is_list() ? std::span<const Node>(node.items) : std::span<const Node>(&node, 1);
 }
 
+/// The place of bytes [begin, end) of a scalar whose text is `text`; the whole scalar where
+/// escapes, line breaks or variables make the text differ from the source.
+Span place_in(const Node& node, std::string_view text, size_t begin, size_t end);
+inline Span place_in(const Node& node, size_t begin, size_t end) {
+  return place_in(node, node.scalar, begin, end);
+}
+
 /// "a string", "a list", "a mapping"
 std::string_view name_of(Kind kind);
 

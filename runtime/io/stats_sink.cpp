@@ -3,51 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
+#include "runtime/base/text.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/line_log.h"
 #include "runtime/io/sink.h"
+#include "runtime/io/statistics.h"
 
 namespace flow::io {
 namespace {
-
-/// Of the finite elements. Without any, all but `not_finite` are NaN.
-struct Statistics {
-  int64_t not_finite = 0;
-  double zeros = std::numeric_limits<double>::quiet_NaN();  // as a share
-  double mean = std::numeric_limits<double>::quiet_NaN();
-  double std = mean, min = mean, max = mean;
-};
-
-/// The standard deviation is that of all elements: divided by their number, in a second pass.
-template <typename Elements>
-Statistics statistics_of(const Elements& elements) {
-  Statistics found;
-  int64_t finite = 0, zeros = 0;
-  double sum = 0, squares = 0;
-  for (const auto element : elements) {
-    const auto x = static_cast<double>(element);
-    if (!std::isfinite(x)) continue;
-    found.min = finite == 0 ? x : std::min(found.min, x);
-    found.max = finite == 0 ? x : std::max(found.max, x);
-    if (x == 0) ++zeros;
-    ++finite;
-    sum += x;
-  }
-  found.not_finite = static_cast<int64_t>(elements.size()) - finite;
-  if (finite == 0) return found;
-  const auto count = static_cast<double>(finite);
-  found.zeros = static_cast<double>(zeros) / count;
-  found.mean = sum / count;
-  for (const auto element : elements) {
-    const auto x = static_cast<double>(element);
-    if (std::isfinite(x)) squares += (x - found.mean) * (x - found.mean);
-  }
-  found.std = std::sqrt(squares / count);
-  return found;
-}
 
 /// Adds the finite elements to bins of equal width. The last bin includes the maximum, and equal
 /// elements are all in the first.
@@ -66,36 +31,47 @@ void fill_bins(const Elements& elements, const Statistics& found, std::vector<in
   }
 }
 
+/// Lines of an earlier run that count: the header, and those of steps before the resumed one.
+int64_t lines_before(const SinkContext& context) {
+  const fs::path path = stats_file(context.directory, context.gradient);
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return 0;
+  const std::vector<std::string> lines = split(read_text(path), '\n');
+  int64_t count = 1;
+  while (static_cast<size_t>(count) < lines.size()) {
+    const std::string& line = lines[static_cast<size_t>(count)];
+    const auto step = whole_number(line.substr(0, line.find(',')));
+    if (!step || *step >= context.resume_from) break;
+    ++count;
+  }
+  return count;
+}
+
 class StatsSink : public Sink {
  public:
   StatsSink(const plan::StatsSink& options, const SinkContext& context)
       : log_((make_folders(context.directory), stats_file(context.directory, context.gradient)),
-             context.resume_from > 0 ? kHeaderLines + context.delivered_before : 0),
+             context.resume_from > 0 ? lines_before(context) : 0),
         bins_(static_cast<size_t>(options.bins)) {
     if (log_.length().rows > 0) return;
-    std::string header = "step,epoch,mean,std,min,max,zeros,not_finite";
+    std::string header = fmt::format("step,epoch,{}", fmt::join(plan::kStatistics, ","));
     for (size_t i = 0; i < bins_.size(); ++i) header += fmt::format(",bin{}", i);
     log_.write(std::move(header));
   }
 
   void deliver(const Event& event) override {
-    visit_elements(event.value, [&](auto elements) {
-      const Statistics found = statistics_of(elements);
-      fill_bins(elements, found, bins_);
-      std::string line =
-          fmt::format("{},{},{},{},{},{},{},{}", event.step, event.epoch, found.mean, found.std,
-                      found.min, found.max, found.zeros, found.not_finite);
-      for (const int64_t bin : bins_) line += fmt::format(",{}", bin);
-      log_.write(std::move(line));
-    });
+    const Statistics found = statistics_of(event.value);
+    visit_elements(event.value, [&](auto elements) { fill_bins(elements, found, bins_); });
+    std::string line = fmt::format("{},{},{},{},{},{},{},{}", event.step, event.epoch, found.mean,
+                                   found.std, found.min, found.max, found.zeros, found.not_finite);
+    for (const int64_t bin : bins_) line += fmt::format(",{}", bin);
+    log_.write(std::move(line));
   }
 
   void list_files(std::vector<GrowingFile>& files) const override { files.push_back(log_.file()); }
   void close() override { log_.close(); }
 
  private:
-  static constexpr int64_t kHeaderLines = 1;
-
   LineLog log_;
   std::vector<int64_t> bins_;
 };

@@ -1,5 +1,6 @@
 """The stats sink: a CSV of moments, extremes and histograms, judged by NumPy."""
 import csv
+import re
 import unittest
 
 import numpy as np
@@ -93,6 +94,68 @@ class Stats(FlowTest):
         self.flowrun("ask", "job.yaml", "-o", "none", "--input", "x=@x.npy", "--input", "n=@n.npy")
         row = self.table("none/returns/twice/stats.csv")[0]
         self.assertEqual([row["mean"], row["max"], row["zeros"], row["not_finite"], row["bin0"]], ["nan", "nan", "nan", "12", "0"])
+
+    def conditional(self, hooks, extra=""):
+        self.write("job.yaml", JOB.split("    hooks:")[0] + "    hooks:\n" + "".join(f"      - {hook}\n" for hook in hooks)
+                   + "    run: {steps: 12" + extra + "}\n" + "  ask:" + JOB.split("  ask:")[1])
+
+    def test_a_hook_fires_where_its_condition_holds(self):
+        self.conditional(["{watch: hidden, as: all}", "{watch: hidden, when: 'max > $(limit)', every: 2, to: [npy, stats]}",
+                          "{watch_diff: hidden/weight, as: g, when: 'not (mean < 0 or zeros > 0.9)'}", "{watch_diff: hidden/weight, as: every}",
+                          "{watch: hidden, when: not_finite > 0, as: never, check: finite}"])
+        self.write("job.yaml", (self.dir / "job.yaml").read_text().replace("seed: 3", "seed: 3\nvars: {limit: 1.0}"))
+        self.flowrun("train", "job.yaml", "-o", "out")
+        values, fired = self.load("out/watch/all/value.npy"), self.load("out/watch/hidden/steps.npy").tolist()
+        largest = values.reshape(12, -1).max(1)
+        limit = float(np.sort(largest[::2])[3])
+        self.flowrun("train", "job.yaml", "-o", "cut", "--set", f"vars.limit={limit}")
+        fired = self.load("cut/watch/hidden/steps.npy").tolist()
+        self.assertEqual(fired, [step for step in range(0, 12, 2) if largest[step] > limit])
+        self.assertEqual(len(fired), 2)
+        np.testing.assert_array_equal(self.load("cut/watch/hidden/value.npy"), values[fired])
+        self.assertEqual([int(row["step"]) for row in self.table("cut/watch/hidden/stats.csv")], fired)
+        gradients = self.load("cut/watch/every/diff.npy").astype(np.float64)
+        self.assertEqual(self.load("cut/watch/g/diff_steps.npy").tolist(),
+                         [step for step in range(12) if not (gradients[step].mean() < 0 or (gradients[step] == 0).mean() > 0.9)])
+        self.assertEqual(self.load("cut/watch/never/steps.npy").size, 0)
+        self.assertRegex(self.call("flowc", "show", "job.yaml", "--job", "train", "--steps").stdout, r"every 2 steps, when max > 1.0")
+
+    def test_a_resumed_run_counts_what_a_condition_let_through(self):
+        hooks = ["{watch: hidden, when: max > 0.9, to: [npy, stats, {type: print, every: 2, reduce: max}]}",
+                 "{watch: hidden, when: max > 0.95, to: {type: print, every: 2, reduce: max, label: second}}",
+                 "{watch: hidden/weight, when: max < 0.55, as: w, to: [stats, {type: npy, layout: per_step}]}"]
+        self.conditional(hooks)
+        whole = self.flowrun("train", "job.yaml", "-o", "whole").stdout
+        self.assertGreater(whole.count("second"), 1)
+        for stop in (1, 5, 8):
+            first = self.flowrun("train", "job.yaml", "-o", f"out{stop}", "--steps", stop).stdout
+            self.assertEqual(first + self.flowrun("train", "job.yaml", "-o", f"out{stop}", "--resume").stdout, whole)
+            for path in (self.dir / "whole/watch").rglob("*.*"):
+                self.assertEqual(path.read_bytes(), (self.dir / f"out{stop}/watch" / path.relative_to(self.dir / "whole/watch")).read_bytes(), path)
+
+    def test_a_condition_is_on_the_whole_tensor(self):
+        job = JOB.split("  ask:")[0].replace("    hooks:", "    placement: {device: cpu, ids: '0:0-1'}\n    hooks:")
+        hooks = "      - {watch: hidden, as: all}\n      - {watch: hidden, type: ListNumpy, when: mean > $(mean)}\n    run: {steps: 12}\n"
+        self.write("parts.yaml", job.split("      - {watch")[0].replace("seed: 3", "seed: 3\nvars: {mean: 0}") + hooks)
+        self.flowrun("train", "parts.yaml", "-o", "out")
+        means = self.load("out/watch/all/value.npy").astype(np.float64).reshape(12, -1).mean(1)
+        mean = float(np.median(means))
+        self.flowrun("train", "parts.yaml", "-o", "cut", "--set", f"vars.mean={mean}")
+        expected = [step for step in range(12) if means[step] > mean]
+        for part in (0, 1):
+            self.assertEqual(self.load(f"cut/watch/hidden/{part}/steps.npy").tolist(), expected)
+
+    def test_a_plan_with_an_invalid_condition_is_refused(self):
+        self.conditional(["{watch: hidden, when: max > 1e3}"])
+        self.call("flowc", "build", "job.yaml", "-o", "plan.json")
+        text = (self.dir / "plan.json").read_text()
+        self.assertIn('"when":"max > 1e3"', text)
+        wrong = re.sub(r'"checksum": "\w+"', '"checksum": "0000000000000000"', text.replace("max > 1e3", "max > 1e3 or"), 1)
+        checksum = 0xCBF29CE484222325
+        for byte in wrong.encode():
+            checksum = (checksum ^ byte) * 0x100000001B3 & (1 << 64) - 1
+        self.write("wrong.json", wrong.replace("0" * 16, f"{checksum:016x}", 1))
+        self.assertIn("invalid condition `max > 1e3 or`", self.flowrun("train", "wrong.json", "-o", "out", status=2).stderr)
 
     def test_mistakes_are_reported(self):
         for change, message in (("bins: 0", "`bins` is 0"), ("bins: 1001", "`bins` is 1001"), ("bin: 3", "did you mean `bins`?")):

@@ -109,6 +109,7 @@ class IoSpecWriter {
         tensor(diff ? passes::delivered_gradient(graph_, context, watched.value) : watched.value);
     made.factor = diff ? gradient_factor(hook, context) : 1;
     made.steps = hook.steps;
+    made.when = hook.when;
     made.check_finite = hook.check_finite;
     made.per_device = hook.per_device;
     if (hook.kind == Hook::Kind::kWatchScope) {

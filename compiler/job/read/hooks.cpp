@@ -7,6 +7,7 @@
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/condition.h"
 
 namespace flow::job {
 namespace {
@@ -46,7 +47,17 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
   return ranges;
 }
 
-void read_when(const Fields& fields, Hook& hook) {
+/// The text of a condition that can be parsed.
+std::optional<std::string> read_condition(Reader& reader, const yaml::Node& node) {
+  const auto text = read_text(reader, node, "`when`");
+  plan::ConditionError error;
+  if (!text || plan::parse_condition(*text, error)) return text;
+  reader.error(Diagnosis::kCondition, yaml::place_in(node, error.begin, error.end), error.message)
+      .with_hint(error.hint);
+  return {};
+}
+
+void read_steps_and_condition(const Fields& fields, Hook& hook) {
   Reader& reader = fields.reader();
   const yaml::Node *every = fields.find("every"), *steps = fields.find("steps");
   if (every && steps)
@@ -56,6 +67,7 @@ void read_when(const Fields& fields, Hook& hook) {
         .label(fields.key_span("every"), "also set here");
   if (every) hook.steps = {{0, Hook::kForever, *fields.integer("every")}};
   if (steps) hook.steps = read_steps(reader, *steps);
+  if (const yaml::Node* when = fields.find("when")) hook.when = read_condition(reader, *when);
 }
 
 /// `as:` names a folder of the run directory.
@@ -132,7 +144,7 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
                      "write one hook for each name or glob"))
     return {};
   const auto pattern = fields.text(key);
-  read_when(fields, hook);
+  read_steps_and_condition(fields, hook);
   read_output(fields, hook);
   read_gradient_options(fields, train, hook);
   hook.per_device = fields.word("type") == "ListNumpy";

@@ -67,6 +67,9 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
         .unless = {"steps"}},
        {"steps", KeyType::kStepList, "none",
         "steps at which the hook fires, such as [0, 5..8, 100..1000/100]"},
+       text("when", "none",
+            "condition on statistics of the tensor, such as \"max > 1e3 or not_finite > 0\": the "
+            "hook fires only if it holds"),
        word("check", "none", "finite: the run fails at a NaN or infinite value", {"finite"}),
        word("type", "Numpy", "Numpy: one array; ListNumpy: one array per device",
             {"Numpy", "ListNumpy"}),

@@ -138,11 +138,11 @@ class Substitution {
       const size_t end = name_end(text, dollar + 1);
       const std::string_view name = text.substr(dollar + 1, end - dollar - 1);
       if ((name == "epoch" || name == "step") && !variables_.declares(name)) {
-        find(node, name, place(node, dollar, end));
+        find(node, name, yaml::place_in(node, dollar, end));
         return {};
       }
       reader_
-          .error(Diagnosis::kBadSubstitution, place(node, dollar, end),
+          .error(Diagnosis::kBadSubstitution, yaml::place_in(node, dollar, end),
                  name.empty() ? "unexpected `$`; expected `$name` or `$(...)`"
                               : fmt::format("`${}` inside text; expected `$({})`", name, name))
           .with_hint(name.empty() ? hint_for_dollar(rest) : fmt::format("write `$({})`", name))
@@ -152,13 +152,13 @@ class Substitution {
     const size_t open = text.find('(', dollar), close = plan::closing_parenthesis(text, open);
     if (close == std::string_view::npos) {
       reader_
-          .error(Diagnosis::kBadSubstitution, place(node, dollar, text.size()),
+          .error(Diagnosis::kBadSubstitution, yaml::place_in(node, dollar, text.size()),
                  fmt::format("unclosed `{}`", text.substr(dollar)))
           .with_hint(node.quoted ? "" : "quote the value: in braces and brackets a comma ends it");
       return {};
     }
     i = close + 1;
-    const Span span = place(node, dollar, i);
+    const Span span = yaml::place_in(node, dollar, i);
     const std::string_view inside = text.substr(open + 1, close - open - 1);
     return environment ? from_environment(inside, span) : from_expression(node, inside, open + 1);
   }
@@ -197,7 +197,7 @@ class Substitution {
       if (!missing) return true;
       const std::string reference = fmt::format("$env({})", *missing);
       const size_t at = value.unexpanded.find(reference), end = at + reference.size();
-      report_unset(*missing, place(value, value.unexpanded, at, end));
+      report_unset(*missing, yaml::place_in(value, value.unexpanded, at, end));
       reader_.diags.silence(value.span);
       return false;
     }
@@ -213,16 +213,16 @@ class Substitution {
                                           size_t offset) {
     const bool truth = inside == "true" || inside == "false";
     if (is_name(inside) && !truth)
-      return text_of(node, inside, place(node, offset, offset + inside.size()));
+      return text_of(node, inside, yaml::place_in(node, offset, offset + inside.size()));
     ExpressionError error;
     const Lookup lookup = [&](std::string_view name, ExpressionError& missing) {
       const size_t at = offset + missing.offset;
-      return number_of(node, name, place(node, at, at + name.size()), missing);
+      return number_of(node, name, yaml::place_in(node, at, at + name.size()), missing);
     };
     if (const auto value = evaluate(inside, lookup, error)) return plain(to_text(*value));
     if (!error.message.empty()) {
       const size_t at = offset + error.offset;
-      reader_.error(Diagnosis::kBadExpression, place(node, at, at + 1),
+      reader_.error(Diagnosis::kBadExpression, yaml::place_in(node, at, at + 1),
                     fmt::format("`$({})`: {}", shortened(inside), error.message));
     }
     return {};
@@ -270,21 +270,6 @@ class Substitution {
     std::vector<std::string> visible;
     for (const Local& local : locals_) visible.push_back(local.name);
     return variables_.find(name, span, std::move(visible), node.scalar == "$" + std::string(name));
-  }
-
-  /// The place of bytes [begin, end) of a scalar; the whole scalar where escapes or line breaks
-  /// make its text differ from the source.
-  static Span place(const yaml::Node& node, size_t begin, size_t end) {
-    return place(node, node.scalar, begin, end);
-  }
-
-  /// `text`: of the scalar before variables were put in.
-  static Span place(const yaml::Node& node, std::string_view text, size_t begin, size_t end) {
-    const size_t quotes = node.quoted ? 2 : 0;
-    if (node.span.end - node.span.begin != text.size() + quotes) return node.span;
-    const auto start = static_cast<uint32_t>(node.span.begin + quotes / 2);
-    return {node.span.source, start + static_cast<uint32_t>(begin),
-            start + static_cast<uint32_t>(std::min(end, text.size()))};
   }
 
   Reader& reader_;

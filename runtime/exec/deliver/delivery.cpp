@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/exec/input/nonfinite.h"
 #include "runtime/io/reduction.h"
+#include "runtime/io/statistics.h"
 #include "runtime/plan/json/records.h"
 
 namespace flow::exec {
@@ -30,6 +31,8 @@ std::pair<int64_t, int64_t> part_of(int64_t rows, const plan::Tensor& tensor,
   const int64_t part = tensor.shape[0] / delivery.devices, first = part * delivery.device;
   return {first, std::clamp<int64_t>(rows - first, 0, part)};
 }
+
+bool is_print(const plan::Sink& sink) { return std::holds_alternative<plan::PrintSink>(sink); }
 
 bool counts_epochs(const plan::Sink& sink) {
   const auto* print = std::get_if<plan::PrintSink>(&sink);
@@ -69,11 +72,8 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
   context.digests = options.digests;
-  context.delivered_before = delivery.count(options.resume_from);
   context.calls_before = options.calls_before;
   context.keep_reduced = options.keep_reduced;
-  if (std::ranges::any_of(delivery.sinks, counts_epochs))
-    context.epochs_before = epochs_fired(delivery, step_index, options.resume_from);
   return context;
 }
 
@@ -101,20 +101,57 @@ Deliverer::Deliverer(const plan::Job& job, const StepIndex& step_index,
                      const std::vector<Delivery>& deliveries, const SinkOptions& options)
     : step_index_(step_index), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {
-    Route route{&delivery, &job[delivery.tensor], {}, {}, {}};
+    Route route{&delivery, &job[delivery.tensor], {}, {}, {}, fired_before(delivery, options)};
     route.value = {route.tensor->dtype, route.tensor->shape, nullptr};
     reports_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
     if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
-    const io::SinkContext context = context_of(job, delivery, step_index, options);
+    io::SinkContext context = context_of(job, delivery, step_index, options);
+    context.delivered_before = route.fired.events;
+    context.epochs_before = route.fired.epochs;
+    parts_.reserve(static_cast<size_t>(delivery.devices));
     for (const plan::Sink& sink : delivery.sinks) {
       auto made = make_sink(sink, context, options);
       if (!made) continue;
-      if (std::holds_alternative<plan::PrintSink>(sink)) resume(delivery, *made, options.sums);
+      if (is_print(sink)) resume(delivery, *made, options.sums);
       route.sinks.push_back(std::move(made));
     }
     routes_.push_back(std::move(route));
   }
   write_scopes(job, options);
+}
+
+/// In the steps before those of a resumed run: counted where the steps tell, else known from its
+/// checkpoint. An epoch that is not complete does not count.
+Deliverer::Fired Deliverer::fired_before(const Delivery& delivery,
+                                         const SinkOptions& options) const {
+  const int64_t end = options.resume_from;
+  Fired fired;
+  if (!delivery.when) {
+    fired.events = delivery.count(end);
+    if (std::ranges::any_of(delivery.sinks, counts_epochs))
+      fired.epochs = epochs_fired(delivery, step_index_, end);
+    return fired;
+  }
+  if (std::ranges::none_of(delivery.sinks, is_print)) return fired;
+  const std::string name =
+      fmt::format("when:{}{}", delivery.folder, delivery.gradient ? ":diff" : "");
+  fired.name = name;
+  const auto is_taken = [&] {
+    return std::ranges::any_of(routes_,
+                               [&](const Route& route) { return route.fired.name == fired.name; });
+  };
+  for (int i = 2; is_taken(); ++i) fired.name = fmt::format("{} {}", name, i);
+  const auto kept = options.sums.find(fired.name);
+  if (kept == options.sums.end() || kept->second.size() != 3) return fired;
+  const auto word = [&](size_t i) { return static_cast<int64_t>(kept->second[i]); };
+  fired.events = std::clamp<int64_t>(word(0), 0, end);
+  fired.epochs = std::clamp<int64_t>(word(1), 0, end);
+  fired.last_epoch = word(2);
+  if (fired.epochs > 0 && fired.last_epoch >= step_index_.epochs_after(end)) {
+    --fired.epochs;
+    fired.last_epoch = -1;
+  }
+  return fired;
 }
 
 /// One that makes a followed value goes on from what it held, too.
@@ -180,17 +217,40 @@ void Deliverer::take_value(Route& route, const Program& program, const Position&
   take_rows(value, *route.tensor, delivery, step_index_, position);
 }
 
+/// Does the condition hold of all parts together?
+bool Deliverer::holds(std::span<const Route> parts) {
+  if (!parts[0].delivery->when) return true;
+  parts_.clear();
+  for (const Route& part : parts) parts_.push_back(part.value);
+  return parts[0].delivery->when->holds(io::statistics_of(parts_).values());
+}
+
+void Deliverer::hand_over(Route& route, int64_t step, const Position& position) {
+  const io::Event event{step, position.epoch, position.last_of_epoch, route.value, call_};
+  for (const auto& sink : route.sinks) sink->deliver(event);
+  commands_.take(*route.delivery, event);
+  if (!route.delivery->when) return;
+  Fired& fired = route.fired;
+  ++fired.events;
+  if (fired.last_epoch != position.epoch) ++fired.epochs;
+  fired.last_epoch = position.epoch;
+}
+
 std::optional<std::string> Deliverer::deliver(const Program& program, int64_t step, size_t slot) {
   const Position position = step_index_.at(step);
   std::optional<std::string> failure;
-  for (Route& route : routes_) {
-    if (!route.delivery->fires(step)) continue;
-    take_value(route, program, position, slot);
-    const io::Event event{step, position.epoch, position.last_of_epoch, route.value, call_};
-    for (const auto& sink : route.sinks) sink->deliver(event);
-    commands_.take(*route.delivery, event);
-    if (route.delivery->check_finite && !failure)
-      failure = check_finite(*route.delivery, event.value, step);
+  for (size_t i = 0, end = 0; i < routes_.size(); i = end) {
+    const Delivery& delivery = *routes_[i].delivery;
+    end = i + static_cast<size_t>(delivery.devices);  // a part for each, one behind the other
+    if (!delivery.fires(step)) continue;
+    const std::span<Route> parts = std::span(routes_).subspan(i, end - i);
+    for (Route& part : parts) take_value(part, program, position, slot);
+    if (!holds(parts)) continue;
+    for (Route& part : parts) {
+      hand_over(part, step, position);
+      if (delivery.check_finite && !failure)
+        failure = check_finite(*part.delivery, part.value, step);
+    }
   }
   if (reports_epoch_at(step))
     for (Route& route : routes_)
@@ -228,7 +288,16 @@ OutputState Deliverer::outputs() const {
     if (auto held = sink->held(); !held.empty()) outputs.sums[name] = std::move(held);
   for (const Route& route : routes_)
     for (const auto& sink : route.sinks) sink->list_files(outputs.files);
+  add_fired(outputs.sums, "");
   return outputs;
+}
+
+void Deliverer::add_fired(Sums& sums, const std::string& prefix) const {
+  for (const Route& route : routes_)
+    if (const Fired& fired = route.fired; !fired.name.empty() && fired.events > 0)
+      sums[prefix + fired.name] = {static_cast<uint64_t>(fired.events),
+                                   static_cast<uint64_t>(fired.epochs),
+                                   static_cast<uint64_t>(fired.last_epoch)};
 }
 
 void Deliverer::finish(bool goes_on) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "runtime/exec/run/backend.h"
 #include "runtime/io/mean_sink.h"
 #include "runtime/io/sink.h"
+#include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
@@ -30,6 +32,7 @@ struct Delivery {
   bool gradient = false;
   bool every_step = false;  // a return
   std::vector<plan::StepRange> steps;
+  std::optional<plan::Condition> when = {};  // it must hold, too
   double factor = 1;
   bool check_finite = false;
   /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole, or
@@ -44,10 +47,11 @@ struct Delivery {
   bool is_part_of(const plan::Tensor& of) const {
     return per_device && of.batch_axis == plan::kBatchReduced;
   }
+  /// Does it fire in that step, or where it has a condition: may it?
   bool fires(int64_t step) const;
-  /// Does it fire in each of the steps [first, end)? Seen where one range has all of them.
+  /// The same in each of the steps [first, end)? Seen where one range has all of them.
   bool fires_always(int64_t first, int64_t end) const;
-  /// In how many steps below `end` it fires (where ranges overlap, more).
+  /// In how many steps below `end` it fires (where ranges overlap or it has a condition, at most).
   int64_t count(int64_t end) const;
 };
 
@@ -68,11 +72,12 @@ std::set<std::string> followed_keys(const plan::Job& main, const plan::Job& job)
 /// By which deliveries of a step are ordered, the return apart: inputs, values, gradients.
 std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Delivery& delivery);
 
-/// The bytes that the .npy sinks of hooks will write in steps [first, end).
+/// The bytes that the .npy sinks of hooks will write in steps [first, end), at most.
 uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
                     int64_t end);
 
-/// What print sinks have summed up and not told, by sink: numbers for a run that goes on.
+/// What print sinks have summed up and not told, by sink, and how often a condition has held:
+/// numbers for a run that goes on.
 using Sums = std::map<std::string, std::vector<uint64_t>>;
 
 /// What a checkpoint says of the outputs after its step.
@@ -124,6 +129,8 @@ class Deliverer {
   /// is nothing.
   std::optional<double> take_mean(const std::string& key);
   OutputState outputs() const;
+  /// Adds how often hooks with a condition fired, which outputs() has, too.
+  void add_fired(Sums& sums, const std::string& prefix) const;
   /// After the last step. Where the run goes on from a checkpoint, sums are told there.
   void finish(bool goes_on);
   /// Closes the sinks' files. RunError where the system could not keep what was written.
@@ -132,21 +139,32 @@ class Deliverer {
   const CommandDelivery& commands() const { return commands_; }
 
  private:
+  /// What the condition of a hook let through, for sinks that count it.
+  struct Fired {
+    std::string name = {};           // among the sums; empty: nothing counts it
+    int64_t events = 0, epochs = 0;  // epochs with an event
+    int64_t last_epoch = -1;
+  };
   struct Route {
     const Delivery* delivery;
     const plan::Tensor* tensor;
     std::vector<std::unique_ptr<io::Sink>> sinks;
     Array scaled;     // where there is a factor
     ArrayView value;  // of the last event
+    Fired fired = {};
   };
   std::unique_ptr<io::Sink> make_sink(const plan::Sink& sink, const io::SinkContext& context,
                                       const SinkOptions& options);
   void resume(const Delivery& delivery, io::Sink& sink, const Sums& sums);
   void write_scopes(const plan::Job& job, const SinkOptions& options) const;
+  Fired fired_before(const Delivery& delivery, const SinkOptions& options) const;
   void take_value(Route& route, const Program& program, const Position& position, size_t slot);
+  bool holds(std::span<const Route> parts);
+  void hand_over(Route& route, int64_t step, const Position& position);
 
   const StepIndex step_index_;
   std::vector<Route> routes_;
+  std::vector<ArrayView> parts_;  // of the value that a condition is on
   bool reports_epochs_ = false;
   std::map<std::string, io::Sink*> sums_;       // the routes' sinks, by name of what they sum up
   std::map<std::string, io::MeanSink*> means_;  // likewise, by key

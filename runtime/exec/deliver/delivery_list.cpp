@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/io/delivered.h"
@@ -73,6 +74,14 @@ void list_returned(const plan::Job& job, const ReturnValue& value, const std::st
   add(job, std::move(delivery), value.kind == ReturnValue::Kind::kListNumpy, list);
 }
 
+/// REQUIRES: the plan is checked.
+plan::Condition parse_checked(const std::string& when) {
+  plan::ConditionError error;
+  std::optional<plan::Condition> condition = plan::parse_condition(when, error);
+  FLOW_CHECK(condition, "{}", error.message);
+  return std::move(*condition);
+}
+
 Delivery from_hook(const plan::Hook& hook) {
   Delivery delivery;
   delivery.tensor = hook.tensor;
@@ -81,6 +90,7 @@ Delivery from_hook(const plan::Hook& hook) {
   delivery.gradient = hook.kind == plan::Hook::Kind::kWatchDiff;
   delivery.label = delivery.gradient ? hook.name + "/diff" : hook.name;
   delivery.steps = hook.steps;
+  if (hook.when) delivery.when = parse_checked(*hook.when);
   delivery.factor = hook.factor;
   delivery.check_finite = hook.check_finite;
   delivery.scope = hook.scope;

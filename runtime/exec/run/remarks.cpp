@@ -96,9 +96,12 @@ void say_hooks(const RunRequest& request, const PreparedRun& prepared) {
     if (first == 0 && end > 0 && delivery.count(end) == 0 && said.insert(delivery.where).second)
       request.say(
           fmt::format("{}: the hook never fires in steps 0 to {}", delivery.where, end - 1));
+  const bool bounded = std::ranges::any_of(
+      prepared.deliveries, [](const Delivery& delivery) { return delivery.when.has_value(); });
   if (const uint64_t bytes = hook_bytes(prepared.deliveries, *prepared.whole, first, end);
       bytes > 0)
-    request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
+    request.say(
+        fmt::format("hooks will write {}{}", bounded ? "at most " : "", human_bytes(bytes)));
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ void Run::open_outputs() {
   options.sums = prepared_.start.sums;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
   deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
-  prepared_.called.begin(request_, metrics_ ? &*metrics_ : nullptr);
+  prepared_.called.begin(request_, prepared_.start.sums, metrics_ ? &*metrics_ : nullptr);
 }
 
 /// Goes on from where `before` ended.
@@ -246,7 +246,7 @@ bool Run::saves(int64_t step) const {
 /// steps of this one are delivered.
 OutputState Run::with_logs(OutputState outputs) const {
   if (metrics_) outputs.files.push_back(metrics_->file());
-  for (const auto& job : prepared_.called.jobs()) job->list_files(outputs.files);
+  for (const auto& job : prepared_.called.jobs()) job->add_outputs(outputs);
   return outputs;
 }
 

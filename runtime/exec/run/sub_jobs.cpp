@@ -99,16 +99,20 @@ std::vector<std::string> SubJobRun::growing_files() const {
   return files;
 }
 
-void SubJobRun::list_files(std::vector<io::GrowingFile>& files) const {
-  for (io::GrowingFile& file : deliverer_->outputs().files) files.push_back(std::move(file));
-  if (metrics_) files.push_back(metrics_->file());
+void SubJobRun::add_outputs(OutputState& outputs) const {
+  for (io::GrowingFile& file : deliverer_->outputs().files)
+    outputs.files.push_back(std::move(file));
+  if (metrics_) outputs.files.push_back(metrics_->file());
+  deliverer_->add_fired(outputs.sums, sums_prefix());
 }
 
-void SubJobRun::begin(const RunRequest& request, MetricsLog* of_run) {
+void SubJobRun::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run) {
   of_run_ = of_run;
   const fs::path directory = request.directory / "also" / job_.name;
   SinkOptions options = sink_options(request, job_, directory, steps_);
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
+  for (const auto& [name, words] : sums)
+    if (name.starts_with(sums_prefix())) options.sums[name.substr(sums_prefix().size())] = words;
   if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
   deliverer_.emplace(*whole_, input_pipeline_.step_index(), deliveries_, options);
   if (!job_.train) return;
@@ -252,8 +256,8 @@ int64_t SubJobRuns::next_after(int64_t steps) const {
   return next;
 }
 
-void SubJobRuns::begin(const RunRequest& request, MetricsLog* of_run) {
-  for (const auto& job : jobs_) job->begin(request, of_run);
+void SubJobRuns::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run) {
+  for (const auto& job : jobs_) job->begin(request, sums, of_run);
 }
 
 RunResult SubJobRuns::call_at(const CallSite& site) {

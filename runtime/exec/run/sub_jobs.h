@@ -75,11 +75,11 @@ class SubJobRun {
 
   /// Those of its outputs that grow, below the run directory.
   std::vector<std::string> growing_files() const;
-  /// The same as they are now.
-  void list_files(std::vector<io::GrowingFile>& files) const;
-  /// Makes the outputs, under DIR/also/JOB. `of_run`: the metrics of the main job, which outlive
-  /// this; null: it has none.
-  void begin(const RunRequest& request, MetricsLog* of_run);
+  /// The same as they are now, and how often its hooks with a condition fired.
+  void add_outputs(OutputState& outputs) const;
+  /// Makes the outputs, under DIR/also/JOB. `sums`: of the checkpoint. `of_run`: the metrics of the
+  /// main job, which outlive this; null: it has none.
+  void begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run);
   /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
   /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
   /// of a train job is not interrupted.
@@ -96,6 +96,8 @@ class SubJobRun {
  private:
   RunResult call(const CallSite& site);
   void end_call(RunResult& result);
+  /// Of the names of its sums in a checkpoint.
+  std::string sums_prefix() const { return "also/" + job_.name + "/"; }
   void log(const StepRecord& record, const CallSite& site);
   void say_what_is_awaited(int64_t steps);
 
@@ -143,7 +145,7 @@ class SubJobRuns {
   const SubJobRun* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
-  void begin(const RunRequest& request, MetricsLog* of_run);
+  void begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run);
   /// Makes all calls that are due there and that were not made. The result has failures and
   /// interruptions.
   RunResult call_at(const CallSite& site);

@@ -7,6 +7,7 @@
 #include "runtime/base/number_format.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check/check_job.h"
+#include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/environment_text.h"
 
 namespace flow::plan {
@@ -80,6 +81,12 @@ void check_return_value(const Job& job, const ReturnValue& value, const Location
   for (const ReturnValue& item : value.items) check_return_value(job, item, location);
 }
 
+void check_condition(const std::string& when, const Location& location) {
+  ConditionError error;
+  location.require(parse_condition(when, error).has_value(), "invalid condition `{}`: {}",
+                   shortened(when), error.message);
+}
+
 void check_hook(const Job& job, const Hook& hook, const Location& location) {
   location.require(is_safe_name(hook.name), "invalid name");
   location.require(job.train || hook.kind == Hook::Kind::kWatch, "a predict job has no gradients");
@@ -96,6 +103,7 @@ void check_hook(const Job& job, const Hook& hook, const Location& location) {
   for (const StepRange& range : hook.steps)
     location.require(0 <= range.first && range.first < range.end && range.stride >= 1,
                      "invalid steps {}..{}/{}", range.first, range.end, range.stride);
+  if (hook.when) check_condition(*hook.when, location);
   check_sinks(hook.sinks, location);
 }
 

@@ -240,6 +240,7 @@ void fields(auto& text, Is<Hook> auto& hook) {
   text("sinks", hook.sinks);
   text("steps", hook.steps);
   text("tensor", hook.tensor);
+  text.optional("when", hook.when);
   text.remark("where", hook.where);
 }
 

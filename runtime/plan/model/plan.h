@@ -234,6 +234,8 @@ struct Hook {
   TensorId tensor;    // the tensor itself; for watch_diff its gradient of the summed loss
   double factor = 1;  // of: mean -> 1/elements of the loss
   std::vector<StepRange> steps;  // in which it fires
+  /// A condition (condition.h): it fires in those of the steps in which this holds.
+  std::optional<std::string> when = {};
   bool check_finite = false;
   bool per_device = false;  // ListNumpy: an array a device
   /// Of `watch_scope`: the scope, and the op that makes the tensor or `variable`; else empty.
