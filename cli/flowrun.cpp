@@ -298,6 +298,8 @@ int execute(const RunOptions& options, RankSession* session) {
                            .ranks = ranks_of(session, followers.get())};
   if (const std::string remark = session ? "" : remark_on_launcher(); !remark.empty()) say(remark);
   request.inputs = inputs_of(options);
+  if (options.capture) request.capture = exec::parse_capture(*options.capture);
+  request.fingerprints = fingerprints_of(options);
   check_directory_flags(options);
   check_resumed_load(request);
   if (options.directory) request.directory = *options.directory;

@@ -40,6 +40,14 @@ CLI::Validator count(int64_t min, int64_t max) {
   return {wrong, "", "count"};
 }
 
+/// What a flag alone counts as, or a number behind it.
+CLI::Validator is_interval() {
+  const auto wrong = [](std::string& text) -> std::string {
+    return text == "true" ? "" : count(1, plan::kMostSteps)(text);
+  };
+  return {wrong, "", "interval"};
+}
+
 CLI::Validator is_folder() {
   const auto wrong = [](const std::string& text) -> std::string {
     std::error_code failed;
@@ -136,10 +144,23 @@ void add_options(CLI::App& app, RunOptions& options) {
       ->check(count(1, 1'000'000));
 
   group("Reports");
+  app.add_flag("--fingerprint", options.fingerprint,
+               fmt::format("keep fingerprints of all tensors every {} steps, for flowdiff --first; "
+                           "--fingerprint=N: every N",
+                           kFingerprintEvery))
+      ->check(is_interval());
+  app.add_option("--fingerprint-size", options.fingerprint_size,
+                 fmt::format("size of their file, which keeps the last steps; default: {}",
+                             kFingerprintSize))
+      ->type_name("MIB")
+      ->check(count(1, 1 << 20));
   app.add_flag("--dry-run", options.dry_run,
                "prepare the run and print its memory use; run nothing");
   app.add_flag("--profile", options.profile,
                "print where the time goes; write DIR/profile.json for ui.perfetto.dev");
+  app.add_option("--capture", options.capture,
+                 "write what ENTRY reads and makes in STEP to DIR/capture, and end the run there")
+      ->type_name("ENTRY@STEP");
   app.add_flag("--no-commands", options.no_commands,
                "start no command sinks; `flowc show --commands` lists them");
   app.add_flag("--quiet", options.quiet, "print no progress and no remarks");
@@ -167,6 +188,12 @@ std::vector<std::string> overrides_of(const RunOptions& options) {
   return lines;
 }
 
+std::optional<exec::FingerprintOptions> fingerprints_of(const RunOptions& options) {
+  if (options.fingerprint.empty()) return {};
+  return exec::FingerprintOptions{whole_number(options.fingerprint).value_or(kFingerprintEvery),
+                                  static_cast<uint64_t>(options.fingerprint_size) << 20};
+}
+
 std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                          const std::vector<std::string>& launcher) {
   std::vector<std::string> words = launcher;
@@ -183,6 +210,11 @@ std::string next_command(const RunOptions& options, const plan::Job& job, const 
   if (options.save) words.insert(words.end(), {"--save", *options.save});
   if (options.root) words.insert(words.end(), {"--root", *options.root});
   if (options.device != "auto") words.insert(words.end(), {"--device", options.device});
+  if (!options.fingerprint.empty())
+    words.push_back(options.fingerprint == "true" ? "--fingerprint"
+                                                  : "--fingerprint=" + options.fingerprint);
+  if (options.fingerprint_size != kFingerprintSize)
+    words.insert(words.end(), {"--fingerprint-size", std::to_string(options.fingerprint_size)});
   if (options.no_commands) words.emplace_back("--no-commands");
   if (options.distributed) words.emplace_back("--distributed");
   if (options.mpi) words.insert(words.end(), {"--mpi", *options.mpi});

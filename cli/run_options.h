@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/exec/run/fingerprint_file.h"
 #include "runtime/plan/model/plan.h"
 
 namespace CLI {
@@ -14,6 +15,8 @@ class App;
 }
 
 namespace flow::cli {
+
+constexpr int64_t kFingerprintEvery = 10, kFingerprintSize = 64;
 
 struct RunOptions {
   std::string job, file;
@@ -29,6 +32,9 @@ struct RunOptions {
   std::optional<std::string> mpi;
   int64_t rank_timeout = 120;  // seconds
   bool eager = false, profile = false, no_commands = false;
+  std::optional<std::string> capture;
+  std::string fingerprint;                      // "true", or a number of steps; empty: none
+  int64_t fingerprint_size = kFingerprintSize;  // MiB
 };
 
 /// Fills `options`, which outlives the parsing.
@@ -36,6 +42,9 @@ void add_options(CLI::App& app, RunOptions& options);
 
 /// What shapes the run, for its record: "--set vars.lr=0.1".
 std::vector<std::string> overrides_of(const RunOptions& options);
+
+/// What `--fingerprint` asks for; nothing without it.
+std::optional<exec::FingerprintOptions> fingerprints_of(const RunOptions& options);
 
 /// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run; of a predict job,
 /// which keeps no state, with --force. `launcher`: what starts the ranks of a distributed run.

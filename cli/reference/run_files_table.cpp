@@ -8,7 +8,7 @@ std::span<const FileRow> run_files() {
       {"plan.json",
        "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
       {"run.json",
-       "The summary: overrides, seed, device, steps, seconds, exit status, error and "
+       "The summary: overrides, seed, machine, device, steps, seconds, exit status, error and "
        "`stop_reason`: done, early_stopping with its reason, signal, command or failure. Of a "
        "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},
@@ -25,6 +25,12 @@ std::span<const FileRow> run_files() {
       {"checkpoints/000200/", "The state after 200 steps. See below."},
       {"best/000200/", "With `keep_best`: the best state, a checkpoint after 200 steps."},
       {"rescued/", "The last state of a failed run. `--load` reads it; `--resume` does not."},
+      {"fingerprints.bin",
+       "With `--fingerprint`: moments and a hash of every tensor in the last recorded steps."},
+      {"capture/inputs/NAME/000200.npy",
+       "With `--capture`: a tensor that the entry reads in that step; `capture/outputs` has what "
+       "it "
+       "makes."},
       {"profile.json", "With `--profile`: a trace for ui.perfetto.dev."},
   };
   return kRows;

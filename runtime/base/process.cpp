@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -47,6 +48,11 @@ std::span<char> shown_words() {
   };
   char *const begin = address(kArgStart), *const end = address(kArgEnd);
   return begin < end ? std::span(begin, end) : std::span<char>();
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown host";
 }
 
 uint64_t peak_memory() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace flow {
 
@@ -11,6 +12,9 @@ double process_age();
 
 /// The memory of the words that programs like ps show for this process; empty where it is unknown.
 std::span<char> shown_words();
+
+/// The machine's name in its network.
+std::string host_name();
 
 /// The most bytes that it has had resident.
 uint64_t peak_memory();

@@ -77,6 +77,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   if (ranks_) streamed_ = options.streamed;
   if (options.profile) prepare_timing(job, kernels);
   bind(std::move(kernels), memory.workspaces);
+  if (options.fingerprints) plan_fingerprints(job, options);
 }
 
 /// They lie at the end of the arena.
@@ -325,7 +326,31 @@ void CpuProgram::begin(const Turn& turn) {
   point_to_inputs(turn);
   clock_.begin(turn.output_slot);
   deliver(early_, turn);
+  if (turn.call.fingerprints) {
+    fingerprints_.begin(turn.output_slot);
+    take_fingerprints(ProgramFingerprints::kFound, turn);
+  }
   clock_.stamp(turn.output_slot, 0, !early_.empty());
+}
+
+void CpuProgram::plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options) {
+  FLOW_CHECK(!ranks_);
+  fingerprints_ = ProgramFingerprints(
+      job, [this](size_t step) { return !steps_[step].actions.empty() && !steps_[step].probe; },
+      faults_.size(), options.made);
+}
+
+/// Of what the step has made; in the steps of shards for each of them, and of what is combined
+/// behind the last one.
+void CpuProgram::take_fingerprints(size_t step, const Turn& turn) {
+  for (const ProgramFingerprints::Entry& entry : fingerprints_.of_step(step)) {
+    const size_t index = entry.tensor.index();
+    const TensorInfo& tensor = tensors_[index];
+    std::byte* data = address(entry.tensor, turn.input_slot);
+    fingerprints_.take(
+        threads_, entry, turn.call.step, turn.output_slot,
+        {tensor.dtype, tensor.shape, layouts_[index], data, turn.shard * tensor.shape.elements()});
+  }
 }
 
 void CpuProgram::point_to_inputs(const Turn& turn) {
@@ -347,6 +372,7 @@ void CpuProgram::run_shards(const Turn& turn) {
   }
   if (sums_.ranks) finish_sums(turn);
   deliver(wholes_, turn);
+  if (turn.call.fingerprints) take_fingerprints(fingerprints_.combined(), turn);
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 
@@ -365,6 +391,7 @@ void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
       for (const BoundAction& action : step.actions)
         action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
                       state);
+      if (turn.call.fingerprints) take_fingerprints(i, turn);
       if (step.update) sums_.ranks->updated(step.update->entry);
       deliver(step.deliveries, turn);
     }

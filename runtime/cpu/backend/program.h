@@ -9,6 +9,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/whole_index.h"
 #include "runtime/cpu/backend/bound_kernel.h"
+#include "runtime/cpu/backend/program_fingerprints.h"
 #include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/parallel.h"
@@ -63,6 +64,11 @@ class CpuProgram : public exec::Program {
   std::optional<exec::Fault> fault(size_t output_slot) const override {
     return faults_[output_slot];
   }
+  std::vector<plan::TensorId> fingerprinted() const override { return fingerprints_.tensors(); }
+  std::span<const Fingerprint> fingerprints(size_t output_slot) const override {
+    return fingerprints_.taken(output_slot);
+  }
+  double fingerprint_seconds() const override { return fingerprints_.seconds(); }
   std::vector<exec::TimedStep> timed_steps() const override { return timed_steps_; }
   std::span<const int64_t> step_times(size_t output_slot) const override {
     return clock_.times(output_slot);
@@ -124,6 +130,8 @@ class CpuProgram : public exec::Program {
   bool is_sliced(plan::TensorId variable) const { return slots_ && slots_->contains(variable); }
   void read_slot(plan::TensorId id, std::span<std::byte> into) const;
 
+  void plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options);
+  void take_fingerprints(size_t step, const Turn& turn);
   void begin(const Turn& turn);
   void point_to_inputs(const Turn& turn);
   void run_shards(const Turn& turn);
@@ -166,6 +174,7 @@ class CpuProgram : public exec::Program {
   std::vector<size_t> segments_;                    // the step behind the last of each
   std::vector<exec::TimedStep> timed_steps_;        // where it profiles
   StepClock clock_;
+  ProgramFingerprints fingerprints_;  // where it takes them
 };
 
 }  // namespace flow::cpu

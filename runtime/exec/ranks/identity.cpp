@@ -2,8 +2,6 @@
 #include "runtime/exec/ranks/identity.h"
 
 #include <fmt/format.h>
-#include <limits.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -11,6 +9,7 @@
 
 #include "flow_version.h"
 #include "runtime/base/error.h"
+#include "runtime/base/process.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/module.h"
@@ -60,11 +59,6 @@ std::string proc_value(const char* path, const std::string& name) {
     return value == std::string::npos ? std::string() : line.substr(value);
   }
   return {};
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown host";
 }
 
 std::string identity_text(const RankIdentity& identity) {

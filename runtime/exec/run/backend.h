@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/base/fingerprint.h"
 #include "runtime/exec/ranks/collectives.h"
 #include "runtime/io/dataset.h"
 #include "runtime/plan/model/plan.h"
@@ -33,7 +34,8 @@ struct Call {
   double learning_rate = 0;  // of this step
   /// For each tensor of Program::deliverables: is it wanted in this call? A probe runs if it is.
   std::span<const uint8_t> wanted;
-  size_t segment = 0;  // of a part of a job: which of its segments is launched
+  size_t segment = 0;         // of a part of a job: which of its segments is launched
+  bool fingerprints = false;  // takes them, where the program was prepared for that
 };
 
 /// A column of a dataset of which each call reads rows into an input.
@@ -76,6 +78,10 @@ struct PrepareOptions {
   std::vector<TransferredTensor> transferred = {};
   Collectives* ranks = nullptr;               // that share the job's shards; null: there is one
   std::vector<plan::TensorId> streamed = {};  // inputs that only rank 0 fills
+  bool fingerprints = false;                  // calls may take them: Program::fingerprinted
+  /// Is given each tensor that has a fingerprint between its writer and the fingerprint, and may
+  /// change it: how checks plant a fault. Empty in other runs.
+  std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)> made = {};
 };
 
 /// A step that a library of the device computes.
@@ -154,6 +160,15 @@ class Program {
   }
   /// What was out of range in the completed call. Its updates are not to be saved.
   virtual std::optional<Fault> fault(size_t output_slot) const = 0;
+  /// The tensors of which calls take fingerprints: inputs and variables as a call finds them, then
+  /// what its steps write to memory, in order. Empty where the program was not prepared for that.
+  virtual std::vector<plan::TensorId> fingerprinted() const { return {}; }
+  /// Of the completed call, which took them: one for each of those.
+  virtual std::span<const Fingerprint> fingerprints([[maybe_unused]] size_t output_slot) const {
+    return {};
+  }
+  /// What all of them took until now.
+  virtual double fingerprint_seconds() const { return 0; }
   /// What is timed in each call, in the order of a call; empty where the program does not profile.
   virtual std::vector<TimedStep> timed_steps() const { return {}; }
   /// Of the completed call: when the first timed step began and when each ended, in nanoseconds of
@@ -177,6 +192,8 @@ class Backend {
   virtual bool runs_shards() const { return false; }
   /// May several ranks share the shards of a job (PrepareOptions::ranks)?
   virtual bool runs_ranks() const { return false; }
+  /// Do its programs take fingerprints?
+  virtual bool takes_fingerprints() const { return false; }
   /// Through which tensors pass between this device and the host; goes before the backend does.
   /// RunError where there is no more.
   virtual HostMemory host_memory(size_t bytes) = 0;

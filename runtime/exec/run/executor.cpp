@@ -83,6 +83,9 @@ class Executor {
   void capture(int64_t step);
   void hand_over(int64_t step, bool awaited, Clock::time_point now);
 
+  bool takes_fingerprints(int64_t step) const {
+    return run_.fingerprint_every > 0 && step % run_.fingerprint_every == 0;
+  }
   StepRecord& record_of(int64_t step) { return records_[static_cast<size_t>(step % kRecords)]; }
   size_t input_slot(int64_t step) const { return static_cast<size_t>(step) % input_slots_; }
   size_t output_slot(int64_t step) const { return static_cast<size_t>(step) % run_.output_slots; }
@@ -216,7 +219,7 @@ void Executor::launch(int64_t step) {
     begin_ = run_.since.value_or(woken_);
   }
   const Timed timed(run_.profile, Activity::kLaunch, step);
-  const Call call{step, record.learning_rate, wanted_};
+  const Call call{step, record.learning_rate, wanted_, 0, takes_fingerprints(step)};
   if (run_.ranks) run_.ranks->enter(RankActivity::kComputing, step);
   launched_ = Clock::now();
   with_all_ranks([&] { run_.program.launch(call, input_slot(step), output_slot(step)); });
@@ -261,6 +264,7 @@ void Executor::settle(int64_t step) {
   const Clock::time_point now = Clock::now();
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
+  if (takes_fingerprints(step)) run_.keep_fingerprints(step, run_.program.fingerprints(slot));
   inspect(record, slot);
   if (record.delivers && asynchronous_)
     delivered_[slot] = step + 1;

@@ -74,6 +74,10 @@ struct Execution {
   /// Asked on the compute thread before each call: does the run end here? May be empty.
   std::function<Stop()> stop = {};
   Profile* profile = nullptr;  // of a program that profiles
+  /// Called on the compute thread with those that the program took, in every step that is a
+  /// multiple of `fingerprint_every`; 0: never.
+  std::function<void(int64_t step, std::span<const Fingerprint>)> keep_fingerprints = {};
+  int64_t fingerprint_every = 0;
   /// Those that run the same steps; null: this process is alone. They launch a call together or not
   /// at all, and stop after the same step.
   Ranks* ranks = nullptr;

@@ -88,6 +88,15 @@ void require_rank_of_shard(const plan::Job& job, int64_t ranks) {
   }
 }
 
+void require_fingerprints(const Backend& backend, const RunRequest& request) {
+  if (request.ranks)
+    throw RequestError("--fingerprint is not supported for several ranks",
+                       "use one process and one device; shards give the same results there");
+  if (!backend.takes_fingerprints())
+    throw RequestError(fmt::format("--fingerprint is not supported on {}", backend.device()),
+                       "use --device cpu");
+}
+
 /// Inputs of the job.
 std::vector<plan::TensorId> tensors_named(const plan::Job& job,
                                           const std::vector<std::string>& names) {
@@ -212,6 +221,10 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   options.eager = request.eager;
   options.profile = request.profile;
   options.variable_sources = variable_sources;
+  if (&job == &request.job && request.fingerprints) {
+    require_fingerprints(backend, request);
+    options.fingerprints = true;
+  }
   // Less than an epoch is not worth putting all of a dataset on the device.
   const StepIndex& step_index = input_pipeline.step_index();
   if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
@@ -241,9 +254,30 @@ OpenedData open_data(Backend& backend, const RunRequest& request) {
   return {std::move(whole), std::move(input_pipeline), std::move(called)};
 }
 
+/// What is captured comes before the return, which is the last.
 std::vector<Delivery> deliveries_of(const RunRequest& request, const OpenedData& opened) {
-  return list_deliveries(*opened.whole, opened.input_pipeline->step_index(),
-                         followed_keys(request.job, request.job));
+  std::vector<Delivery> deliveries = list_deliveries(
+      *opened.whole, opened.input_pipeline->step_index(), followed_keys(request.job, request.job));
+  if (!request.capture) return deliveries;
+  if (request.ranks)
+    throw RequestError("--capture is not supported for several ranks",
+                       "use one process and one device; shards give the same results there");
+  const std::vector<Delivery> captured =
+      list_captured(*opened.whole, plan::own_of_shards(request.job), *request.capture);
+  deliveries.insert(std::ranges::find(deliveries, true, &Delivery::every_step), captured.begin(),
+                    captured.end());
+  return deliveries;
+}
+
+/// A run that captures ends with that step.
+int64_t end_of_capture(const RunRequest& request, int64_t first, int64_t end) {
+  if (!request.capture) return end;
+  const int64_t step = request.capture->step;
+  if (step < first || step >= end)
+    throw RequestError(fmt::format("--capture: step {} is not run; the run has steps {} to {}",
+                                   step, first, end - 1),
+                       "name one of these steps, or raise --steps");
+  return step + 1;
 }
 
 /// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
@@ -356,8 +390,10 @@ PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
                     ? start_resumed(request, drawn.get(), opened.input_pipeline->step_index(),
                                     opened.called, deliveries)
                     : start_new(request, std::move(drawn));
-  const int64_t end = std::max(start.first, planned_end);
+  const int64_t end = end_of_capture(request, start.first, std::max(start.first, planned_end));
   Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
+  if (request.fingerprints)
+    require_room(*request.fingerprints, programs.main->fingerprinted().size());
   if (hashed.valid()) start.data = hashed.get();
   PreparedRun prepared{request.job,
                        std::move(opened.whole),

@@ -44,6 +44,8 @@ class Run {
   void remove_leftovers();
   /// Metrics, and the sinks of this job and of those that it calls.
   void open_outputs();
+  void open_fingerprints();
+  void say_cost_of_fingerprints() const;
   RunResult execute_until(int64_t step, const RunResult& before);
   bool asked_to_stop() const;
   void end_commands();
@@ -81,6 +83,7 @@ class Run {
   std::optional<Deliverer> deliverer_;
   std::optional<ThreadPool> pool_;
   std::optional<Profile> profile_;
+  std::optional<FingerprintWriter> fingerprints_;
   int64_t steps_;  // complete
   RunOutcome outcome_;
 };
@@ -176,6 +179,26 @@ void Run::open_outputs() {
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
   deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
   prepared_.called.begin(request_, prepared_.start.sums, metrics_ ? &*metrics_ : nullptr);
+  if (request_.fingerprints) open_fingerprints();
+}
+
+void Run::open_fingerprints() {
+  const fs::path path = request_.directory / kFingerprintFile;
+  std::error_code missing;
+  const bool had_some = prepared_.start.first > 0 && fs::exists(path, missing);
+  fingerprints_.emplace(path, prepared_.program->fingerprinted(), *request_.fingerprints,
+                        prepared_.start.first);
+  if (had_some && !fingerprints_->is_continued() && request_.say)
+    request_.say(fmt::format(
+        "{} is written again from here: it had another interval, size or tensors", path.string()));
+}
+
+void Run::say_cost_of_fingerprints() const {
+  if (!fingerprints_ || !request_.say || outcome_.seconds <= 0) return;
+  request_.say(fmt::format("fingerprints of {} every {} took {:.1f} % of the time of all steps",
+                           counted(prepared_.program->fingerprinted().size(), "tensor"),
+                           steps_text(request_.fingerprints->every),
+                           100 * prepared_.program->fingerprint_seconds() / outcome_.seconds));
 }
 
 /// Goes on from where `before` ended.
@@ -198,6 +221,11 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
                         .on_step = [this](const StepRecord& record) { log_step(record); },
                         .stop = [this] { return stop(); },
                         .profile = profile_ ? &*profile_ : nullptr,
+                        .keep_fingerprints =
+                            [this](int64_t at, std::span<const Fingerprint> values) {
+                              fingerprints_->write(at, values);
+                            },
+                        .fingerprint_every = fingerprints_ ? request_.fingerprints->every : 0,
                         .ranks = request_.ranks},
                        0);
   if (!result.last_loss) result.last_loss = before.last_loss;
@@ -231,6 +259,7 @@ void Run::keep_outputs() {
   deliverer_->close();
   prepared_.called.close();
   if (metrics_) metrics_->close();
+  if (fingerprints_) fingerprints_->close();
   home_->sync();
 }
 
@@ -383,6 +412,7 @@ void Run::conclude(const RunResult& result) {
     outcome_.seconds_to_first_step =
         process_age() -
         std::chrono::duration<double>(Clock::now() - *result.first_call_done).count();
+  say_cost_of_fingerprints();
   if (result.error) fail(result);
   if (!result.cut_short() && followed_.decisions().stops())
     outcome_.early_stop = followed_.decisions().why_it_stops();

@@ -12,8 +12,10 @@
 
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
+#include "runtime/exec/deliver/capture.h"
 #include "runtime/exec/input/misreading.h"
 #include "runtime/exec/run/backend.h"
+#include "runtime/exec/run/fingerprint_file.h"
 #include "runtime/exec/run/profile.h"
 #include "runtime/exec/run/stop.h"
 #include "runtime/plan/model/plan.h"
@@ -62,6 +64,8 @@ struct RunRequest {
   Ranks* ranks = nullptr;                  // of a distributed run; null: this process is alone
   std::vector<std::string> streamed = {};  // inputs that only rank 0 reads; for other ranks
   Misreading misread = {};                 // not by the jobs that it calls
+  std::optional<FingerprintOptions> fingerprints = {};  // of the job itself
+  std::optional<CaptureRequest> capture = {};           // likewise; the run ends after its step
 };
 
 struct RunOutcome {

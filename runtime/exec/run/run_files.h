@@ -19,6 +19,12 @@ inline constexpr const char* kRunRecord = "run.json";
 /// A line for each logged step of a train job.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
+/// The fingerprints of the run's last steps (fingerprint_file.h).
+inline constexpr const char* kFingerprintFile = "fingerprints.bin";
+
+/// Where `--capture` leaves what a step reads and makes.
+inline constexpr const char* kCaptureFolder = "capture";
+
 /// Where what a removal takes away goes first: by it one that was cut short is known.
 inline constexpr const char* kRemovedFolder = ".flow-removed";
 
@@ -31,9 +37,9 @@ inline constexpr const char* kRescued = "rescued";
 
 /// All that a run writes into its directory. The order in which it is removed: without checkpoints
 /// nothing is resumed whose outputs are gone.
-inline constexpr std::array kWritten = {"checkpoints",  kBestFolder, kRunRecord, kMetricsFile,
-                                        "profile.json", "returns",   "watch",    "also",
-                                        kRescued,       kPlanFile};
+inline constexpr std::array kWritten = {
+    "checkpoints",  kBestFolder, kRunRecord, kMetricsFile, "profile.json", kFingerprintFile,
+    kCaptureFolder, "returns",   "watch",    "also",       kRescued,       kPlanFile};
 
 /// Removes the temporary files of runs that were killed while they wrote theirs; nobody else may be
 /// writing.

@@ -46,7 +46,9 @@ plan::RunRecord record_of(const Backend& backend, const RunRequest& request,
   record.device = backend.device();
   record.instruction_set = backend.instruction_set();
   record.version = FLOW_VERSION;
+  record.host = host_name();
   record.overrides = request.overrides;
+  record.load = request.load;
   record.seed = request.job.seed;
   record.threads = prepared.program->threads();
   record.first_step = prepared.start.first;

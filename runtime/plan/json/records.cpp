@@ -136,6 +136,7 @@ std::string to_json(const RunRecord& record) {
                    {"plan_hash", record.plan_hash},
                    {"overrides", record.overrides},
                    {"seed", record.seed},
+                   {"host", record.host},
                    {"device", record.device},
                    {"instruction_set", record.instruction_set},
                    {"version", record.version},
@@ -151,6 +152,7 @@ std::string to_json(const RunRecord& record) {
                    {"stop_reason", record.stop_reason},
                    {"exit_status", record.exit_status},
                    {"error", record.error}};
+  if (record.load) json["load"] = *record.load;
   if (record.ranks)
     json["ranks"] = {{"count", record.ranks->count}, {"bytes_a_step", record.ranks->bytes_a_step}};
   // Command lines and paths need not be UTF-8; a record of them should not fail for that.

@@ -136,7 +136,9 @@ struct RunRecord {
     uint64_t bytes_a_step = 0;  // that each rank sends to the others, on average
   };
   std::string job, source, plan_hash, device, instruction_set, version;
+  std::string host;                    // the machine's name
   std::vector<std::string> overrides;  // --set, --input, --watch as given
+  std::optional<std::string> load;     // --load as given
   uint64_t seed = 0;
   int threads = 0;
   std::optional<Ranks> ranks = {};

@@ -1,0 +1,70 @@
+// The fingerprints of a run in its directory: a file of fixed size that holds its last steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/base/fingerprint.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::exec {
+
+/// What a run is asked to keep.
+struct FingerprintOptions {
+  int64_t every = 1;             // steps
+  uint64_t bytes = 64ULL << 20;  // of the file, at most
+};
+
+/// RequestError where the file would have no room for one step.
+void require_room(const FingerprintOptions& options, size_t tensors);
+
+/// Writes a ring: step s lies in slot s / every modulo their number. A slot has a checksum, so that
+/// one that a crash cut short does not count.
+class FingerprintWriter {
+ public:
+  /// A new file; or where it has the same tensors, interval and size, that of an earlier run, of
+  /// which steps from `resume_from` on go. RunError where it cannot be written. REQUIRES: room for
+  /// a step.
+  FingerprintWriter(const fs::path& path, std::span<const plan::TensorId> tensors,
+                    const FingerprintOptions& options, int64_t resume_from);
+
+  /// Allocates nothing. REQUIRES: one for each tensor; a multiple of the interval.
+  void write(int64_t step, std::span<const Fingerprint> values);
+  /// After the last step. RunError where the system could not keep what was written.
+  void close() { file_.close(); }
+  bool is_continued() const { return continued_; }
+
+ private:
+  File file_;
+  const int64_t every_;
+  uint64_t begin_ = 0, slots_ = 0;
+  std::vector<std::byte> slot_;
+  bool continued_ = false;
+};
+
+/// Reads such a file, which anybody may have written.
+class FingerprintReader {
+ public:
+  /// RequestError where it is none or damaged, RunError where it cannot be read.
+  explicit FingerprintReader(const fs::path& path);
+
+  int64_t every() const { return every_; }
+  /// In the order of computing, as Program::fingerprinted.
+  const std::vector<plan::TensorId>& tensors() const { return tensors_; }
+  /// Those whose slots are whole, in order.
+  std::vector<int64_t> steps() const;
+  /// REQUIRES: it is one of the steps.
+  std::vector<Fingerprint> of_step(int64_t step) const;
+
+ private:
+  std::vector<std::byte> bytes_;  // of the whole file
+  int64_t every_ = 1;
+  std::vector<plan::TensorId> tensors_;
+  std::map<int64_t, uint64_t> offsets_;  // by step
+};
+
+}  // namespace flow::exec
