@@ -7,15 +7,12 @@
 #include <map>
 
 #include "cli/console.h"
-#include "cli/installed.h"
+#include "cli/flowrun_child.h"
 #include "cli/table.h"
-#include "cli/work_directory.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/calibrate.h"
-#include "runtime/io/keeper.h"
-#include "runtime/io/process.h"
 
 namespace flow::cli {
 namespace {
@@ -42,25 +39,15 @@ std::vector<Variation> variations(const std::string& job) {
           {"float64", set("precision", "float64")}};
 }
 
-/// flowrun next to this program.
-std::string flowrun() {
-  std::error_code error;
-  const fs::path program = running_program().parent_path() / "flowrun";
-  return fs::exists(program, error) ? program.string() : "flowrun";
-}
-
 class Runner {
  public:
   explicit Runner(const CalibrateOptions& options) : options_(options) {}
 
   /// The directory of a run; nothing where flowrun refuses, which is reported.
   std::optional<fs::path> run(const Variation& variation) {
-    const fs::path out = work_.path() / std::to_string(++count_);
-    const fs::path log = work_.path() / "log";
-    std::vector<std::string> words = {"/bin/sh",     "-c",           "exec \"$@\" >\"$0\" 2>&1",
-                                      log.string(),  flowrun(),      options_.job,
-                                      options_.file, "-o",           out.string(),
-                                      "--quiet",     "--no-commands"};
+    const fs::path out = flowrun_.directory() / std::to_string(++count_);
+    std::vector<std::string> words = {options_.job, options_.file, "-o",
+                                      out.string(), "--quiet",     "--no-commands"};
     const auto add = [&words](const char* flag, const std::vector<std::string>& values) {
       for (const std::string& value : values) words.insert(words.end(), {flag, value});
     };
@@ -68,27 +55,15 @@ class Runner {
     add("--watch", options_.watches);
     if (options_.steps) add("--steps", {std::to_string(*options_.steps)});
     words.insert(words.end(), variation.words.begin(), variation.words.end());
-    io::ProcessOptions process_options{.words = std::move(words),
-                                       .environment = variation.environment,
-                                       .directory = fs::current_path()};
-    process_options.keeper = &keeper_;
-    io::Process process(process_options);
-    process.close_input();
-    const auto status = process.wait({});
-    if (status && status->good()) return out;
-    report(variation, read_text(log));
+    const std::string problem = flowrun_.run(words, variation.environment);
+    if (problem.empty()) return out;
+    print_to_stderr(fmt::format("flowdiff: {}: not measured: {}\n", variation.name, problem));
     return {};
   }
 
  private:
-  static void report(const Variation& variation, const std::string& log) {
-    const std::string first = split(trimmed(log), '\n').front();
-    print_to_stderr(fmt::format("flowdiff: {}: not measured: {}\n", variation.name, first));
-  }
-
   const CalibrateOptions& options_;
-  const io::Keeper keeper_;
-  const WorkDirectory work_{"flowdiff"};
+  const FlowrunChild flowrun_{"flowdiff"};
   int count_ = 0;
 };
 

@@ -164,6 +164,9 @@ void check_globs(const CompareOptions& options, const std::vector<std::string>& 
 }
 
 int run_compare(const CompareOptions& options) {
+  if (options.no_rerun || options.output)
+    throw RequestError(fmt::format("{} requires --first", options.output ? "-o" : "--no-rerun"),
+                       "add --first, or omit it");
   if (options.out.empty())
     throw RequestError("OUT is required", "name what to compare with GOLDEN, or add --self-test");
   for (const std::string& path : {options.golden, options.out}) check_kind(path);
@@ -210,6 +213,13 @@ void declare_compare(CLI::App& app, CompareOptions& options) {
                "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
   app.add_flag("--self-test", options.self_test,
                "put faults into GOLDEN and list those that the tolerances let through");
+  app.add_flag("--first", options.first,
+               "of two runs with fingerprints: find the first step and tensor that differ, and run "
+               "both again up to there");
+  app.add_option("-o,--output", options.output,
+                 "of --first: directory for the arrays; default: the next free runs/first-NNN")
+      ->type_name("DIR");
+  app.add_flag("--no-rerun", options.no_rerun, "of --first: run nothing again");
   app.add_option("--json", options.json, "write a JSON report; `-` is standard output")
       ->type_name("FILE");
   app.add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")

@@ -19,6 +19,8 @@ struct CompareOptions {
   std::vector<std::string> tolerances, ignored;
   std::optional<std::string> json, junit, markdown;
   bool brief = false, append = false, strict = false, self_test = false;
+  bool first = false, no_rerun = false;
+  std::optional<std::string> output;  // of --first
 };
 
 /// Adds its arguments and flags to the program.

@@ -4,6 +4,7 @@
 #include "cli/console.h"
 #include "cli/diff_calibrate.h"
 #include "cli/diff_compare.h"
+#include "cli/diff_first.h"
 #include "cli/diff_self_test.h"
 #include "cli/diff_update.h"
 
@@ -23,6 +24,9 @@ constexpr const char* kFooter =
     "For runs, flowdiff compares `returns`, `watch`, `also` and the newest checkpoint. It also\n"
     "reports which differing array of `returns` and `watch` was computed first.\n"
     "\n"
+    "--first compares the fingerprints that flowrun --fingerprint keeps: bit for bit, or between\n"
+    "devices, instruction sets and versions by distance. It runs flowrun --capture on both sides.\n"
+    "\n"
     "Exit status:\n"
     "  0   equal within tolerance\n"
     "  1   different; with --strict, also mistrusted\n"
@@ -35,6 +39,7 @@ constexpr const char* kFooter =
     "  flowdiff golden/returns out/returns\n"
     "  flowdiff golden out --ignore 'watch/**' --md \"$GITHUB_STEP_SUMMARY\" --md-append\n"
     "  flowdiff runs/lenet-train-001 runs/lenet-train-002 --tol 'checkpoint/**=1e-4,1e-6'\n"
+    "  flowdiff --first runs/lenet-train-001 runs/lenet-train-002\n"
     "  flowdiff update golden out --reason 'learning rate schedule fixed'";
 
 int run(int argc, char** argv) {
@@ -54,6 +59,7 @@ int run(int argc, char** argv) {
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (updating->parsed()) return run_update(update);
   if (calibrating->parsed()) return run_calibrate(calibrate);
+  if (compare.first) return run_first(compare);
   return compare.self_test ? run_self_test(compare) : run_compare(compare);
 }
 

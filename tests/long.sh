@@ -26,6 +26,7 @@ tests/repo/alone.py
 for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults
+FLOW_BIN=$bin FLOW_DAMAGES=300 /usr/bin/python3 tests/e2e/first_test.py Damage
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_ranks.py
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_losses.py 50
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_hosts.py

@@ -219,6 +219,7 @@ class DamagedBackend final : public exec::Backend {
   bool asynchronous() const override { return false; }
   bool runs_shards() const override { return backend_->runs_shards(); }
   bool runs_ranks() const override { return backend_->runs_ranks(); }
+  bool takes_fingerprints() const override { return backend_->takes_fingerprints(); }
   exec::HostMemory host_memory(size_t bytes) override { return backend_->host_memory(bytes); }
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
@@ -227,12 +228,26 @@ class DamagedBackend final : public exec::Backend {
       if (const auto* program = dynamic_cast<const DamagedProgram*>(source.program))
         source.program = &program->inner();
     if (job.name != damage_.job) return backend_->prepare(job, inner);
+    if (damage_.kind == DamageKind::kWritten) {
+      inner.made = [this, &job](int64_t step, TensorId made, std::span<std::byte> bytes) {
+        if (step == damage_.step && job[made].name == damage_.tensor) flip_written(bytes);
+      };
+      return backend_->prepare(job, inner);
+    }
     auto program = std::make_unique<DamagedProgram>(job, damage_, done_);
     program->prepare(*backend_, inner);
     return program;
   }
 
  private:
+  /// Once: of a tensor that shards make, the first one's part.
+  void flip_written(std::span<std::byte> bytes) {
+    if (!done_.empty() || bytes.empty()) return;
+    const uint64_t bit = damage_.bit % (bytes.size() * 8);
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    done_ = fmt::format("bit {} of `{}` is flipped", bit, damage_.tensor);
+  }
+
   const std::unique_ptr<exec::Backend> backend_;
   const Damage& damage_;
   std::string& done_;

@@ -20,7 +20,8 @@ enum class DamageKind {
   kMovingMean,
   kLossScale,
   kBit,
-  kGradient
+  kGradient,
+  kWritten
 };
 
 struct DamageInfo {
@@ -28,7 +29,8 @@ struct DamageInfo {
   const char* name;  // "slot"
   const char* doc;   // what is done
 };
-/// All kinds, in the order of the enum.
+/// The kinds that properties notice, in the order of the enum: all but kWritten, which fingerprints
+/// show.
 std::span<const DamageInfo> all_damages();
 
 struct Damage {
@@ -36,6 +38,10 @@ struct Damage {
   std::string job;   // that is damaged
   int64_t step = 0;  // the first call that it is in
   fs::path root;     // of the plan's paths: initial values may come from files
+  // Of kWritten: a tensor that has a fingerprint, of which one bit is flipped in that step, after
+  // it was written and before anything reads it.
+  std::string tensor = {};
+  uint64_t bit = 0;  // modulo those of the tensor
 };
 
 /// Programs of the job behave as the damage says; others are the backend's own. What a program did

@@ -1,0 +1,238 @@
+// Walks two files of fingerprints in the order of computing.
+#include "runtime/compare/divergence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "ops/spec.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/model/operands.h"
+
+namespace flow::compare {
+namespace {
+
+using plan::TensorId;
+
+/// Distances below it are rounding. A guess, many times the error of a sum of a few thousand
+/// elements in that dtype.
+double floor_of(DType dtype) {
+  if (dtype == DType::kFloat64) return 1e-12;
+  return is_low_precision(dtype) ? 2e-2 : 2e-5;
+}
+/// A jump is as many times what came before.
+constexpr double kJump = 30;
+
+std::string text_at(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+RunOrigin read_origin(const fs::path& run) {
+  const fs::path path = run / exec::kRunRecord;
+  std::error_code unknown;
+  if (!fs::is_regular_file(path, unknown)) return {};
+  const Json json = Json::parse(read_text(path), nullptr, false);
+  if (!json.is_object())
+    throw RequestError(fmt::format("{} is damaged: expected a JSON object", path.string()),
+                       "restore it, or run the job again");
+  RunOrigin origin{.host = text_at(json, "host"),
+                   .device = text_at(json, "device"),
+                   .instruction_set = text_at(json, "instruction_set"),
+                   .version = text_at(json, "version"),
+                   .libraries = {},
+                   .overrides = {},
+                   .load = {}};
+  if (const auto list = json.find("overrides"); list != json.end() && list->is_array())
+    for (const Json& one : *list)
+      if (one.is_string()) origin.overrides.push_back(one);
+  if (const auto list = json.find("libraries"); list != json.end() && list->is_object())
+    for (const auto& [name, version] : list->items())
+      if (version.is_string()) origin.libraries[name] = version;
+  if (json.contains("load")) origin.load = text_at(json, "load");
+  return origin;
+}
+
+/// The tensors of both runs, by their places in the two files.
+struct Pair {
+  TensorId tensor;  // of golden
+  size_t golden, out;
+};
+
+/// Names of tensors are unique in a job.
+std::vector<Pair> pair_tensors(const FingerprintedRun& golden, const FingerprintedRun& out) {
+  std::map<std::string, size_t> places;
+  const std::vector<TensorId>& others = out.file.tensors();
+  for (size_t i = 0; i < others.size(); ++i) places[out.plan.ran()[others[i]].name] = i;
+  std::vector<Pair> pairs;
+  const std::vector<TensorId>& tensors = golden.file.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (const auto found = places.find(golden.plan.ran()[tensors[i]].name); found != places.end())
+      pairs.push_back({tensors[i], i, found->second});
+  return pairs;
+}
+
+class Walk {
+ public:
+  Walk(const FingerprintedRun& golden, const FingerprintedRun& out)
+      : job_(golden.plan.ran()), golden_(golden), out_(out), pairs_(pair_tensors(golden, out)) {
+    report_.by_distance = !golden.origin.computes_alike(out.origin);
+    report_.tensors = pairs_.size();
+    before_.resize(job_.tensors.size());
+  }
+
+  DivergenceReport run() {
+    std::vector<int64_t> steps;
+    const std::vector<int64_t> a = golden_.file.steps(), b = out_.file.steps();
+    std::ranges::set_intersection(a, b, std::back_inserter(steps));
+    if (pairs_.empty()) steps.clear();
+    for (const int64_t step : steps) {
+      if (report_.steps++ == 0) report_.first_step = step;
+      report_.last_step = step;
+      compare(step);
+      if (report_.first) break;
+      agreed_at_ = step;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void compare(int64_t step) {
+    const std::vector<Fingerprint> a = golden_.file.of_step(step), b = out_.file.of_step(step);
+    now_.assign(job_.tensors.size(), std::nullopt);
+    for (const Pair& pair : pairs_) {
+      const Fingerprint &x = a[pair.golden], &y = b[pair.out];
+      if (x.count == 0 || y.count == 0) continue;  // not made in this call
+      const double distance = x.is_same(y) ? 0 : distance_between(x, y);
+      now_[pair.tensor.index()] = distance;
+      const bool differs = report_.by_distance ? jumps(pair.tensor, distance) : !x.is_same(y);
+      if (differs && !report_.first)
+        report_.first = describe(step, pair.tensor, x, y, distance);
+      else if (differs)
+        report_.first->also_differing.push_back(job_[pair.tensor].name);
+      report_.largest = std::max(report_.largest, distance);
+    }
+    for (size_t i = 0; i < now_.size(); ++i)
+      if (now_[i]) before_[i] = *now_[i];
+  }
+
+  bool jumps(TensorId tensor, double distance) const {
+    double known = std::max(
+        {floor_of(job_[tensor].dtype), report_.largest, before_[tensor.index()].value_or(0)});
+    return !std::isfinite(distance) || distance > kJump * known;
+  }
+
+  Divergence describe(int64_t step, TensorId tensor, const Fingerprint& golden,
+                      const Fingerprint& out, double distance) const {
+    using Kind = Divergence::Kind;
+    const plan::Role role = job_[tensor].role;
+    Divergence found{.kind = role == plan::Role::kInput      ? Kind::kInput
+                             : role == plan::Role::kVariable ? Kind::kVariable
+                                                             : Kind::kComputed,
+                     .step = step,
+                     .tensor = job_[tensor].name,
+                     .made_by = {},
+                     .where = job_[tensor].where,
+                     .agreeing = {},
+                     .unknown = {},
+                     .agreed_at = agreed_at_,
+                     .also_differing = {},
+                     .golden = golden,
+                     .out = out,
+                     .distance = distance,
+                     .growth = report_.largest};
+    const plan::Step* maker = maker_of(tensor);
+    if (found.kind != Kind::kComputed || !maker) return found;
+    found.made_by = maker->name;
+    found.where = maker->where;
+    plan::visit_operands(*maker, [&](TensorId input) { add_input(input, found); });
+    return found;
+  }
+
+  const plan::Step* maker_of(TensorId tensor) const {
+    const auto maker = std::ranges::find_if(job_.steps, [&](const plan::Step& step) {
+      return std::ranges::count(step.outputs, tensor) > 0;
+    });
+    return maker == job_.steps.end() ? nullptr : &*maker;
+  }
+
+  /// A view has the fingerprint of what it is a view of.
+  void add_input(TensorId input, Divergence& found) const {
+    const TensorId shown = input;
+    while (!now_[input.index()]) {
+      const plan::Step* maker = maker_of(input);
+      if (!maker || !maker->op->view || maker->inputs.empty()) break;
+      input = maker->inputs[0];
+    }
+    auto& names = now_[input.index()] ? found.agreeing : found.unknown;
+    if (const std::string& name = job_[shown].name; std::ranges::count(names, name) == 0)
+      names.push_back(name);
+  }
+
+  const plan::Job& job_;
+  const FingerprintedRun &golden_, &out_;
+  const std::vector<Pair> pairs_;
+  std::vector<std::optional<double>> now_, before_;  // by tensor of golden: distances
+  std::optional<int64_t> agreed_at_;
+  DivergenceReport report_;
+};
+
+}  // namespace
+
+bool RunOrigin::computes_alike(const RunOrigin& other) const {
+  return device == other.device && instruction_set == other.instruction_set &&
+         version == other.version && libraries == other.libraries;
+}
+
+FingerprintedRun read_fingerprinted_run(const fs::path& run) {
+  std::error_code unknown;
+  const fs::path path = run / exec::kFingerprintFile;
+  if (!fs::is_directory(run, unknown))
+    throw RequestError(fmt::format("{} is not a run directory", run.string()),
+                       "name the directory of a run, as in -o DIR");
+  if (!fs::is_regular_file(path, unknown))
+    throw RequestError(fmt::format("{} has no {}", run.string(), exec::kFingerprintFile),
+                       "run the job again with --fingerprint");
+  auto plan = read_run_plan(run);
+  if (!plan)
+    throw RequestError(fmt::format("{} has no plan that can be read", run.string()),
+                       "run the job again with --fingerprint");
+  FingerprintedRun read{run, std::move(*plan), read_origin(run), exec::FingerprintReader(path)};
+  for (const TensorId tensor : read.file.tensors())
+    if (!tensor.valid() || tensor.index() >= read.plan.ran().tensors.size())
+      throw RequestError(fmt::format("{} is not of the plan next to it: it has tensor {} of {}",
+                                     path.string(), tensor.value, read.plan.ran().tensors.size()),
+                         "run the job again with --fingerprint");
+  return read;
+}
+
+double distance_between(const Fingerprint& a, const Fingerprint& b) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (a.count != b.count || a.not_finite != b.not_finite) return kInfinity;
+  const auto relative = [](double difference, double size) {
+    if (!std::isfinite(difference)) return kInfinity;
+    return size > 0 ? std::abs(difference) / size : 0.0;
+  };
+  const auto finite = static_cast<double>(a.count - a.not_finite);
+  if (!(finite > 0)) return 0;
+  const double norm = std::sqrt(std::max(a.square, b.square));
+  const double largest =
+      std::max({std::abs(a.least), std::abs(a.most), std::abs(b.least), std::abs(b.most)});
+  return std::max({relative(a.sum - b.sum, std::max(a.absolute, b.absolute)),
+                   relative(a.absolute - b.absolute, std::max(a.absolute, b.absolute)),
+                   relative(std::sqrt(a.square) - std::sqrt(b.square), norm),
+                   relative(a.least - b.least, largest), relative(a.most - b.most, largest)});
+}
+
+DivergenceReport find_divergence(const FingerprintedRun& golden, const FingerprintedRun& out) {
+  return Walk(golden, out).run();
+}
+
+}  // namespace flow::compare
