@@ -137,6 +137,7 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
           "name another directory with -o DIR");
   exec::RunRequest silent = request;  // the run itself will say it, and ask the other ranks
   silent.ranks = nullptr;
+  silent.keep_choices = false;
   silent.say = {};
   exec::dry_run(backend, silent);
 }
@@ -172,11 +173,28 @@ void check_resumed_load(const exec::RunRequest& request) {
                        "applies only to a start from step 0");
 }
 
+/// Each rank would choose on its own, and several devices would no more compute what one does.
+void check_tuning(const exec::RunRequest& request) {
+  if (request.tune && request.ranks)
+    throw RequestError("--tune works on one device only", "omit --tune");
+}
+
+/// A resumed run keeps the algorithms that it began with: those that it timed, if it did.
+void keep_algorithms(exec::RunRequest& request) {
+  std::error_code unknown;
+  const bool timed = fs::is_directory(request.directory / exec::kAlgorithmsFolder, unknown);
+  if (request.tune && !timed)
+    request.say("the run began without timed algorithms and continues without them");
+  request.tune = timed;
+}
+
 /// Where the directory has nothing to resume, the run starts from step 0, which it says.
 exec::Resumable begin_resume(exec::RunRequest& request) {
   const exec::Resumable found = exec::find_resumable(request);
   request.resume = found == exec::Resumable::kCheckpoint;
-  if (!request.resume)
+  if (request.resume)
+    keep_algorithms(request);
+  else
     request.say(
         fmt::format("nothing to resume in {}; starting from step 0", request.directory.string()));
   return found;
@@ -287,6 +305,8 @@ int execute(const RunOptions& options, RankSession* session) {
                            .threads = threads_of(options, session),
                            .eager = options.eager,
                            .profile = options.profile,
+                           .fuse = !options.no_fusion,
+                           .tune = options.tune,
                            .overrides = overrides_of(options),
                            .out = printed.get(),
                            .json = options.json,
@@ -302,6 +322,7 @@ int execute(const RunOptions& options, RankSession* session) {
   request.fingerprints = fingerprints_of(options);
   check_directory_flags(options);
   check_resumed_load(request);
+  check_tuning(request);
   if (options.directory) request.directory = *options.directory;
   if (options.dry_run) {
     if (options.directory && !options.resume) check_directory(*options.directory, options.force);

@@ -27,6 +27,8 @@ std::vector<std::vector<std::string>> shaping_words(const RunOptions& options) {
   add("--watch-diff", options.watch_diffs);
   add("--watch-scope", options.watch_scopes);
   if (options.steps) add("--steps", {std::to_string(*options.steps)});
+  if (options.tune) overrides.push_back({"--tune"});
+  if (options.no_fusion) overrides.push_back({"--no-fusion"});
   return overrides;
 }
 
@@ -132,6 +134,10 @@ void add_options(CLI::App& app, RunOptions& options) {
       ->check(count(1, 1024));
   app.add_flag("--eager", options.eager,
                "on a GPU: launch each step without CUDA graphs; does not affect results");
+  app.add_flag("--no-fusion", options.no_fusion,
+               "on a GPU: compute each bias, ReLU and its gradient in a kernel of its own");
+  app.add_flag("--tune", options.tune,
+               "on a GPU: time the algorithms of libraries and keep the fastest; affects results");
 
   group("Several processes");
   app.add_flag("--distributed", options.distributed,

@@ -35,6 +35,7 @@ struct RunOptions {
   std::optional<std::string> capture;
   std::string fingerprint;                      // "true", or a number of steps; empty: none
   int64_t fingerprint_size = kFingerprintSize;  // MiB
+  bool tune = false, no_fusion = false;
 };
 
 /// Fills `options`, which outlives the parsing.

@@ -7,7 +7,10 @@
 namespace flow::ops {
 
 inline const OpSpec* const kAdd = find_spec("add");
+inline const OpSpec* const kAttention = find_spec("scaled_dot_product_attention");
+inline const OpSpec* const kAttentionGrad = find_spec("scaled_dot_product_attention_grad");
 inline const OpSpec* const kBatchNorm = find_spec("batch_norm");
+inline const OpSpec* const kCast = find_spec("cast");
 inline const OpSpec* const kConvolution = find_spec("convolution");
 inline const OpSpec* const kConvolutionGradData = find_spec("convolution_grad_data");
 inline const OpSpec* const kDivide = find_spec("divide");

@@ -31,6 +31,8 @@ std::span<const FileRow> run_files() {
        "With `--capture`: a tensor that the entry reads in that step; `capture/outputs` has what "
        "it "
        "makes."},
+      {"algorithms/",
+       "With `--tune`: the algorithms that were the fastest. `--resume` uses them again."},
       {"profile.json", "With `--profile`: a trace for ui.perfetto.dev."},
   };
   return kRows;

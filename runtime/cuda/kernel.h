@@ -61,6 +61,18 @@ struct Check {
 };
 using Checks = std::vector<Check>;
 
+struct Request;
+struct Kernel;
+
+/// Chooses among kernels of one step by time.
+class StepTimer {
+ public:
+  virtual ~StepTimer() = default;
+  /// The index of the fastest, which is kept under `key`.
+  virtual size_t fastest(const std::string& key, const Request& request,
+                         std::span<const Kernel> kernels) = 0;
+};
+
 /// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i], all of
 /// which the kernel does itself (see TakesEpilogue). Lives as long as prepare; a
 /// Launch keeps copies.
@@ -76,6 +88,8 @@ struct Request {
   int64_t shards = 1;    // that share the batch: what is drawn is that of the whole batch
   size_t rank = 0;       // of several that have slices of operands: this one
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes, of a convolution
+  bool fuse = true;            // false: no epilogue op is part of a library's kernel
+  StepTimer* timer = nullptr;  // decides which are; null: as many as the library takes
 };
 
 /// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.

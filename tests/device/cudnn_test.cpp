@@ -129,6 +129,22 @@ TEST_CASE("A convolution that cuDNN refuses is an error that names it") {
   CHECK_THAT(kernel.error().what(), Catch::Contains(spec.y.str()) && Catch::Contains("float32"));
 }
 
+TEST_CASE("Attention that cuDNN does not support is refused, with the reason") {
+  Cudnn cudnn(targets()[0].json);
+  cuda::AttentionSpec spec{cuda::AttentionSpec::Pass::kForward,
+                           DType::kBFloat16,
+                           {2, 3, 64, 12},
+                           {2, 3, 64, 12},
+                           {2, 3, 64, 12}};
+  for (const auto pass : {cuda::AttentionSpec::Pass::kForward, cuda::AttentionSpec::Pass::kGrad}) {
+    spec.pass = pass;
+    const auto kernel = cudnn.find(spec);
+    REQUIRE_FALSE(kernel);
+    CHECK_THAT(kernel.error().what(),
+               Catch::StartsWith("cuDNN ") && Catch::Contains("multiple of 8"));
+  }
+}
+
 TEST_CASE("What describes no device is an error") {
   CHECK_THROWS_AS(Cudnn("{\"deviceVer\":900}"), RunError);
 }

@@ -2,6 +2,7 @@
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -107,6 +108,29 @@ class Gpu(FlowTest):
         for out, resume in (("parts", ["--resume"]), ("whole", [])):
             self.run_job(out, "--quiet", "--steps", steps, *resume, *endless)
         self.same_files("whole", "parts", f"checkpoints/{steps:06}")
+
+    def test_a_tuned_run_keeps_its_algorithms_when_it_is_resumed(self):
+        caches = {"XDG_CACHE_HOME": str(self.dir / "caches")}
+        self.run_job("whole", "--tune", env=caches)
+        kept = self.files("whole/algorithms")
+        self.assertTrue(kept)
+        self.run_job("dry", "--tune", "--dry-run", env=caches)
+        self.assertFalse((self.dir / "dry").exists())
+        self.run_job("parts", "--tune", "--steps", "5", env=caches)
+        shutil.rmtree(self.dir / "caches", ignore_errors=True)
+        self.run_job("parts", "--resume", env=caches)
+        self.assertEqual(self.files("parts/algorithms"), kept)
+        self.same_files("whole", "parts", "watch", "checkpoints/000012")
+        self.run_job("plain", "--steps", "5")
+        self.assertIn("without timed algorithms", self.run_job("plain", "--resume", "--tune").stderr)
+        self.assertFalse((self.dir / "plain/algorithms").exists())
+        self.run_job("whole", "--force")
+        self.assertFalse((self.dir / "whole/algorithms").exists())
+
+    def test_without_fusion_a_run_computes_the_same_nearly(self):
+        self.run_job("fused")
+        self.run_job("apart", "--no-fusion")
+        self.call("flowdiff", "fused", "apart", "--rtol", "1e-4", "--atol", "1e-5")
 
     def test_a_label_out_of_range_is_told_with_its_step_and_row(self):
         labels = np.zeros((12, 8), np.int32)

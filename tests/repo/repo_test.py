@@ -32,7 +32,7 @@ DOORS = {
     r"CLI/": ["cli/"],
     r"dnnl": ["runtime/cpu/", "tests/bench/"],
     r"cuda|cublas|nvrtc": ["runtime/cuda/", "tests/"],
-    r"cudnn": ["runtime/cuda/libraries/cudnn.cpp"],
+    r"cudnn": ["runtime/cuda/libraries/cudnn.cpp", "runtime/cuda/libraries/cudnn_attention.h"],
     r"mpi\.h": ["runtime/mpi/"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/"],

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/cuda/kernels/attention_grad.h"
+#include "runtime/cuda/kernels/attention_library.h"
 #include "runtime/cuda/kernels/attention_request.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
@@ -52,9 +53,11 @@ __device__ void weigh_row(T (&scores)[kOwn<T>], T& largest, T& sum, T (&out)[kOw
 }
 
 /// Scores of a tile of queries for the keys from `first` on; -inf where a query does not see one.
-template <typename T>
-__device__ Part<T> scores_of(const Attention& at, const TilePlace& place, int64_t first,
-                             const Rows<T>& query, const Rows<T>& key, const Space<T>& space) {
+template <typename S>
+__device__ Part<Wide<S>> scores_of(const Attention& at, const TilePlace& place, int64_t first,
+                                   const Rows<S>& query, const Rows<S>& key,
+                                   const Space<Wide<S>>& space) {
+  using T = Wide<S>;
   Part<T> scores = products(query, key, space);
   for (int i = 0; i < kOwn<T>; ++i)
     for (int j = 0; j < kOwn<T>; ++j) {
@@ -78,9 +81,10 @@ __device__ void normalise(const RowSums<T>& sums, int64_t rows, Part<T>& results
   }
 }
 
-template <typename T>
-__global__ void attend(Attention at, const T* query, const T* key, const T* value, T* out,
-                       T* log_sums) {
+template <typename S>
+__global__ void attend(Attention at, const S* query, const S* key, const S* value, S* out,
+                       Wide<S>* log_sums) {
+  using T = Wide<S>;
   const Space<T> space;
   const TilePlace place = tile_place<T>(at, at.queries, at.value_depth);
   const int64_t first = place.batch * at.queries + place.row, rows = at.queries - place.row;
@@ -89,12 +93,12 @@ __global__ void attend(Attention at, const T* query, const T* key, const T* valu
   Part<T> results;
   for (int64_t at_key = 0; at_key < end; at_key += kTile<T>) {
     const int64_t from = place.batch * at.keys + at_key, count = at.keys - at_key;
-    Part<T> weights = scores_of<T>(at, place, at_key, {query + first * at.depth, rows, at.depth},
+    Part<T> weights = scores_of<S>(at, place, at_key, {query + first * at.depth, rows, at.depth},
                                    {key + from * at.depth, count, at.depth}, space);
     for (int i = 0; i < kOwn<T>; ++i)
       weigh_row<T>(weights.at[i], sums.largest[i], sums.sum[i], results.at[i]);
     put_tile(space, [&](int, int, int i, int j) { return weights.at[i][j]; });
-    add_products<T>(space, {value + from * at.value_depth, count, at.value_depth}, place.column,
+    add_products<S>(space, {value + from * at.value_depth, count, at.value_depth}, place.column,
                     results);
   }
   normalise(sums, rows, results, log_sums && place.column == 0 ? log_sums + first : nullptr);
@@ -102,16 +106,21 @@ __global__ void attend(Attention at, const T* query, const T* key, const T* valu
 }
 
 Kernel prepare_scaled_dot_product_attention(const Request& request) {
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+  const DType dtype = request.inputs[0].dtype;
+  if (is_low_precision(dtype))
+    if (std::optional<Kernel> kernel = find_library_attention(request)) return *kernel;
+  Kernel kernel = visit_any_float(dtype, [&]<typename S>(S) -> Kernel {
     return {
         [extents = attention_of(request, 0, 3)](const Buffers& buffers, const LaunchState& state) {
           const Attention at = with_mask(extents, buffers, 3);
           launch(state.driver, state.stream, "attention",
-                 tile_launch<T>(at, at.queries, at.value_depth), attend<T>, at,
-                 input<T>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2),
-                 output<T>(buffers, 0), output<T>(buffers, 1));
+                 tile_launch<Wide<S>>(at, at.queries, at.value_depth), attend<S>, at,
+                 input<S>(buffers, 0), input<S>(buffers, 1), input<S>(buffers, 2),
+                 output<S>(buffers, 0), output<Wide<S>>(buffers, 1));
         }};
   });
+  kernel.name = name_own_attention(request.step);
+  return kernel;
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // What the attention kernels share: extents, the mask, and products of square tiles. A block is
 // 16 x 16 threads, each with every 16th row and column of a tile, so that neighbouring threads read
-// neighbouring elements.
+// neighbouring elements. S is what tensors store, T what is computed: float for 16-bit tensors.
 #pragma once
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/convert.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -59,9 +60,9 @@ __device__ inline int lane_row() { return static_cast<int>(threadIdx.x) / kSide;
 __device__ inline int lane_column() { return static_cast<int>(threadIdx.x) % kSide; }
 
 /// A matrix in global memory; `rows` from `data` on are there.
-template <typename T>
+template <typename S>
 struct Rows {
-  const T* data;
+  const S* data;
   int64_t rows, columns;
 };
 
@@ -76,18 +77,21 @@ struct Space {
 };
 
 /// Columns [first, first + kDepth) of a tile's rows, and 0 where there are none.
-template <typename T>
-__device__ void load_columns(const Rows<T>& m, int64_t first, T* to) {
+template <typename S>
+__device__ void load_columns(const Rows<S>& m, int64_t first, Wide<S>* to) {
+  using T = Wide<S>;
   for (int i = static_cast<int>(threadIdx.x); i < kTile<T> * kDepth; i += kThreads) {
     const int row = i / kDepth, column = i % kDepth;
     const bool there = row < m.rows && first + column < m.columns;
-    to[row * (kDepth + 1) + column] = there ? m.data[row * m.columns + first + column] : T{0};
+    to[row * (kDepth + 1) + column] =
+        there ? convert<T>(m.data[row * m.columns + first + column]) : T{0};
   }
 }
 
 /// a b^T: every row of `a` times every row of `b`.
-template <typename T>
-__device__ Part<T> products(const Rows<T>& a, const Rows<T>& b, const Space<T>& space) {
+template <typename S>
+__device__ Part<Wide<S>> products(const Rows<S>& a, const Rows<S>& b, const Space<Wide<S>>& space) {
+  using T = Wide<S>;
   Part<T> sums;
   for (int64_t first = 0; first < a.columns; first += kDepth) {
     __syncthreads();  // whoever reads what was loaded before
@@ -105,15 +109,16 @@ __device__ Part<T> products(const Rows<T>& a, const Rows<T>& b, const Space<T>& 
 }
 
 /// sums += tile m, for columns [first, first + kTile) of m. The tile is in space.tile.
-template <typename T>
-__device__ void add_products(const Space<T>& space, const Rows<T>& m, int64_t first,
-                             Part<T>& sums) {
+template <typename S>
+__device__ void add_products(const Space<Wide<S>>& space, const Rows<S>& m, int64_t first,
+                             Part<Wide<S>>& sums) {
+  using T = Wide<S>;
   for (int64_t row = 0; row < m.rows && row < kTile<T>; row += kDepth) {
     __syncthreads();  // whoever reads what was loaded before, and writes the tile
     for (int i = static_cast<int>(threadIdx.x); i < kTile<T> * kDepth; i += kThreads) {
       const int64_t from = row + i / kTile<T>, column = first + i % kTile<T>;
       const bool there = from < m.rows && column < m.columns;
-      space.left[i] = there ? m.data[from * m.columns + column] : T{0};
+      space.left[i] = there ? convert<T>(m.data[from * m.columns + column]) : T{0};
     }
     __syncthreads();
     for (int k = 0; k < kDepth; ++k)
@@ -135,12 +140,12 @@ __device__ void put_tile(const Space<T>& space, F f) {
 }
 
 /// Stores a tile's elements from column `first` on, as far as `to` has them.
-template <typename T>
+template <typename T, typename S>
 __device__ void store_part(const Part<T>& part, int64_t rows, int64_t columns, int64_t first,
-                           T* to) {
+                           S* to) {
   for_own<T>([&](int i, int j) {
     const int64_t row = lane_row() + i * kSide, column = first + lane_column() + j * kSide;
-    if (row < rows && column < columns) to[row * columns + column] = part.at[i][j];
+    if (row < rows && column < columns) to[row * columns + column] = convert<S>(part.at[i][j]);
   });
 }
 

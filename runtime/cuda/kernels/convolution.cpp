@@ -48,6 +48,7 @@ Expected<FusedKernel> find_pass(ConvolutionSpec spec, const Epilogue& epilogue,
   FusedKernel kernel;
   kernel.workspace = library->workspace;
   kernel.name = library->name + (spec.channels_last ? ", NHWC" : ", NCHW");
+  kernel.key = libraries.describe(spec);
   kernel.launch = [library = *library](const Buffers& b, const std::byte* bias,
                                        const LaunchState& state) {
     library.run({b.inputs[0], b.inputs[1], bias, b.outputs[0], b.workspace}, state.stream);

@@ -70,28 +70,9 @@ struct ApartOps {
   }
 };
 
-/// The kernel with as long an epilogue as the library has.
-std::pair<FusedKernel, size_t> find_longest(const plan::Step& step, size_t most,
-                                            const FindFused& find) {
-  for (size_t fused = most; fused > 0; --fused) {
-    const Epilogue epilogue = epilogue_of(step, fused);
-    const Expected<FusedKernel> kernel = find(epilogue);
-    if (kernel && (!epilogue.relu || !kernel->keeps_nan || kernel->keeps_nan()))
-      return {*kernel, fused};
-  }
-  return {find({}).value(), 0};
-}
-
-}  // namespace
-
-std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis) {
-  const size_t count = expressible(step, bias_axis);
-  return count == step.epilogue.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
-}
-
-Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& find) {
+/// The library's kernel with the first `fused` epilogue ops, the others apart.
+Kernel complete(const Request& request, FusedKernel fused_kernel, size_t fused) {
   const plan::Step& step = request.step;
-  auto [fused_kernel, fused] = find_longest(step, expressible(step, bias_axis), find);
   Kernel kernel;
   kernel.workspace = fused_kernel.workspace;
   kernel.name = std::move(fused_kernel.name);
@@ -107,6 +88,39 @@ Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& fin
     apart.launch(buffers, state);
   };
   return kernel;
+}
+
+/// What choices of kernels for a step with these epilogue ops are kept under.
+std::string key_of(const plan::Step& step, const std::string& kernel) {
+  std::string key = "fused epilogue ops of " + kernel + " with";
+  for (const plan::EpilogueOp& op : step.epilogue) key += " " + std::string(op.op.name());
+  return key;
+}
+
+}  // namespace
+
+std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis) {
+  const size_t count = expressible(step, bias_axis);
+  return count == step.epilogue.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
+}
+
+Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& find) {
+  const plan::Step& step = request.step;
+  std::vector<Kernel> kernels;
+  std::string key;
+  for (size_t fused = request.fuse ? expressible(step, bias_axis) : 0; fused > 0; --fused) {
+    const Epilogue epilogue = epilogue_of(step, fused);
+    const Expected<FusedKernel> kernel = find(epilogue);
+    if (!kernel || (epilogue.relu && kernel->keeps_nan && !kernel->keeps_nan())) continue;
+    kernels.push_back(complete(request, *kernel, fused));
+    if (!request.timer) return kernels.front();
+    if (key.empty()) key = key_of(step, kernel->key);
+  }
+  const Expected<FusedKernel> bare = find({});
+  if (bare) kernels.push_back(complete(request, *bare, 0));
+  if (kernels.empty()) throw bare.error();
+  return kernels.size() == 1 ? kernels.front()
+                             : kernels[request.timer->fastest(key, request, kernels)];
 }
 
 }  // namespace flow::cuda

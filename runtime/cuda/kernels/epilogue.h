@@ -18,6 +18,7 @@ struct FusedKernel {
   size_t workspace = 0;                  // bytes
   std::string name = {};                 // as of LibraryKernel
   std::function<bool()> keeps_nan = {};  // asked where it has a relu; empty: it does
+  std::string key = {};                  // the library's description of it
 };
 
 /// The epilogue that expresses all epilogue ops of a product or convolution, if there is one: a
@@ -28,7 +29,8 @@ std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
 using FindFused = std::function<Expected<FusedKernel>(const Epilogue&)>;
 
 /// The step with its epilogue ops: the first of them in the library's epilogue, as many as `find`
-/// finds and keeps NaN in, the others as kernels of their own, in place. A bias goes into the
+/// finds and keeps NaN in, or fewer if the request's timer measures that this is faster. The others
+/// are kernels of their own, in place. A bias goes into the
 /// epilogue only along `bias_axis` of the result. RunError where the library has not even the bare
 /// step.
 Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& find);

@@ -55,11 +55,14 @@ Expected<FusedKernel> find_products(const Products& products, const Epilogue& ep
   MatmulSpec spec = products.spec;
   spec.epilogue = epilogue;
   FLOW_CHECK(spec.aside == Aside::kNothing || products.starts.size() == 1);
+  if (spec.aside == Aside::kStoreMask && !epilogue.relu)
+    return RunError("only a ReLU has a mask to store");
   const Expected<LibraryKernel> library = libraries.find(spec);
   if (!library) return library.error();
   FusedKernel kernel;
   kernel.workspace = library->workspace;
   kernel.name = library->name;
+  kernel.key = libraries.describe(spec);
   if (spec.aside == Aside::kNothing)  // others were tried when they were fused
     kernel.keeps_nan = [=, &driver] { return passes_validation(*library, spec, driver); };
   kernel.launch = [library = *library, starts = products.starts,

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <utility>
+
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 
@@ -176,9 +179,21 @@ Cublas::Cublas() {
   handle_.reset(handle);
 }
 
-/// The best algorithm that the library says it can run: its heuristic lists some that it cannot.
-std::optional<cublasLtMatmulHeuristicResult_t> Cublas::choose(
-    const ProductDescriptors& product) const {
+/// None where the library says that it cannot run it.
+std::optional<Cublas::Algorithm> Cublas::check_algorithm(const ProductDescriptors& product,
+                                                         const cublasLtMatmulAlgo_t& choice) const {
+  cublasLtMatmulHeuristicResult_t checked = {};
+  if (cublasLtMatmulAlgoCheck(handle_.get(), product.desc.get(), product.left.get(),
+                              product.right.get(), product.out.get(), product.out.get(), &choice,
+                              &checked) != CUBLAS_STATUS_SUCCESS ||
+      checked.workspaceSize > kWorkspace)
+    return {};
+  return Algorithm{choice, checked.workspaceSize};
+}
+
+/// The best algorithms that the library says it can run: its heuristic lists some that it cannot.
+std::vector<Cublas::Algorithm> Cublas::choose(const ProductDescriptors& product,
+                                              size_t most) const {
   constexpr int kMost = 8;
   cublasLtMatmulHeuristicResult_t choices[kMost] = {};
   int found = 0;
@@ -186,35 +201,72 @@ std::optional<cublasLtMatmulHeuristicResult_t> Cublas::choose(
       handle_.get(), product.desc.get(), product.left.get(), product.right.get(), product.out.get(),
       product.out.get(), product.preference.get(), kMost, choices, &found);
   if (!is_refusal(status)) check(status, "choosing an algorithm");
-  for (int i = 0; i < found; ++i) {
-    cublasLtMatmulHeuristicResult_t checked = {};
-    if (choices[i].state == CUBLAS_STATUS_SUCCESS &&
-        cublasLtMatmulAlgoCheck(handle_.get(), product.desc.get(), product.left.get(),
-                                product.right.get(), product.out.get(), product.out.get(),
-                                &choices[i].algo, &checked) == CUBLAS_STATUS_SUCCESS &&
-        checked.workspaceSize <= kWorkspace) {
-      choices[i].workspaceSize = checked.workspaceSize;
-      return choices[i];
-    }
-  }
-  return std::nullopt;
+  std::vector<Algorithm> algorithms;
+  for (int i = 0; i < found && algorithms.size() < most; ++i)
+    if (choices[i].state == CUBLAS_STATUS_SUCCESS)
+      if (const auto algorithm = check_algorithm(product, choices[i].algo))
+        algorithms.push_back(*algorithm);
+  return algorithms;
 }
+
+namespace {
+
+/// Algorithms are chosen for vectors that are aligned as any buffer is.
+std::shared_ptr<const ProductDescriptors> describe_aligned(const MatmulSpec& spec) {
+  const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
+  const auto* aligned = reinterpret_cast<const void*>(256);
+  set_pointers(product->desc, spec, aligned, aligned);
+  return product;
+}
+
+}  // namespace
 
 Expected<LibraryKernel> Cublas::find(const MatmulSpec& spec) {
   if (spec.aside == Aside::kStoreMask && !spec.epilogue.relu)
     return RunError("cuBLASLt supports masks only for ReLU");
-  const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
-  // The choice is made for vectors that are aligned as any buffer is.
-  const auto* aligned = reinterpret_cast<const void*>(256);
-  set_pointers(product->desc, spec, aligned, aligned);
-  const auto choice = choose(*product);
-  if (!choice)
+  const std::vector<LibraryKernel> best = candidates(spec, 1);
+  if (best.empty())
     return RunError(fmt::format("cuBLASLt {} has no algorithm for the product of {}", version(),
                                 text_of(spec)));
+  return best.front();
+}
+
+std::vector<LibraryKernel> Cublas::candidates(const MatmulSpec& spec, size_t most) {
+  const auto product = describe_aligned(spec);
+  std::vector<LibraryKernel> kernels;
+  for (const Algorithm& algorithm : choose(*product, most))
+    kernels.push_back(kernel_of(spec, product, algorithm));
+  return kernels;
+}
+
+std::optional<LibraryKernel> Cublas::restore(const MatmulSpec& spec,
+                                             std::span<const uint8_t> plan) {
+  cublasLtMatmulAlgo_t choice;
+  if (plan.size() != sizeof choice) return {};
+  std::memcpy(&choice, plan.data(), sizeof choice);
+  const auto product = describe_aligned(spec);
+  const auto algorithm = check_algorithm(*product, choice);
+  return algorithm ? std::optional(kernel_of(spec, product, *algorithm)) : std::nullopt;
+}
+
+std::string Cublas::describe(const MatmulSpec& spec) {
+  return fmt::format(
+      "product of {} to {}, tf32 {}, any order {}, bias {}, relu {}, aside {}, alignment {}, "
+      "cuBLASLt {}",
+      text_of(spec), spec.out.str(), spec.math_mode.tf32, spec.math_mode.any_order,
+      spec.epilogue.bias, spec.epilogue.relu, static_cast<int>(spec.aside), spec.alignment,
+      version());
+}
+
+LibraryKernel Cublas::kernel_of(const MatmulSpec& spec,
+                                std::shared_ptr<const ProductDescriptors> product,
+                                const Algorithm& algorithm) const {
   LibraryKernel kernel;
-  kernel.workspace = choice->workspaceSize;
-  kernel.name = name_of_algorithm(choice->algo);
-  kernel.try_run = [product, spec, choice = *choice, handle = handle_.get()](
+  kernel.workspace = algorithm.workspace;
+  kernel.name = name_of_algorithm(algorithm.choice);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&algorithm.choice);
+  kernel.plan.assign(bytes, bytes + sizeof algorithm.choice);
+  kernel.try_run = [product = std::move(product), spec, algorithm, handle = handle_.get()](
                        const LibraryBuffers& b, Stream stream) -> std::optional<RunError> {
     constexpr double kOne = 1, kZero = 0;
     constexpr float kOneFloat = 1, kZeroFloat = 0;
@@ -222,10 +274,11 @@ Expected<LibraryKernel> Cublas::find(const MatmulSpec& spec) {
     const void* one = is_double ? static_cast<const void*>(&kOne) : &kOneFloat;
     const void* zero = is_double ? static_cast<const void*>(&kZero) : &kZeroFloat;
     set_pointers(product->desc, spec, b.bias, b.aside);
-    const cublasStatus_t status = cublasLtMatmul(
-        handle, product->desc.get(), one, b.second, product->left.get(), b.first,
-        product->right.get(), zero, b.out, product->out.get(), b.out, product->out.get(),
-        &choice.algo, b.workspace, choice.workspaceSize, static_cast<cudaStream_t>(stream.handle));
+    const cublasStatus_t status =
+        cublasLtMatmul(handle, product->desc.get(), one, b.second, product->left.get(), b.first,
+                       product->right.get(), zero, b.out, product->out.get(), b.out,
+                       product->out.get(), &algorithm.choice, b.workspace, algorithm.workspace,
+                       static_cast<cudaStream_t>(stream.handle));
     if (is_refusal(status)) return error_of(status, "a product");
     check(status, "a product");
     return std::nullopt;

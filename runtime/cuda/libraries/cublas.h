@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/cuda/libraries/libraries.h"
 
@@ -38,11 +40,23 @@ class Cublas {
   Cublas();
   /// Or why no algorithm does what the spec says.
   Expected<LibraryKernel> find(const MatmulSpec& spec);
+  /// As of Libraries. A plan is cuBLASLt's description of an algorithm.
+  std::vector<LibraryKernel> candidates(const MatmulSpec& spec, size_t most);
+  std::optional<LibraryKernel> restore(const MatmulSpec& spec, std::span<const uint8_t> plan);
+  static std::string describe(const MatmulSpec& spec);
   /// "13.0.2"
   static std::string version();
 
  private:
-  std::optional<cublasLtMatmulHeuristicResult_t> choose(const ProductDescriptors& product) const;
+  struct Algorithm {
+    cublasLtMatmulAlgo_t choice;
+    size_t workspace;  // bytes
+  };
+  std::optional<Algorithm> check_algorithm(const ProductDescriptors& product,
+                                           const cublasLtMatmulAlgo_t& choice) const;
+  std::vector<Algorithm> choose(const ProductDescriptors& product, size_t most) const;
+  LibraryKernel kernel_of(const MatmulSpec& spec, std::shared_ptr<const ProductDescriptors> product,
+                          const Algorithm& algorithm) const;
 
   Descriptor<cublasLtHandle_t> handle_;
 };

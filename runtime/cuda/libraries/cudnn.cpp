@@ -1,5 +1,4 @@
-// Convolutions by cuDNN's graph API, through NVIDIA's C++ front end, which this file alone
-// includes.
+// Convolutions and attention by cuDNN's graph API, through NVIDIA's C++ front end.
 #include "runtime/cuda/libraries/cudnn.h"
 
 #include <cudnn_frontend.h>
@@ -8,11 +7,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <vector>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/cuda/libraries/cudnn_attention.h"
 
 namespace flow::cuda {
 namespace {
@@ -41,7 +42,7 @@ frontend::DataType_t data_type(DType dtype) {
     case DType::kBFloat16:
       return frontend::DataType_t::BFLOAT16;
     default:
-      FLOW_CHECK(false, "cuDNN convolves no {}", name_of(dtype));
+      FLOW_CHECK(false, "cuDNN computes with no {}", name_of(dtype));
   }
 }
 
@@ -93,7 +94,7 @@ TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
   return y;
 }
 
-void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
+void add_operations(graph::Graph& graph, const ConvolutionSpec& spec) {
   const bool weight = spec.pass == Pass::kGradWeight;
   const Shape& out = spec.pass == Pass::kForward ? spec.y : weight ? spec.w : spec.x;
   TensorRef result;
@@ -114,8 +115,13 @@ void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
       .set_data_type(data_type(spec.dtype));
 }
 
+void add_operations(graph::Graph& graph, const AttentionSpec& spec) {
+  AttentionGraph(spec).add_to(graph);
+}
+
 /// Leaves the engines that compute in the spec's precision, in its order and in its workspace.
-void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
+template <typename Spec>
+void deselect_engines(graph::Graph& graph, const Spec& spec) {
   using Note = frontend::NumericalNote_t;
   std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
   if (!spec.math_mode.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
@@ -153,17 +159,26 @@ std::string text_of(const ConvolutionSpec& spec) {
                      spec.x.str(), spec.w.str(), spec.y.str(), name_of(spec.dtype));
 }
 
-/// All that a plan depends on but the device.
-std::string description_of(const ConvolutionSpec& spec) {
+std::string details_of(const ConvolutionSpec& spec) {
   return fmt::format(
-      "{}, strides {}, dilation {}, pads {}, groups {}, channels last {}, bias {}, relu {}, "
-      "tf32 {}, any order {}{}; format {}, cuDNN {}, front end {}",
-      text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.channels_last,
-      spec.epilogue.bias, spec.epilogue.relu, spec.math_mode.tf32, spec.math_mode.any_order,
-      spec.most_workspace == kUnlimited
-          ? ""
-          : fmt::format(", at most {} bytes of workspace", spec.most_workspace),
-      kFormat, Cudnn::version(), CUDNN_FRONTEND_VERSION);
+      "strides {}, dilation {}, pads {}, groups {}, channels last {}, bias {}, relu {}",
+      spec.strides, spec.dilation, spec.pads, spec.groups, spec.channels_last, spec.epilogue.bias,
+      spec.epilogue.relu);
+}
+
+std::string details_of(const AttentionSpec& spec) {
+  return fmt::format("scale {}, logarithms of sums {}", spec.scale, spec.log_sums);
+}
+
+/// All that a plan depends on but the device.
+template <typename Spec>
+std::string description_of(const Spec& spec) {
+  return fmt::format("{}, {}, tf32 {}, any order {}{}; format {}, cuDNN {}, front end {}",
+                     text_of(spec), details_of(spec), spec.math_mode.tf32, spec.math_mode.any_order,
+                     spec.most_workspace == kUnlimited
+                         ? ""
+                         : fmt::format(", at most {} bytes of workspace", spec.most_workspace),
+                     kFormat, Cudnn::version(), CUDNN_FRONTEND_VERSION);
 }
 
 /// cuDNN's JSON of a device that is here.
@@ -174,7 +189,36 @@ frontend::error_t serialize_device(int device, std::vector<uint8_t>& text) {
   return status.is_good() ? properties.serialize(text) : status;
 }
 
+/// The compute capability that cuDNN's JSON of a device states: 90 for 9.0.
+int32_t sm_version_of(const std::string& device) {
+  const json properties = json::parse(device, nullptr, false);
+  return properties.is_object() ? properties.value("deviceVer", 0) / 10 : 0;
+}
+
+/// Engines that are compiled at run time cost a second, so convolutions use them last. Attention
+/// has hardly any others.
+constexpr bool prefers_compiled_engines(const ConvolutionSpec&) { return false; }
+constexpr bool prefers_compiled_engines(const AttentionSpec&) { return true; }
+
+RunError no_engine(const ConvolutionSpec& spec, const std::string& refusal) {
+  return RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
+                              text_of(spec), refusal),
+                  spec.dtype == DType::kFloat32 && !spec.math_mode.tf32
+                      ? "try `precision: tf32`, which allows more engines"
+                      : "");
+}
+
+/// Shorter, since it stands beside the name of the kernel that is used instead.
+RunError no_engine(const AttentionSpec&, const std::string& refusal) {
+  return RunError(fmt::format("cuDNN {}: {}", Cudnn::version(), refusal));
+}
+
 void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
+
+void set_stream(cudnnHandle_t handle, Stream stream) {
+  if (cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle)) != CUDNN_STATUS_SUCCESS)
+    throw RunError("cuDNN: choosing a stream failed");
+}
 
 }  // namespace
 
@@ -212,10 +256,70 @@ class Cudnn::Planner {
 
   cudnnHandle_t handle() const { return handle_.get(); }
 
+  template <typename Found, typename Spec>
+  Expected<Found> find(const Spec& spec) const {
+    const Expected<Plan> found = plan(spec);
+    if (!found) return found.error();
+    return kernel_of(spec, *found);
+  }
+
+  template <typename Found, typename Spec>
+  std::vector<Found> candidates(const Spec& spec, size_t most) const {
+    std::vector<Found> kernels;
+    for (const Plan& plan : first_plans(spec, most)) {
+      kernels.push_back(kernel_of(spec, plan));
+      kernels.back().plan = text_of(plan);
+    }
+    return kernels;
+  }
+
+  template <typename Found, typename Spec>
+  std::optional<Found> restore(const Spec& spec, std::span<const uint8_t> text) const {
+    const std::optional<Plan> plan = reload(text);
+    return plan ? std::optional(kernel_of(spec, *plan)) : std::nullopt;
+  }
+
+ private:
+  LibraryKernel kernel_of(const ConvolutionSpec& spec, const Plan& plan) const;
+  AttentionKernel kernel_of(const AttentionSpec& spec, const Plan& plan) const;
+
+  /// The first plans in cuDNN's order, each in a graph of its own.
+  template <typename Spec>
+  std::vector<Plan> first_plans(const Spec& spec, size_t most) const {
+    std::vector<Plan> plans;
+    for (const bool compiled : {false, true}) {
+      if (!compiled && prefers_compiled_engines(spec)) continue;
+      int64_t count = 1;
+      for (int64_t i = 0; i < count && plans.size() < most; ++i) {
+        auto graph = describe(spec);
+        if (!query_allowed(*graph, spec, compiled).is_good()) break;
+        count = graph->get_execution_plan_count();
+        if (i >= count || graph->build_plan_at_index(i).is_bad()) continue;
+        plans.push_back(Plan{graph, name_engine(*graph)});
+      }
+      if (!plans.empty()) break;
+    }
+    return plans;
+  }
+
+  /// The engine, a zero, cuDNN's text. Empty where cuDNN does not give it.
+  static std::vector<uint8_t> text_of(const Plan& plan) {
+    std::vector<uint8_t> text(plan.engine.begin(), plan.engine.end()), graph;
+    try {
+      if (plan.graph->serialize(graph, false).is_bad()) return {};
+    } catch (const std::exception&) {  // of its JSON
+      return {};
+    }
+    text.push_back(0);
+    text.insert(text.end(), graph.begin(), graph.end());
+    return text;
+  }
+
   /// The best plan, where its workspace is not too large. So most jobs share a kept one, however
   /// much memory they leave.
-  Expected<Plan> plan(const ConvolutionSpec& spec) const {
-    ConvolutionSpec unlimited = spec;
+  template <typename Spec>
+  Expected<Plan> plan(const Spec& spec) const {
+    Spec unlimited = spec;
     unlimited.most_workspace = kUnlimited;
     Expected<Plan> best = kept_or_chosen(unlimited);
     if (!best || best->workspace() <= spec.most_workspace) return best;
@@ -224,9 +328,15 @@ class Cudnn::Planner {
     return Plan{limited->graph, limited->engine + ", limited workspace"};
   }
 
- private:
-  Expected<Plan> kept_or_chosen(const ConvolutionSpec& spec) const {
+  template <typename Spec>
+  Expected<Plan> kept_or_chosen(const Spec& spec) const {
     const std::string key = description_of(spec) + "; " + device_;
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    return plans_.emplace(key, kept_or_chosen(spec, key)).first->second;
+  }
+
+  template <typename Spec>
+  Expected<Plan> kept_or_chosen(const Spec& spec, const std::string& key) const {
     if (const auto kept = cache_.find(key))
       if (auto plan = reload(*kept)) return *plan;
     Expected<Plan> chosen = choose(spec);
@@ -234,43 +344,38 @@ class Cudnn::Planner {
     return chosen;
   }
 
-  /// Engines compiled at run time cost a second, so they come last.
-  Expected<Plan> choose(const ConvolutionSpec& spec) const {
+  template <typename Spec>
+  Expected<Plan> choose(const Spec& spec) const {
     std::string refusal;
     for (const bool compiled : {false, true}) {
+      if (!compiled && prefers_compiled_engines(spec)) continue;
       auto graph = describe(spec);
-      frontend::error_t status = query(*graph);
-      if (status.is_good()) {
-        deselect_engines(*graph, spec);
-        if (!compiled)
-          graph->deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
-        status = graph->build_plans();
-      }
+      frontend::error_t status = query_allowed(*graph, spec, compiled);
+      if (status.is_good()) status = graph->build_plans();
       if (status.is_good()) return Plan{graph, name_engine(*graph)};
       refusal = status.get_message().substr(0, status.get_message().find('\n'));
     }
-    return RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
-                                text_of(spec), refusal),
-                    spec.dtype == DType::kFloat32 && !spec.math_mode.tf32
-                        ? "try `precision: tf32`, which allows more engines"
-                        : "");
+    return no_engine(spec, refusal);
   }
 
-  /// The engine, a zero, cuDNN's text.
   void keep(const Plan& plan, const std::string& key) const {
-    try {
-      std::vector<uint8_t> text;
-      if (plan.graph->serialize(text, false).is_bad()) return;
-      std::vector<uint8_t> kept(plan.engine.begin(), plan.engine.end());
-      kept.push_back(0);
-      kept.insert(kept.end(), text.begin(), text.end());
-      cache_.store(key, kept);
-    } catch (const std::exception&) {  // of its JSON
-    }
+    const std::vector<uint8_t> text = text_of(plan);
+    if (!text.empty()) cache_.store(key, text);
+  }
+
+  /// Of the graph, the engines that a spec allows. `compiled`: those that are compiled at run time,
+  /// too.
+  template <typename Spec>
+  frontend::error_t query_allowed(graph::Graph& graph, const Spec& spec, bool compiled) const {
+    const frontend::error_t status = query(graph);
+    if (status.is_bad()) return status;
+    deselect_engines(graph, spec);
+    if (!compiled) graph.deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
+    return status;
   }
 
   /// None where cuDNN does not take the text: it may be another build's.
-  std::optional<Plan> reload(const std::vector<uint8_t>& kept) const {
+  std::optional<Plan> reload(std::span<const uint8_t> kept) const {
     const auto end = std::ranges::find(kept, 0);
     if (end == kept.end()) return {};
     const std::vector<uint8_t> text(end + 1, kept.end());
@@ -286,14 +391,16 @@ class Cudnn::Planner {
     return {};
   }
 
-  std::shared_ptr<graph::Graph> describe(const ConvolutionSpec& spec) const {
+  template <typename Spec>
+  std::shared_ptr<graph::Graph> describe(const Spec& spec) const {
     const auto compute = data_type(sum_of(spec.dtype));
     auto graph = std::make_shared<graph::Graph>();
     graph->set_io_data_type(data_type(spec.dtype))
         .set_intermediate_data_type(compute)
         .set_compute_data_type(compute);
     if (absent_device_) graph->set_device_properties(absent_device_);
-    add_convolution(*graph, spec);
+    if (const int32_t version = sm_version_of(device_)) graph->set_sm_version(version);
+    add_operations(*graph, spec);
     return graph;
   }
 
@@ -313,6 +420,7 @@ class Cudnn::Planner {
   std::string device_;  // cuDNN's JSON of it
   std::unique_ptr<cudnnContext, decltype(&destroy_handle)> handle_{nullptr, &destroy_handle};
   std::shared_ptr<frontend::DeviceProperties> absent_device_;
+  mutable std::map<std::string, Expected<Plan>> plans_;  // of equal steps, by key
 };
 
 Cudnn::Cudnn(int device, PlanCache cache)
@@ -323,13 +431,9 @@ Cudnn::Cudnn(std::string description, PlanCache cache)
 
 Cudnn::~Cudnn() = default;
 
-Expected<LibraryKernel> Cudnn::find(const ConvolutionSpec& spec) {
-  const auto plan = planner_->plan(spec);
-  if (!plan) return plan.error();
-  LibraryKernel kernel;
-  kernel.workspace = plan->workspace();
-  kernel.name = "cuDNN " + plan->engine;
-  kernel.try_run = [graph = plan->graph, handle = planner_->handle(), bias = spec.epilogue.bias](
+LibraryKernel Cudnn::Planner::kernel_of(const ConvolutionSpec& spec, const Plan& plan) const {
+  LibraryKernel kernel{{}, plan.workspace(), "cuDNN " + plan.engine};
+  kernel.try_run = [graph = plan.graph, handle = handle(), bias = spec.epilogue.bias](
                        const LibraryBuffers& buffers, Stream stream) {
     const auto address = [](const std::byte* memory) {
       return static_cast<void*>(const_cast<std::byte*>(memory));
@@ -337,13 +441,50 @@ Expected<LibraryKernel> Cudnn::find(const ConvolutionSpec& spec) {
     std::unordered_map<int64_t, void*> addresses = {
         {kFirst, address(buffers.first)}, {kSecond, address(buffers.second)}, {kOut, buffers.out}};
     if (bias) addresses[kBias] = address(buffers.bias);
-    if (cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle)) != CUDNN_STATUS_SUCCESS)
-      throw RunError("cuDNN: choosing a stream failed");
+    set_stream(handle, stream);
     check(graph->execute(handle, addresses, buffers.workspace), "a convolution");
     return std::nullopt;
   };
   return kernel;
 }
+
+AttentionKernel Cudnn::Planner::kernel_of(const AttentionSpec&, const Plan& plan) const {
+  AttentionKernel kernel{{}, plan.workspace(), "cuDNN " + plan.engine};
+  kernel.try_run = [graph = plan.graph, handle = handle()](const AttentionBuffers& buffers,
+                                                           Stream stream) {
+    std::unordered_map<int64_t, void*> addresses = AttentionGraph::addresses(buffers);
+    set_stream(handle, stream);
+    check(graph->execute(handle, addresses, buffers.workspace), "attention");
+    return std::nullopt;
+  };
+  return kernel;
+}
+
+Expected<LibraryKernel> Cudnn::find(const ConvolutionSpec& spec) {
+  return planner_->find<LibraryKernel>(spec);
+}
+Expected<AttentionKernel> Cudnn::find(const AttentionSpec& spec) {
+  return planner_->find<AttentionKernel>(spec);
+}
+
+std::vector<LibraryKernel> Cudnn::candidates(const ConvolutionSpec& spec, size_t most) {
+  return planner_->candidates<LibraryKernel>(spec, most);
+}
+std::vector<AttentionKernel> Cudnn::candidates(const AttentionSpec& spec, size_t most) {
+  return planner_->candidates<AttentionKernel>(spec, most);
+}
+
+std::optional<LibraryKernel> Cudnn::restore(const ConvolutionSpec& spec,
+                                            std::span<const uint8_t> plan) {
+  return planner_->restore<LibraryKernel>(spec, plan);
+}
+std::optional<AttentionKernel> Cudnn::restore(const AttentionSpec& spec,
+                                              std::span<const uint8_t> plan) {
+  return planner_->restore<AttentionKernel>(spec, plan);
+}
+
+std::string Cudnn::describe(const ConvolutionSpec& spec) { return description_of(spec); }
+std::string Cudnn::describe(const AttentionSpec& spec) { return description_of(spec); }
 
 std::string Cudnn::describe(int device) {
   std::vector<uint8_t> text;

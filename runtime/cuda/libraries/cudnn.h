@@ -1,9 +1,11 @@
-// Convolutions by cuDNN's graph API.
+// Convolutions and attention by cuDNN's graph API.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/cuda/libraries/libraries.h"
 #include "runtime/cuda/libraries/plan_cache.h"
@@ -24,6 +26,15 @@ class Cudnn {
   /// Or why no engine does what the spec says. The kernel's name has the engine and its knobs, as
   /// cuDNN names them, and whether it uses tensor cores: "cuDNN eng44_k2=2_k18=0, tensor cores".
   Expected<LibraryKernel> find(const ConvolutionSpec& spec);
+  Expected<AttentionKernel> find(const AttentionSpec& spec);
+
+  // As of Libraries.
+  std::vector<LibraryKernel> candidates(const ConvolutionSpec& spec, size_t most);
+  std::vector<AttentionKernel> candidates(const AttentionSpec& spec, size_t most);
+  std::optional<LibraryKernel> restore(const ConvolutionSpec& spec, std::span<const uint8_t> plan);
+  std::optional<AttentionKernel> restore(const AttentionSpec& spec, std::span<const uint8_t> plan);
+  static std::string describe(const ConvolutionSpec& spec);
+  static std::string describe(const AttentionSpec& spec);
 
   /// cuDNN's JSON of a device that is here.
   static std::string describe(int device);

@@ -1,5 +1,5 @@
-// What NVIDIA's libraries compute for the backend: products (cuBLASLt) and convolutions (cuDNN),
-// behind one interface; tests have one of plain loops on the CPU.
+// What NVIDIA's libraries compute for the backend: products (cuBLASLt), convolutions and attention
+// (cuDNN), behind one interface; tests have one of plain loops on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,33 @@ struct ConvolutionSpec {
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
 };
 
+/// softmax(scale query key^T) value for each head, or its gradients. Shapes are [batches, heads,
+/// rows, depth], in C order. Nothing of the size of queries times keys is stored.
+struct AttentionSpec {
+  enum class Pass { kForward, kGrad };
+  Pass pass;
+  DType dtype;  // of all but the logarithms of sums, which are float32
+  Shape query, key, value;
+  double scale = 1;
+  bool causal = false;    // query i sees keys 0 to i
+  bool log_sums = false;  // does the forward pass store, for each query, log(sum(exp(scores)))?
+  MathMode math_mode = {};
+  size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
+
+  Shape out() const { return {query[0], query[1], query[2], value[3]}; }
+  Shape log_sums_shape() const { return {query[0], query[1], query[2], 1}; }
+};
+
+/// Device addresses. kForward: query, key, value -> out and, where the spec wants them, log_sums.
+/// kGrad: all of these and dy -> dquery, dkey, dvalue.
+struct AttentionBuffers {
+  const std::byte *query, *key, *value;
+  std::byte *out, *log_sums;
+  std::byte* workspace;
+  const std::byte* dy = nullptr;
+  std::byte *dquery = nullptr, *dkey = nullptr, *dvalue = nullptr;
+};
+
 /// Device addresses. A product: a, b -> out. kForward: x, w -> y. kGradData: dy, w -> dx.
 /// kGradWeight: x, dy -> dw.
 struct LibraryBuffers {
@@ -101,25 +129,52 @@ struct LibraryBuffers {
 };
 
 /// Chosen once, run every call: of the same operands the same bits, unless any order was allowed.
-struct LibraryKernel {
+template <typename Addresses>
+struct KernelOf {
   /// Returns why the library refuses the call after all, or nothing. RunError where the device
   /// fails.
-  std::function<std::optional<RunError>(const LibraryBuffers&, Stream)> try_run;
-  size_t workspace = 0;   // bytes
-  std::string name = {};  // of the algorithm: "cuDNN eng62_k2=1, tensor cores"
+  std::function<std::optional<RunError>(const Addresses&, Stream)> try_run;
+  size_t workspace = 0;            // bytes
+  std::string name = {};           // of the algorithm: "cuDNN eng62_k2=1, tensor cores"
+  std::vector<uint8_t> plan = {};  // of a candidate: what `restore` makes it of again
 
   /// The same; a refusal is an error.
-  void run(const LibraryBuffers& buffers, Stream stream) const {
+  void run(const Addresses& buffers, Stream stream) const {
     if (const std::optional<RunError> refusal = try_run(buffers, stream)) throw *refusal;
   }
 };
+using LibraryKernel = KernelOf<LibraryBuffers>;
+using AttentionKernel = KernelOf<AttentionBuffers>;
 
-class Libraries {
+/// Finds kernels for one kind of spec.
+template <typename Spec, typename Found>
+class KernelFinder {
  public:
-  virtual ~Libraries() = default;
+  virtual ~KernelFinder() = default;
   /// Or why the library has nothing for the spec on this device. RunError where asking fails.
-  virtual Expected<LibraryKernel> find(const MatmulSpec& spec) = 0;
-  virtual Expected<LibraryKernel> find(const ConvolutionSpec& spec) = 0;
+  virtual Expected<Found> find(const Spec& spec) = 0;
+  /// At most `most` kernels within the spec's math mode, each with its plan: what `find` finds and
+  /// those that the library expects to be slower. Empty where it has none.
+  virtual std::vector<Found> candidates(const Spec& spec, [[maybe_unused]] size_t most) {
+    const Expected<Found> found = find(spec);
+    return found ? std::vector<Found>{*found} : std::vector<Found>();
+  }
+  /// The kernel of that plan, or none where the library takes it no more.
+  virtual std::optional<Found> restore(const Spec&, std::span<const uint8_t>) { return {}; }
+  /// All that a plan depends on but the device and its driver.
+  virtual std::string describe(const Spec&) const { return {}; }
+};
+
+class Libraries : public KernelFinder<MatmulSpec, LibraryKernel>,
+                  public KernelFinder<ConvolutionSpec, LibraryKernel>,
+                  public KernelFinder<AttentionSpec, AttentionKernel> {
+ public:
+  using KernelFinder<MatmulSpec, LibraryKernel>::find;
+  using KernelFinder<ConvolutionSpec, LibraryKernel>::find;
+  using KernelFinder<AttentionSpec, AttentionKernel>::find;
+  using KernelFinder<MatmulSpec, LibraryKernel>::describe;
+  using KernelFinder<ConvolutionSpec, LibraryKernel>::describe;
+  using KernelFinder<AttentionSpec, AttentionKernel>::describe;
   /// "cublas" -> "13.0.2"
   virtual std::map<std::string, std::string> versions() const = 0;
 };

@@ -16,17 +16,33 @@ class NvidiaLibraries : public Libraries {
  public:
   explicit NvidiaLibraries(Driver& driver) : driver_(driver) {}
 
-  Expected<LibraryKernel> find(const MatmulSpec& spec) override {
-    activate();
-    if (!cublas_) cublas_.emplace();
-    return cublas_->find(spec);
-  }
+  Expected<LibraryKernel> find(const MatmulSpec& spec) override { return cublas().find(spec); }
+  Expected<LibraryKernel> find(const ConvolutionSpec& spec) override { return cudnn().find(spec); }
+  Expected<AttentionKernel> find(const AttentionSpec& spec) override { return cudnn().find(spec); }
 
-  Expected<LibraryKernel> find(const ConvolutionSpec& spec) override {
-    activate();
-    if (!cudnn_) cudnn_.emplace(device().index, PlanCache::of_user("cudnn"));
-    return cudnn_->find(spec);
+  using Kernels = std::vector<LibraryKernel>;
+  using Plan = std::span<const uint8_t>;
+  Kernels candidates(const MatmulSpec& spec, size_t most) override {
+    return cublas().candidates(spec, most);
   }
+  Kernels candidates(const ConvolutionSpec& spec, size_t most) override {
+    return cudnn().candidates(spec, most);
+  }
+  std::vector<AttentionKernel> candidates(const AttentionSpec& spec, size_t most) override {
+    return cudnn().candidates(spec, most);
+  }
+  std::optional<LibraryKernel> restore(const MatmulSpec& spec, Plan plan) override {
+    return cublas().restore(spec, plan);
+  }
+  std::optional<LibraryKernel> restore(const ConvolutionSpec& spec, Plan plan) override {
+    return cudnn().restore(spec, plan);
+  }
+  std::optional<AttentionKernel> restore(const AttentionSpec& spec, Plan plan) override {
+    return cudnn().restore(spec, plan);
+  }
+  std::string describe(const MatmulSpec& spec) const override { return Cublas::describe(spec); }
+  std::string describe(const ConvolutionSpec& spec) const override { return Cudnn::describe(spec); }
+  std::string describe(const AttentionSpec& spec) const override { return Cudnn::describe(spec); }
 
   std::map<std::string, std::string> versions() const override {
     return {{"cublas", Cublas::version()}, {"cudnn", Cudnn::version()}};
@@ -35,6 +51,16 @@ class NvidiaLibraries : public Libraries {
  private:
   /// The libraries work for the device that is the thread's current one.
   void activate() { cuda::check(cudaSetDevice(device().index), "using the GPU", device().name); }
+  Cublas& cublas() {
+    activate();
+    if (!cublas_) cublas_.emplace();
+    return *cublas_;
+  }
+  Cudnn& cudnn() {
+    activate();
+    if (!cudnn_) cudnn_.emplace(device().index, PlanCache::of_user("cudnn"));
+    return *cudnn_;
+  }
   const DeviceProperties& device() const { return driver_.properties(); }
 
   Driver& driver_;

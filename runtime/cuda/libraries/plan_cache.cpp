@@ -41,6 +41,11 @@ std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const 
   }
 }
 
+bool PlanCache::is_damaged(std::string_view key) const noexcept {
+  std::error_code unknown;
+  return !folder_.empty() && !find(key) && fs::exists(path_of(key), unknown);
+}
+
 void PlanCache::make_room() const {
   std::vector<std::pair<fs::file_time_type, fs::path>> plans;
   for (const fs::directory_entry& file : fs::directory_iterator(folder_))

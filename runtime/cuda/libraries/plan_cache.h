@@ -26,9 +26,11 @@ class PlanCache {
 
   std::optional<std::vector<uint8_t>> find(std::string_view key) const noexcept;
   void store(std::string_view key, std::span<const uint8_t> plan) const noexcept;
+  /// Is there a file for the key that `find` does not take?
+  bool is_damaged(std::string_view key) const noexcept;
+  fs::path path_of(std::string_view key) const;
 
  private:
-  fs::path path_of(std::string_view key) const;
   void make_room() const;
 
   fs::path folder_;

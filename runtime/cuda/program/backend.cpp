@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/libraries/timed_libraries.h"
 #include "runtime/cuda/program/channels_last.h"
 #include "runtime/cuda/program/fuse_gradients.h"
 #include "runtime/cuda/program/fuse_residuals.h"
+#include "runtime/cuda/program/kernel_timer.h"
+#include "runtime/cuda/program/lower_attention.h"
 #include "runtime/cuda/program/parallel_steps.h"
 #include "runtime/cuda/program/program.h"
 #include "runtime/plan/model/shards.h"
@@ -110,6 +115,12 @@ class CudaBackend : public exec::Backend {
                                          const exec::PrepareOptions& options) override {
     if (options.ranks) open_communicator(job, *options.ranks);
     exec::check_tensors_fit(job, available_memory(job), kMemory);
+    std::optional<Tuner> tuner;
+    tuner_ = nullptr;
+    if (options.tuning)
+      named(job, [&] {
+        tuner_ = &tuner.emplace(*options.tuning, device_text(), *libraries_, *driver_);
+      });
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
@@ -117,8 +128,9 @@ class CudaBackend : public exec::Backend {
     std::vector<TensorId> visible = kept;
     visible.insert(visible.end(), transferred.begin(), transferred.end());
     const plan::Job moved = move_channels_last(lower_epilogues(job), kept, transferred);
+    const plan::Job summed = options.fuse ? fuse_residuals(moved, visible) : moved;
     const Grouped grouped =
-        group_updates(fused(fuse_residuals(moved, visible), job, visible, options));
+        group_updates(in_16_bits(fused(summed, job, visible, options), visible));
     Constants constants = find_constants(grouped.job);
     kept.insert(kept.end(), constants.tensors.begin(), constants.tensors.end());
     PreparedJob prepared{
@@ -142,6 +154,37 @@ class CudaBackend : public exec::Backend {
   }
 
  private:
+  /// What chooses algorithms by time.
+  struct Tuner {
+    Choices choices;
+    TimedLibraries libraries;
+    KernelTimer timer;
+
+    Tuner(const exec::Tuning& tuning, std::string device, Libraries& from, Driver& driver)
+        : choices(tuning.kept.empty() ? PlanCache() : PlanCache(tuning.kept, kMostKept),
+                  PlanCache::of_user("algorithms"), std::move(device), tuning.say),
+          libraries(from, driver, choices),
+          timer(driver, choices) {}
+
+   private:
+    /// Of a run, which never lets go of one.
+    static constexpr size_t kMostKept = std::numeric_limits<size_t>::max() / 4;
+  };
+
+  Libraries& chosen_from() { return tuner_ ? tuner_->libraries : *libraries_; }
+  StepTimer* timer() { return tuner_ ? &tuner_->timer : nullptr; }
+
+  /// What choices of algorithms depend on, besides what is computed.
+  std::string device_text() const {
+    const DeviceProperties& device = driver_->properties();
+    std::string text = fmt::format("{}, {}.{}, {} multiprocessors, {} bytes, driver {}, runtime {}",
+                                   device.name, device.major, device.minor, device.multiprocessors,
+                                   device.memory, device.driver_version, device.runtime_version);
+    for (const auto& [library, version] : libraries_->versions())
+      text += fmt::format(", {} {}", library, version);
+    return text;
+  }
+
   /// What is free but for a margin: kernels are loaded when they are first used, and graphs lie on
   /// the device, too.
   size_t available_memory(const plan::Job& job) {
@@ -164,12 +207,15 @@ class CudaBackend : public exec::Backend {
     return memory - std::min(memory, taken);
   }
 
-  /// The kernels of the steps, with places for everything. A workspace may take a quarter of the
-  /// device's memory. Where the job would not fit, what its tensors leave: this changes the choice
-  /// of kernels, but never depends on what other processes use at the moment.
+  /// What a workspace may take, in bytes: a quarter of the device's memory.
+  size_t most_workspace() const { return driver_->properties().memory / 4; }
+
+  /// The kernels of the steps, with places for everything. Where the job would not fit,
+  /// workspaces may take what its tensors leave: this changes the choice of kernels, but never
+  /// depends on what other processes use at the moment.
   exec::MemoryReport choose_kernels(const exec::PrepareOptions& options,
                                     std::span<const TensorId> kept, PreparedJob& prepared) {
-    const size_t most = driver_->properties().memory / 4;
+    const size_t most = most_workspace();
     exec::MemoryReport report = choose_kernels(options, kept, most, prepared);
     const size_t capacity = this->capacity(options);
     if (report.total() <= capacity) return report;
@@ -190,7 +236,7 @@ class CudaBackend : public exec::Backend {
                                     PreparedJob& prepared) {
     const size_t rank = options.ranks ? static_cast<size_t>(options.ranks->rank()) : 0;
     prepared.bound = bind_kernels(prepared.grouped, prepared.owners, {prepared.division, rank},
-                                  most_workspace, *driver_, *libraries_);
+                                  most_workspace, {*driver_, chosen_from(), options.fuse, timer()});
     exec::MemoryReport report =
         place_all(options, kept, prepared.bound.workspaces(prepared.grouped.updates), prepared);
     report.library_steps = list_library_steps(prepared.grouped.job, prepared.bound);
@@ -226,10 +272,16 @@ class CudaBackend : public exec::Backend {
 
   plan::Job fused(const plan::Job& expanded, const plan::Job& job,
                   std::span<const TensorId> visible, const exec::PrepareOptions& options) {
+    if (!options.fuse) return expanded;
     return named(job, [&] {
       return fuse_gradients(expanded, parts_of(job, options.segments, expanded), visible,
-                            *libraries_, *driver_);
+                            chosen_from(), *driver_);
     });
+  }
+
+  plan::Job in_16_bits(const plan::Job& job, std::span<const TensorId> visible) {
+    return named(job,
+                 [&] { return lower_attention(job, visible, most_workspace(), chosen_from()); });
   }
 
   /// Completes the report. True where the columns are to be kept on the device: they may take half
@@ -256,6 +308,7 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Libraries> libraries_;
+  Tuner* tuner_ = nullptr;  // of the program that is being prepared; null: it is not tuned
   const NcclCalls& (*open_nccl_)();
   std::unique_ptr<Communicator> communicator_;
 };

@@ -17,13 +17,12 @@ using plan::TensorId;
 class KernelBinder {
  public:
   KernelBinder(const Grouped& grouped, const RankSlices& slices, size_t most_workspace,
-               Driver& driver, Libraries& libraries)
+               const KernelSource& source)
       : job_(grouped.job),
         groups_(grouped.updates),
         slices_(slices),
         most_workspace_(most_workspace),
-        driver_(driver),
-        libraries_(libraries) {
+        source_(source) {
     bound_.kernels.resize(job_.steps.size());
   }
 
@@ -94,12 +93,14 @@ class KernelBinder {
                     {},
                     job_.seed,
                     math_mode_of(job_),
-                    driver_,
-                    libraries_,
+                    source_.driver,
+                    source_.libraries,
                     bound_.checks,
                     plan::shards_of(job_),
                     slices_.rank,
-                    most_workspace_};
+                    most_workspace_,
+                    source_.fuse,
+                    source_.timer};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(index, id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(index, id));
     for (const plan::EpilogueOp& fused : step.epilogue) {
@@ -114,8 +115,7 @@ class KernelBinder {
   const std::vector<UpdateGroup>& groups_;
   const RankSlices& slices_;
   const size_t most_workspace_;
-  Driver& driver_;
-  Libraries& libraries_;
+  const KernelSource& source_;
   BoundKernels bound_;
 };
 
@@ -147,9 +147,9 @@ std::vector<exec::LibraryStep> list_library_steps(const plan::Job& job, const Bo
 }
 
 BoundKernels bind_kernels(const Grouped& grouped, std::span<const TensorId> owners,
-                          const RankSlices& slices, size_t most_workspace, Driver& driver,
-                          Libraries& libraries) {
-  return KernelBinder(grouped, slices, most_workspace, driver, libraries).prepare(owners);
+                          const RankSlices& slices, size_t most_workspace,
+                          const KernelSource& source) {
+  return KernelBinder(grouped, slices, most_workspace, source).prepare(owners);
 }
 
 }  // namespace flow::cuda

@@ -31,10 +31,18 @@ struct RankSlices {
   size_t rank = 0;
 };
 
+/// What kernels are chosen from, and how.
+struct KernelSource {
+  Driver& driver;
+  Libraries& libraries;
+  bool fuse = true;            // as of Request
+  StepTimer* timer = nullptr;  // likewise
+};
+
 /// RunError, with the job-file line and the step's name, where a step cannot run on this device.
 /// `owners`: by tensor, whose memory it lies in. `most_workspace`: bytes, of a convolution.
 BoundKernels bind_kernels(const Grouped& grouped, std::span<const plan::TensorId> owners,
-                          const RankSlices& slices, size_t most_workspace, Driver& driver,
-                          Libraries& libraries);
+                          const RankSlices& slices, size_t most_workspace,
+                          const KernelSource& source);
 
 }  // namespace flow::cuda

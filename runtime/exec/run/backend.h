@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/base/file.h"
 #include "runtime/base/fingerprint.h"
 #include "runtime/exec/ranks/collectives.h"
 #include "runtime/io/dataset.h"
@@ -60,6 +61,12 @@ struct TransferredTensor {
   std::vector<size_t> wanted_by;  // made by a probe: the deliverables for which it is needed
 };
 
+/// A device's algorithms are chosen by time.
+struct Tuning {
+  fs::path kept;  // the run's folder of choices, which come before all others; empty: it has none
+  std::function<void(const std::string&)> say = {};  // remarks; may be empty
+};
+
 struct PrepareOptions {
   int threads = 0;         // 0: as many as pay
   size_t input_slots = 1;  // buffers of each input: the feed fills one while another is computed on
@@ -71,6 +78,7 @@ struct PrepareOptions {
   std::vector<ColumnInput> columns = {};  // that the device may keep: all of them, or none
   bool eager = false;    // launch step by step where calls could be launched whole: the same bits
   bool profile = false;  // takes the time of each step: Program::timed_steps; launches step by step
+  bool fuse = true;      // false: no step takes over others, of which the device has a choice
   /// Whose variables this program's are too, where they have a name in common: in one memory.
   std::vector<VariableSource> variable_sources = {};
   /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
@@ -82,6 +90,7 @@ struct PrepareOptions {
   /// Is given each tensor that has a fingerprint between its writer and the fingerprint, and may
   /// change it: how checks plant a fault. Empty in other runs.
   std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)> made = {};
+  const Tuning* tuning = nullptr;  // null: algorithms are those that libraries prefer
 };
 
 /// A step that a library of the device computes.

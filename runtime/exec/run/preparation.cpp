@@ -220,6 +220,10 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   if (job.sharding) options.in_parts = list_in_parts(job, deliveries, options.deliverables);
   options.eager = request.eager;
   options.profile = request.profile;
+  options.fuse = request.fuse;
+  const bool keep = request.keep_choices || request.resume;
+  const Tuning tuning{keep ? request.directory / kAlgorithmsFolder : fs::path(), request.say};
+  if (request.tune) options.tuning = &tuning;
   options.variable_sources = variable_sources;
   if (&job == &request.job && request.fingerprints) {
     require_fingerprints(backend, request);

@@ -464,12 +464,30 @@ void Run::write_profile() {
 
 }  // namespace
 
+namespace {
+
+/// Leaves DIR as it was where the run is refused.
+PreparedRun prepare_or_clean(Backend& backend, const RunRequest& request) {
+  try {
+    return prepare_run(backend, request);
+  } catch (...) {
+    std::error_code ignored;
+    if (request.tune && !request.resume)
+      fs::remove_all(request.directory / kAlgorithmsFolder, ignored);
+    throw;
+  }
+}
+
+}  // namespace
+
 RunOutcome run(Backend& backend, const RunRequest& request) {
-  PreparedRun prepared = prepare_run(backend, request);
+  PreparedRun prepared = prepare_or_clean(backend, request);
   return Run(backend, request, prepared).run();
 }
 
-std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& request) {
+std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& given) {
+  RunRequest request = given;
+  request.keep_choices = false;
   const PreparedRun prepared = prepare_run(backend, request);
   std::vector<JobMemory> list = {{request.job.name, prepared.program->memory()}};
   for (const auto& job : prepared.called.jobs())

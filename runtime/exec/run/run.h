@@ -50,7 +50,9 @@ struct RunRequest {
   bool resume = false;
   bool verify_data = false;  // --verify-data: read all data files again, unchanged ones too
   int threads = 0;
-  bool eager = false, profile = false;                 // as in PrepareOptions
+  bool eager = false, profile = false, fuse = true;    // as in PrepareOptions
+  bool tune = false;                                   // choose algorithms by time
+  bool keep_choices = true;                            // in DIR
   std::vector<std::string> overrides = {};             // for run.json
   std::FILE* out = nullptr;                            // print sinks
   bool json = false;                                   // print sinks write objects

@@ -35,11 +35,15 @@ inline constexpr const char* kBestFolder = "best";
 /// Where the state goes that a failed run leaves and no run may go on from.
 inline constexpr const char* kRescued = "rescued";
 
+/// The algorithms that a run chose by time, which it keeps when it is resumed.
+inline constexpr const char* kAlgorithmsFolder = "algorithms";
+
 /// All that a run writes into its directory. The order in which it is removed: without checkpoints
 /// nothing is resumed whose outputs are gone.
 inline constexpr std::array kWritten = {
-    "checkpoints",  kBestFolder, kRunRecord, kMetricsFile, "profile.json", kFingerprintFile,
-    kCaptureFolder, "returns",   "watch",    "also",       kRescued,       kPlanFile};
+    "checkpoints",    kBestFolder,       kRunRecord, kMetricsFile, "profile.json",
+    kFingerprintFile, kCaptureFolder,    "returns",  "watch",      "also",
+    kRescued,         kAlgorithmsFolder, kPlanFile};
 
 /// Removes the temporary files of runs that were killed while they wrote theirs; nobody else may be
 /// writing.

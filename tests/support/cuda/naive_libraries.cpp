@@ -1,7 +1,8 @@
-// Products and convolutions as their formulas say. Compiled with FLOW_CUDA_ON_CPU.
+// Products, convolutions and attention as their formulas say. Compiled with FLOW_CUDA_ON_CPU.
 #include "tests/support/cuda/naive_libraries.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/base/check.h"
 #include "runtime/base/convert.h"
@@ -246,6 +247,133 @@ Convolution convolution_of(const ConvolutionSpec& spec) {
   return c;
 }
 
+struct Attended {
+  int64_t heads, queries, keys, depth, value_depth;
+  double scale;
+  bool causal, log_sums;
+
+  int64_t seen(int64_t query) const { return causal ? std::min(query + 1, keys) : keys; }
+};
+
+template <typename T>
+double dot(const T* a, const T* b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += convert<double>(a[i]) * convert<double>(b[i]);
+  return sum;
+}
+
+/// The weights of the keys that a query sees. Returns the logarithm of the sum that normalises
+/// them.
+template <typename T>
+double weigh(const Attended& at, const T* query, const T* keys, std::vector<double>& weights) {
+  for (size_t j = 0; j < weights.size(); ++j)
+    weights[j] = at.scale * dot(query, keys + static_cast<int64_t>(j) * at.depth, at.depth);
+  const double largest = *std::ranges::max_element(weights);
+  double sum = 0;
+  for (const double score : weights) sum += std::exp(score - largest);
+  const double log_sum = largest + std::log(sum);
+  for (double& score : weights) score = std::exp(score - log_sum);
+  return log_sum;
+}
+
+template <typename T>
+void naive_attention(Attended at, const T* query, const T* key, const T* value, T* out,
+                     float* log_sums) {
+  note(query, at.heads * at.queries * at.depth, Access::kRead);
+  note(key, at.heads * at.keys * at.depth, Access::kRead);
+  note(value, at.heads * at.keys * at.value_depth, Access::kRead);
+  note(out, at.heads * at.queries * at.value_depth, Access::kWrite);
+  note(log_sums, at.heads * at.queries, Access::kWrite);
+  for (int64_t row = 0; row < at.heads * at.queries; ++row) {
+    const int64_t first_key = row / at.queries * at.keys;
+    std::vector<double> weights(static_cast<size_t>(at.seen(row % at.queries)));
+    const double log_sum = weigh(at, query + row * at.depth, key + first_key * at.depth, weights);
+    if (log_sums) log_sums[row] = static_cast<float>(log_sum);
+    for (int64_t column = 0; column < at.value_depth; ++column) {
+      double sum = 0;
+      for (size_t j = 0; j < weights.size(); ++j)
+        sum +=
+            weights[j] *
+            convert<double>(value[(first_key + static_cast<int64_t>(j)) * at.value_depth + column]);
+      out[row * at.value_depth + column] = convert<T>(static_cast<float>(sum));
+    }
+  }
+}
+
+/// What the gradients are computed from, and they.
+template <typename T>
+struct AttentionGradients {
+  const T *query, *key, *value, *out, *dy;
+  const float* log_sums;
+  T *dquery, *dkey, *dvalue;
+};
+
+/// Sums of rows, rounded when all are added.
+class RowSums {
+ public:
+  RowSums(int64_t rows, int64_t columns)
+      : columns_(columns), sums_(static_cast<size_t>(rows * columns)) {}
+  template <typename T>
+  void add(int64_t row, double factor, const T* addend) {
+    for (int64_t i = 0; i < columns_; ++i)
+      sums_[static_cast<size_t>(row * columns_ + i)] += factor * convert<double>(addend[i]);
+  }
+  template <typename T>
+  void store(T* to) const {
+    note(to, static_cast<int64_t>(sums_.size()), Access::kWrite);
+    std::ranges::transform(sums_, to,
+                           [](double sum) { return convert<T>(static_cast<float>(sum)); });
+  }
+
+ private:
+  int64_t columns_;
+  std::vector<double> sums_;
+};
+
+template <typename T>
+void naive_attention_grad(Attended at, AttentionGradients<T> g) {
+  const int64_t queries = at.heads * at.queries, keys = at.heads * at.keys;
+  note(g.query, queries * at.depth, Access::kRead);
+  note(g.key, keys * at.depth, Access::kRead);
+  note(g.value, keys * at.value_depth, Access::kRead);
+  note(g.out, queries * at.value_depth, Access::kRead);
+  note(g.dy, queries * at.value_depth, Access::kRead);
+  note(g.log_sums, queries, Access::kRead);
+  RowSums dquery(queries, at.depth), dkey(keys, at.depth), dvalue(keys, at.value_depth);
+  for (int64_t row = 0; row < queries; ++row) {
+    const T *query = g.query + row * at.depth, *dy = g.dy + row * at.value_depth;
+    const double expected = dot(dy, g.out + row * at.value_depth, at.value_depth);
+    const int64_t first_key = row / at.queries * at.keys;
+    for (int64_t j = first_key; j < first_key + at.seen(row % at.queries); ++j) {
+      const T *key = g.key + j * at.depth, *value = g.value + j * at.value_depth;
+      const double weight =
+          std::exp(at.scale * dot(query, key, at.depth) - static_cast<double>(g.log_sums[row]));
+      const double slope = at.scale * weight * (dot(dy, value, at.value_depth) - expected);
+      dquery.add(row, slope, key);
+      dkey.add(j, slope, query);
+      dvalue.add(j, weight, dy);
+    }
+  }
+  dquery.store(g.dquery);
+  dkey.store(g.dkey);
+  dvalue.store(g.dvalue);
+}
+
+Attended attended(const AttentionSpec& spec) {
+  FLOW_CHECK(spec.query.rank() == 4 && spec.key.rank() == 4 && spec.value.rank() == 4);
+  FLOW_CHECK(spec.key[3] == spec.query[3] && spec.value[2] == spec.key[2]);
+  for (const Shape& other : {spec.key, spec.value})
+    FLOW_CHECK(other[0] == spec.query[0] && other[1] == spec.query[1]);
+  return {spec.query[0] * spec.query[1],
+          spec.query[2],
+          spec.key[2],
+          spec.key[3],
+          spec.value[3],
+          spec.scale,
+          spec.causal,
+          spec.log_sums};
+}
+
 /// Calls make(T) for the type of the operands.
 template <typename F>
 Expected<LibraryKernel> for_dtype(DType dtype, F make) {
@@ -300,6 +428,33 @@ Expected<LibraryKernel> NaiveLibraries::find(const ConvolutionSpec& spec) {
     };
     return LibraryKernel{run, 0, "plain loops"};
   });
+}
+
+/// 16 bits alone, as cuDNN.
+Expected<AttentionKernel> NaiveLibraries::find(const AttentionSpec& spec) {
+  if (spec.dtype == DType::kFloat16) return attention<Float16>(spec);
+  if (spec.dtype == DType::kBFloat16) return attention<BFloat16>(spec);
+  return RunError("the plain loops attend in 16 bits alone");
+}
+
+template <typename T>
+AttentionKernel NaiveLibraries::attention(const AttentionSpec& spec) {
+  const auto run = [&driver = driver_, at = attended(spec), pass = spec.pass](
+                       const AttentionBuffers& b, Stream stream) -> std::optional<RunError> {
+    if (pass == AttentionSpec::Pass::kForward) {
+      FLOW_CHECK(at.log_sums == (b.log_sums != nullptr));
+      launch(driver, stream, "naive_attention", kOneThread, &naive_attention<T>, at, as<T>(b.query),
+             as<T>(b.key), as<T>(b.value), as<T>(b.out), as<float>(b.log_sums));
+      return std::nullopt;
+    }
+    const AttentionGradients<T> gradients{as<T>(b.query),  as<T>(b.key),  as<T>(b.value),
+                                          as<T>(b.out),    as<T>(b.dy),   as<float>(b.log_sums),
+                                          as<T>(b.dquery), as<T>(b.dkey), as<T>(b.dvalue)};
+    launch(driver, stream, "naive_attention_grad", kOneThread, &naive_attention_grad<T>, at,
+           gradients);
+    return std::nullopt;
+  };
+  return {run, 0, "plain loops"};
 }
 
 }  // namespace flow::cuda

@@ -16,9 +16,13 @@ class NaiveLibraries : public Libraries {
   explicit NaiveLibraries(Driver& driver) : driver_(driver) {}
   Expected<LibraryKernel> find(const MatmulSpec& spec) override;
   Expected<LibraryKernel> find(const ConvolutionSpec& spec) override;
+  Expected<AttentionKernel> find(const AttentionSpec& spec) override;
   std::map<std::string, std::string> versions() const override { return {{"naive", "1"}}; }
 
  private:
+  template <typename T>
+  AttentionKernel attention(const AttentionSpec& spec);
+
   Driver& driver_;
 };
 

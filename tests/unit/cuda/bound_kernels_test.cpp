@@ -39,7 +39,7 @@ TEST_CASE("libraries round and reorder as the job allows", "[cuda]") {
   FakeDriver driver;
   NotingLibraries libraries(driver);
   const exec::Division whole;
-  cuda::bind_kernels(grouped, owners, {whole}, 0, driver, libraries);
+  cuda::bind_kernels(grouped, owners, {whole}, 0, {driver, libraries});
   CHECK(libraries.math_modes.size() ==
         11);  // 4 layers, forward and back, but for the images' gradient
   for (const cuda::MathMode& math_mode : libraries.math_modes) {

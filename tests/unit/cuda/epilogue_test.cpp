@@ -18,6 +18,9 @@ class PickyLibraries : public cuda::Libraries {
   Expected<cuda::LibraryKernel> find(const cuda::ConvolutionSpec& spec) override {
     return pick(spec);
   }
+  Expected<cuda::AttentionKernel> find(const cuda::AttentionSpec& spec) override {
+    return naive_.find(spec);
+  }
   std::map<std::string, std::string> versions() const override { return {}; }
 
  private:

@@ -366,6 +366,28 @@ TEST_CASE("residual nets with 16 bits between convolutions are as close to float
   }
 }
 
+TEST_CASE("attention in 16 bits trains nearly as the CPU's in float32", "[cuda]") {
+  Runs runs;
+  Wanted wanted{.size = {"vars.batch=4", "vars.steps=2"},
+                .sets = {"vars.width=16", "vars.heads=2", "vars.layers=2", "vars.context=12",
+                         "vars.vocabulary=50", "vars.precision=mixed_bfloat16"},
+                .watches = {"gpt/blocks/*/attention/attended"},
+                .watch_diffs = {"gpt/blocks/*/attention/qkv/weight"}};
+  runs.run(*cpu::make_backend(), "gpt2.yaml", wanted, "cpu");
+  runs.run_gpu("gpt2.yaml", wanted, "gpu");
+  runs.check("cpu", "gpu", 3e-2, 1e-3, 8);
+  wanted.eager = true;
+  runs.run_gpu("gpt2.yaml", wanted, "eager");
+  runs.check_bits("gpu", "eager");
+  // Each shard rounds its own rows.
+  wanted.sets.push_back("+jobs.train.shards=2");
+  runs.run_gpu("gpt2.yaml", wanted, "shards");
+  runs.check("gpu", "shards", 3e-2, 1e-3, 8);
+  wanted.watches.clear(), wanted.watch_diffs.clear();
+  runs.run_gpu("gpt2.yaml", wanted, "unwatched");
+  runs.check_bits("unwatched/checkpoints", "shards/checkpoints");
+}
+
 TEST_CASE("a loss scale moves as on the CPU, and steps that overflow are skipped", "[cuda]") {
   Runs runs;
   // float16 overflows in the first two steps at the least.

@@ -1,0 +1,28 @@
+// Attention by the library.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/base/expected.h"
+#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/libraries/libraries.h"
+
+namespace flow::cuda {
+
+/// What an attention step, or that of its gradients, asks of the library, if its operands have
+/// these shapes and are stored as `dtype`. Or why no library is asked.
+Expected<AttentionSpec> attention_spec(const plan::Step& step, std::span<const Shape> operands,
+                                       bool log_sums, DType dtype, MathMode math_mode);
+
+/// The library's kernel for a request of 16-bit operands, or none.
+std::optional<Kernel> find_library_attention(const Request& request);
+
+/// Why the library does not compute a step: an attribute that this backend alone sets.
+void set_refusal(plan::Step& step, std::string reason);
+
+/// Names our kernel for a step, with the library's refusal, if there was one.
+std::string name_own_attention(const plan::Step& step);
+
+}  // namespace flow::cuda

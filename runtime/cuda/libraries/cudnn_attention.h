@@ -1,0 +1,105 @@
+// Attention as a graph of NVIDIA's C++ front end. cudnn.cpp alone includes it, since compiling the
+// front end takes half a minute.
+#pragma once
+
+#include <cudnn_frontend.h>
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "runtime/cuda/libraries/libraries.h"
+
+namespace flow::cuda {
+
+/// Builds the graph of a spec. Its tensors are named as AttentionBuffers' members are.
+class AttentionGraph {
+ public:
+  explicit AttentionGraph(const AttentionSpec& spec) : spec_(spec) {}
+
+  void add_to(cudnn_frontend::graph::Graph& graph) const {
+    const Tensor query = input(graph, kQuery, spec_.query), key = input(graph, kKey, spec_.key),
+                 value = input(graph, kValue, spec_.value);
+    if (spec_.pass == AttentionSpec::Pass::kForward) {
+      const auto results = graph.sdpa(
+          query, key, value,
+          configure<cudnn_frontend::graph::SDPA_attributes>().set_generate_stats(spec_.log_sums));
+      mark_output(results[0], kOut, spec_.out());
+      if (!spec_.log_sums) return;
+      mark_output(results[1], kLogSums, spec_.log_sums_shape());
+      results[1]->set_data_type(cudnn_frontend::DataType_t::FLOAT);
+      return;
+    }
+    const Tensor log_sums = input(graph, kLogSums, spec_.log_sums_shape());
+    log_sums->set_data_type(cudnn_frontend::DataType_t::FLOAT);
+    const auto results = graph.sdpa_backward(
+        query, key, value, input(graph, kOut, spec_.out()), input(graph, kDy, spec_.out()),
+        log_sums,
+        configure<cudnn_frontend::graph::SDPA_backward_attributes>().set_deterministic_algorithm(
+            !spec_.math_mode.any_order));
+    mark_output(results[0], kDquery, spec_.query);
+    mark_output(results[1], kDkey, spec_.key);
+    mark_output(results[2], kDvalue, spec_.value);
+  }
+
+  /// Where a call finds the graph's tensors.
+  static std::unordered_map<int64_t, void*> addresses(const AttentionBuffers& buffers) {
+    const auto address = [](const std::byte* memory) {
+      return static_cast<void*>(const_cast<std::byte*>(memory));
+    };
+    std::unordered_map<int64_t, void*> all = {
+        {kQuery, address(buffers.query)}, {kKey, address(buffers.key)},
+        {kValue, address(buffers.value)}, {kOut, buffers.out},
+        {kLogSums, buffers.log_sums},     {kDy, address(buffers.dy)},
+        {kDquery, buffers.dquery},        {kDkey, buffers.dkey},
+        {kDvalue, buffers.dvalue}};
+    std::erase_if(all, [](const auto& named) { return named.second == nullptr; });
+    return all;
+  }
+
+ private:
+  using Tensor = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
+  enum Uid : int64_t { kQuery = 1, kKey, kValue, kOut, kLogSums, kDy, kDquery, kDkey, kDvalue };
+
+  static std::vector<int64_t> strides(const Shape& shape) {
+    std::vector<int64_t> made;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      made.push_back(shape.elements(axis + 1, shape.rank()));
+    return made;
+  }
+
+  static Tensor input(cudnn_frontend::graph::Graph& graph, Uid uid, const Shape& shape) {
+    return graph.tensor(cudnn_frontend::graph::Tensor_attributes()
+                            .set_uid(uid)
+                            .set_dim(shape.extents())
+                            .set_stride(strides(shape)));
+  }
+
+  static void mark_output(const Tensor& tensor, Uid uid, const Shape& shape) {
+    tensor->set_output(true).set_uid(uid).set_dim(shape.extents()).set_stride(strides(shape));
+  }
+
+  /// What both passes are given.
+  template <typename Attributes>
+  Attributes configure() const {
+    Attributes attributes;
+    attributes.set_attn_scale(static_cast<float>(spec_.scale));
+    if (spec_.causal)
+      attributes.set_diagonal_alignment(cudnn_frontend::DiagonalAlignment_t::TOP_LEFT)
+          .set_diagonal_band_right_bound(0);
+    return attributes;
+  }
+
+  const AttentionSpec& spec_;
+};
+
+inline std::string text_of(const AttentionSpec& spec) {
+  const bool forward = spec.pass == AttentionSpec::Pass::kForward;
+  return fmt::format("{}{} of {} with {} and {}, {}", forward ? "" : "gradients of ",
+                     spec.causal ? "causal attention" : "attention", spec.query.str(),
+                     spec.key.str(), spec.value.str(), name_of(spec.dtype));
+}
+
+}  // namespace flow::cuda

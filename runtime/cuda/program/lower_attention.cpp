@@ -1,0 +1,247 @@
+// Plan to plan: casts around attention.
+#include "runtime/cuda/program/lower_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/known.h"
+#include "runtime/cuda/kernels/attention_library.h"
+#include "runtime/plan/model/lifetimes.h"
+#include "runtime/plan/model/operands.h"
+#include "runtime/plan/model/precision.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+class AttentionLowering {
+ public:
+  AttentionLowering(const plan::Job& job, std::span<const TensorId> visible, size_t most_workspace,
+                    DType low_precision, Libraries& libraries)
+      : job_(job),
+        most_workspace_(most_workspace),
+        dtype_(low_precision),
+        libraries_(libraries),
+        visible_(job.tensors.size()),
+        lowered_(job.steps.size()) {
+    for (const TensorId id : visible)
+      if (id.valid()) visible_[id.index()] = true;
+  }
+
+  plan::Job lower() {
+    choose();
+    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
+    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      add(std::move(steps[i]), lowered_[i]);
+      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
+    }
+    replace_rounded();
+    remove_unread_casts();
+    plan::assign_lifetimes(job_);
+    return std::move(job_);
+  }
+
+ private:
+  /// Does the library have the gradients that run in every call, of the step that makes these sums?
+  bool gradients_fit(TensorId log_sums) {
+    if (!log_sums.valid()) return true;
+    return std::ranges::all_of(job_.steps, [&](const plan::Step& step) {
+      return step.probe || step.op != ops::kAttentionGrad || step.inputs[5] != log_sums ||
+             refusal_of(step).empty();
+    });
+  }
+
+  /// What runs once in a sharded job reads sums over shards, which are not rounded.
+  void choose() {
+    const size_t end = job_.sharding ? job_.sharding->steps.index() : job_.steps.size();
+    std::vector<bool> log_sums_of(job_.tensors.size());  // of steps that are lowered
+    for (size_t i = 0; i < job_.steps.size(); ++i) {
+      plan::Step& step = job_.steps[i];
+      if (step.op != ops::kAttention && step.op != ops::kAttentionGrad) continue;
+      std::string refusal = i < end ? refusal_of(step) : "it follows sums over shards";
+      const bool forward = step.op == ops::kAttention;
+      const TensorId log_sums = forward ? second_result(step) : step.inputs[5];
+      if (refusal.empty() && forward && !gradients_fit(log_sums))
+        refusal = "the gradients are not supported";
+      if (refusal.empty() && !forward && !log_sums_of[log_sums.index()])
+        refusal = "the forward pass is not supported";
+      if (!refusal.empty()) {
+        set_refusal(step, refusal);
+        continue;
+      }
+      lowered_[i] = true;
+      if (forward && log_sums.valid()) log_sums_of[log_sums.index()] = true;
+    }
+  }
+
+  static TensorId second_result(const plan::Step& step) {
+    return step.outputs.size() > 1 ? step.outputs[1] : TensorId();
+  }
+
+  /// Why the library does not compute the step in 16 bits; empty: it does. The same step is asked
+  /// for once.
+  std::string refusal_of(const plan::Step& step) {
+    std::vector<Shape> operands;
+    for (const TensorId id : step.inputs) operands.push_back(job_[id].shape);
+    Expected<AttentionSpec> asked =
+        attention_spec(step, operands, second_result(step).valid(), dtype_, math_mode_of(job_));
+    if (!asked) return asked.error().what();
+    AttentionSpec spec = std::move(asked).value();
+    spec.most_workspace = most_workspace_;
+    const std::string key =
+        fmt::format("{} {} {} {} {} {} {}", static_cast<int>(spec.pass), spec.query.str(),
+                    spec.key.str(), spec.value.str(), spec.scale, spec.causal, spec.log_sums);
+    const auto known = refusals_.find(key);
+    if (known != refusals_.end()) return known->second;
+    const Expected<AttentionKernel> kernel = libraries_.find(spec);
+    return refusals_[key] = kernel ? "" : kernel.error().what();
+  }
+
+  void add(plan::Step step, bool lowered) {
+    if (lowered) return add_lowered(std::move(step));
+    if (step.op == ops::kCast && !step.probe && note_cast(step)) return;
+    job_.steps.push_back(std::move(step));
+  }
+
+  /// Keeps in mind which tensors are there in 16 bits. True where the step makes one that is there
+  /// already, and its readers can read that.
+  bool note_cast(const plan::Step& step) {
+    const TensorId from = step.inputs[0], to = step.outputs[0];
+    if (job_[to].dtype != dtype_) {
+      if (job_[from].dtype == dtype_) rounded_[to.index()] = from;
+      return false;
+    }
+    const auto [known, added] = rounded_.try_emplace(from.index(), to);
+    if (added || !widened_.contains(from.index())) return false;
+    const plan::Tensor &made = job_[to], &there = job_[known->second];
+    const bool joined = made.combine || job_[from].combine;  // over shards, which `there` is not
+    if (visible_[to.index()] || joined || made.batch_axis != there.batch_axis) return false;
+    replaced_[to.index()] = known->second;
+    return true;
+  }
+
+  void add_lowered(plan::Step step) {
+    const bool forward = step.op == ops::kAttention;
+    const plan::Step origin = step;
+    const size_t operands = forward ? 3 : 5;  // of the logarithms of sums none
+    for (size_t i = 0; i < operands; ++i) step.inputs[i] = rounded(origin, i, step.inputs[i]);
+    std::vector<plan::Step> casts;
+    const size_t results = forward ? 1 : 3;
+    for (size_t i = 0; i < results; ++i) {
+      const TensorId result = step.outputs[i];
+      if (!result.valid()) continue;
+      job_.tensors[result.index()].alias = TensorId();
+      step.outputs[i] = add_tensor(result, name_of_cast(origin, step.op->results[i].name));
+      casts.push_back(cast(origin,
+                           fmt::format("{}:{}:{}", origin.name, step.op->results[i].name,
+                                       name_of(job_[result].dtype)),
+                           step.outputs[i], result));
+      if (origin.probe) continue;
+      rounded_[result.index()] = step.outputs[i];
+      widened_.emplace(result.index(), casts.back().name);
+    }
+    job_.steps.push_back(std::move(step));
+    std::ranges::move(casts, std::back_inserter(job_.steps));
+  }
+
+  std::string name_of_cast(const plan::Step& step, std::string_view operand) const {
+    return fmt::format("{}:{}:{}", step.name, operand, name_of(dtype_));
+  }
+
+  /// The operand in 16 bits.
+  TensorId rounded(const plan::Step& reader, size_t operand, TensorId id) {
+    if (const auto known = rounded_.find(id.index()); known != rounded_.end()) return known->second;
+    const std::string name = name_of_cast(reader, reader.op->operand(operand).name);
+    const TensorId made = add_tensor(id, name);
+    job_.steps.push_back(cast(reader, name, id, made));
+    if (!reader.probe) rounded_[id.index()] = made;
+    return made;
+  }
+
+  TensorId add_tensor(TensorId like, std::string name) {
+    plan::Tensor tensor = job_[like];
+    tensor.name = std::move(name);
+    tensor.dtype = dtype_;
+    tensor.role = plan::Role::kResult;
+    tensor.alias = TensorId();
+    tensor.combine.reset();
+    job_.tensors.push_back(std::move(tensor));
+    visible_.push_back(false);
+    return TensorId{job_.tensors.size() - 1};
+  }
+
+  plan::Step cast(const plan::Step& origin, std::string name, TensorId from, TensorId to) const {
+    plan::Step step;
+    step.op = ops::kCast->name;
+    step.name = std::move(name);
+    step.inputs = {from};
+    step.outputs = {to};
+    step.attributes.set("dtype", job_[to].dtype);
+    step.probe = origin.probe;
+    step.where = origin.where;
+    step.device = origin.device;
+    step.per_shard = origin.per_shard;
+    return step;
+  }
+
+  void replace_rounded() {
+    const auto follow = [&](TensorId& id) {
+      if (!id.valid()) return;
+      if (const auto by = replaced_.find(id.index()); by != replaced_.end()) id = by->second;
+    };
+    for (plan::Step& step : job_.steps) {
+      std::ranges::for_each(step.inputs, follow);
+      for (plan::EpilogueOp& fused : step.epilogue) std::ranges::for_each(fused.operands, follow);
+    }
+    for (plan::Tensor& tensor : job_.tensors) follow(tensor.alias);
+  }
+
+  /// Of the casts back to what the plan has.
+  void remove_unread_casts() {
+    std::vector<bool> read = visible_;
+    for (const plan::Step& step : job_.steps)
+      plan::visit_operands(step, [&](TensorId id) { read[id.index()] = true; });
+    const auto is_unread = [&](const plan::Step& step) {
+      const auto widened = widened_.find(step.outputs[0].index());
+      return widened != widened_.end() && widened->second == step.name && !read[widened->first];
+    };
+    if (job_.sharding) {
+      const auto end =
+          job_.steps.begin() + static_cast<std::ptrdiff_t>(job_.sharding->steps.index());
+      const auto unread = std::count_if(job_.steps.begin(), end, is_unread);
+      job_.sharding->steps =
+          plan::StepId(job_.sharding->steps.index() - static_cast<size_t>(unread));
+    }
+    std::erase_if(job_.steps, is_unread);
+  }
+
+  plan::Job job_;
+  const size_t most_workspace_;
+  const DType dtype_;
+  Libraries& libraries_;
+  std::vector<bool> visible_;                    // by tensor
+  std::vector<bool> lowered_;                    // by step
+  std::map<std::string, std::string> refusals_;  // by what was asked
+  std::map<size_t, TensorId> rounded_;           // by tensor: the same in 16 bits
+  std::map<size_t, std::string> widened_;  // by tensor that a cast makes of 16 bits: that cast
+  std::map<size_t, TensorId> replaced_;    // by tensor
+};
+
+}  // namespace
+
+plan::Job lower_attention(const plan::Job& job, std::span<const TensorId> visible,
+                          size_t most_workspace, Libraries& libraries) {
+  const std::optional<DType> low_precision = plan::low_precision_of(job.precision);
+  if (!low_precision) return job;
+  return AttentionLowering(job, visible, most_workspace, *low_precision, libraries).lower();
+}
+
+}  // namespace flow::cuda

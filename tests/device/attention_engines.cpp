@@ -1,0 +1,57 @@
+// Prints, for each device of the folder given, which engine each attention step of a job gets:
+// device | step's op | engine, or why there is none | bytes of workspace | bytes of T x T numbers
+#include <fmt/format.h>
+
+#include <set>
+
+#include "compiler/compile.h"
+#include "ops/known.h"
+#include "runtime/base/file.h"
+#include "runtime/cuda/kernels/attention_library.h"
+#include "runtime/cuda/libraries/cudnn.h"
+#include "tests/device/convolution_specs.h"
+
+namespace {
+
+using namespace flow;
+
+plan::Job compiled(const char* file) {
+  CompileRequest request;
+  request.file = file;
+  request.job = "train";
+  request.sets = {"vars.precision=mixed_bfloat16"};
+  return compile_text(request, read_text(request.file)).plan.value().jobs.front();
+}
+
+/// The specs of the job's attention steps, each once: layers have equal ones.
+std::vector<std::pair<std::string, cuda::AttentionSpec>> specs_of(const plan::Job& job) {
+  std::vector<std::pair<std::string, cuda::AttentionSpec>> specs;
+  std::set<std::string> seen;
+  for (const plan::Step& step : job.steps) {
+    if (step.op != ops::kAttention && step.op != ops::kAttentionGrad) continue;
+    std::vector<Shape> operands;
+    for (const plan::TensorId id : step.inputs) operands.push_back(job[id].shape);
+    if (seen.insert(std::string(step.op.name()) + operands[0].str()).second)
+      specs.emplace_back(step.op.name(),
+                         cuda::attention_spec(step, operands, step.outputs.size() > 1,
+                                              DType::kBFloat16, cuda::math_mode_of(job))
+                             .value());
+  }
+  return specs;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const auto specs = specs_of(compiled(arguments[2]));
+  for (const auto& device : test::read_descriptions(arguments[1])) {
+    cuda::Cudnn cudnn(device.json);
+    for (auto [op, spec] : specs) {
+      spec.most_workspace = device.memory / 4;
+      const auto kernel = cudnn.find(spec);
+      fmt::print("{} | {} | {} | {} | {}\n", device.name, op,
+                 kernel ? kernel->name : kernel.error().what(), kernel ? kernel->workspace : 0,
+                 spec.query.elements(0, 3) * spec.key[2] * 2);
+    }
+  }
+}

@@ -1,0 +1,130 @@
+// Attention in 16 bits, by the library and by our kernel, beside the reference on the same numbers.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/convert.h"
+#include "tests/property/cuda/device_case.h"
+
+namespace flow::test {
+namespace {
+
+struct AttentionExtents {
+  int64_t queries, keys, depth, value_depth;
+};
+
+/// RoundedArray to `dtype`, and the same numbers in float32.
+struct RoundedArray {
+  Array low_precision, wide;
+};
+
+RoundedArray round_to(DType dtype, const Array& values) {
+  RoundedArray made{Array(dtype, values.shape()), Array(DType::kFloat32, values.shape())};
+  visit_any_float(dtype, [&]<typename T>(T) {
+    if constexpr (sizeof(T) == 2)
+      std::ranges::transform(values.as<float>(), made.low_precision.as<T>().begin(),
+                             [](float value) { return convert<T>(value); });
+    std::ranges::transform(made.low_precision.as<T>(), made.wide.as<float>().begin(),
+                           [](T value) { return convert<float>(value); });
+  });
+  return made;
+}
+
+Array in_float32(const Array& values) {
+  if (values.dtype() == DType::kFloat32) return values;
+  Array made(DType::kFloat32, values.shape());
+  visit_any_float(values.dtype(), [&]<typename T>(T) {
+    std::ranges::transform(values.as<T>(), made.as<float>().begin(),
+                           [](T value) { return convert<float>(value); });
+  });
+  return made;
+}
+
+/// The case in 16 bits, and in float32.
+struct CasePair {
+  KernelCase low_precision, wide;
+
+  void add(const RoundedArray& operand) {
+    low_precision.inputs.push_back(operand.low_precision);
+    wide.inputs.push_back(operand.wide);
+  }
+  void add(const Array& operand) {
+    low_precision.inputs.push_back(operand);
+    wide.inputs.push_back(operand);
+  }
+  void results(DType dtype, const std::vector<Shape>& shapes) {
+    for (const Shape& shape : shapes) {
+      low_precision.results.push_back({dtype, shape});
+      wide.results.push_back({DType::kFloat32, shape});
+    }
+  }
+};
+
+CasePair pair_of(const char* op, bool causal, int64_t depth) {
+  const KernelCase one{
+      op, {{"causal", causal}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
+  return {one, one};
+}
+
+/// Largest difference, beside the largest value there.
+void check_near(const KernelRun& got, const KernelRun& expected, double tolerance) {
+  REQUIRE(got.outputs.size() == expected.outputs.size());
+  for (size_t i = 0; i < got.outputs.size(); ++i) {
+    const Array made = in_float32(got.outputs[i]);
+    double largest = 0, difference = 0;
+    for (size_t k = 0; k < made.as<float>().size(); ++k) {
+      const double want = expected.outputs[i].as<float>()[k];
+      largest = std::max(largest, std::abs(want));
+      const double off = std::abs(made.as<float>()[k] - want);
+      difference = std::isnan(off) ? INFINITY : std::max(difference, off);
+    }
+    CAPTURE(i, largest);
+    CHECK(difference <= tolerance * largest);
+  }
+}
+
+/// By the library where it has the case, and by our kernel, which alone takes a mask: one that
+/// hides nothing.
+void check_both(const CasePair& made, Shape mask, double tolerance) {
+  const KernelRun expected = run_kernel(made.wide, {cpu::reference_kernels()});
+  check_near(run_on_device(made.low_precision).run, expected, tolerance);
+  KernelCase own = made.low_precision;
+  own.inputs.emplace_back(DType::kBool, std::move(mask));
+  std::ranges::fill(own.inputs.back().as<bool>(), true);
+  check_near(run_on_device(own).run, expected, tolerance);
+}
+
+TEST_CASE("attention in 16 bits is the reference's on rounded operands, whoever computes it",
+          "[cuda]") {
+  const DType dtype = GENERATE(DType::kBFloat16, DType::kFloat16);
+  const bool causal = GENERATE(true, false);
+  const AttentionExtents n =
+      GENERATE(AttentionExtents{128, 128, 64, 64}, AttentionExtents{70, 130, 32, 16});
+  CAPTURE(name_of(dtype), causal, n.queries);
+  const double tolerance = dtype == DType::kBFloat16 ? 0.02 : 0.003;
+  const Shape query{1, 2, n.queries, n.depth}, key{1, 2, n.keys, n.depth},
+      value{1, 2, n.keys, n.value_depth}, out{1, 2, n.queries, n.value_depth};
+  Random random(21);
+  CasePair forward = pair_of("scaled_dot_product_attention", causal, n.depth);
+  const auto draw = [&](const Shape& shape) {
+    return round_to(dtype, random_array(random, DType::kFloat32, shape));
+  };
+  const RoundedArray q = draw(query), k = draw(key), v = draw(value);
+  for (const RoundedArray* operand : {&q, &k, &v}) forward.add(*operand);
+  forward.results(dtype, {out, {1, 2, n.queries}});
+  forward.low_precision.results[1].dtype = DType::kFloat32;
+  check_both(forward, {n.queries, n.keys}, tolerance);
+
+  const KernelRun made = run_kernel(forward.wide, {cpu::reference_kernels()});
+  CasePair backward = pair_of("scaled_dot_product_attention_grad", causal, n.depth);
+  backward.add(draw(out));
+  for (const RoundedArray* operand : {&q, &k, &v}) backward.add(*operand);
+  backward.add(round_to(dtype, made.outputs[0]));
+  backward.add(made.outputs[1]);
+  backward.results(dtype, {query, key, value});
+  check_both(backward, {n.queries, n.keys}, 2 * tolerance);
+}
+
+}  // namespace
+}  // namespace flow::test

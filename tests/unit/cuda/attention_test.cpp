@@ -1,0 +1,261 @@
+// Attention by the library: what it is asked, and what happens where it refuses.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "ops/known.h"
+#include "runtime/base/error.h"
+#include "runtime/cuda/program/backend.h"
+#include "runtime/cuda/program/lower_attention.h"
+#include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/fake_gpu.h"
+#include "tests/support/cuda/naive_libraries.h"
+#include "tests/support/job_builder.h"
+#include "tests/support/run_job.h"
+
+namespace flow::test {
+namespace {
+
+using cuda::AttentionSpec;
+using Pass = AttentionSpec::Pass;
+
+/// Notes what it is asked, and lacks a pass, or all that needs more workspace than there may be.
+class AskedLibraries : public cuda::NaiveLibraries {
+ public:
+  struct Traits {
+    std::optional<Pass> lacks = {};
+    size_t workspace = 0;
+  };
+  AskedLibraries(cuda::Driver& driver, Traits traits, std::vector<AttentionSpec>& asked)
+      : NaiveLibraries(driver), traits_(traits), asked_(asked) {}
+  using NaiveLibraries::find;
+  Expected<cuda::AttentionKernel> find(const AttentionSpec& spec) override {
+    asked_.push_back(spec);
+    if (spec.pass == traits_.lacks) return RunError("no such engine");
+    if (spec.most_workspace < traits_.workspace) return RunError("too little workspace");
+    cuda::AttentionKernel kernel = NaiveLibraries::find(spec).value();
+    kernel.workspace = traits_.workspace;
+    return kernel;
+  }
+
+ private:
+  Traits traits_;
+  std::vector<AttentionSpec>& asked_;
+};
+
+/// Causal attention of 2 x 3 heads and its gradients. `out` is rounded for a product, and dy is a
+/// result too.
+struct AttentionJob {
+  JobBuilder b;
+  plan::TensorId query = b.input("query", {2, 3, 5, 4}), key = b.input("key", {2, 3, 6, 4}),
+                 value = b.input("value", {2, 3, 6, 2}), dz = b.input("dz", {2, 3, 5, 2}), out,
+                 log_sums, rounded, dy;
+  std::vector<plan::TensorId> gradients;
+
+  AttentionJob() {
+    const JobBuilder::Attributes attributes = {{"causal", true}, {"scale", 0.5}};
+    out = b.step("scaled_dot_product_attention", "attended", {query, key, value}, attributes,
+                 {2, 3, 5, 2});
+    log_sums = b.second_result("attended.logsumexp", {2, 3, 5}, DType::kFloat32);
+    rounded = b.step("cast", "rounded", {out}, {{"dtype", DType::kBFloat16}}, {2, 3, 5, 2},
+                     DType::kBFloat16);
+    b.step("cast", "widened", {rounded}, {{"dtype", DType::kFloat32}}, {2, 3, 5, 2});
+    dy = b.step("scale", "dy", {dz}, {{"factor", 0.5}}, {2, 3, 5, 2});
+    gradients = {b.step("scaled_dot_product_attention_grad", "grads",
+                        {dy, query, key, value, out, log_sums}, attributes, {2, 3, 5, 4}),
+                 b.second_result("dkey", {2, 3, 6, 4}, DType::kFloat32),
+                 b.second_result("dvalue", {2, 3, 6, 2}, DType::kFloat32)};
+  }
+
+  plan::Job build(const std::string& precision = "mixed_bfloat16") {
+    plan::Job job = b.build();
+    job.precision = precision;
+    return job;
+  }
+};
+
+struct LoweredAttention {
+  plan::Job job;
+  std::vector<AttentionSpec> asked;
+};
+
+LoweredAttention lower_attended(const plan::Job& job, AskedLibraries::Traits traits = {},
+                                const std::vector<plan::TensorId>& visible = {}) {
+  FakeDriver driver;
+  LoweredAttention made;
+  AskedLibraries libraries(driver, traits, made.asked);
+  made.job = cuda::lower_attention(job, visible, 1000, libraries);
+  return made;
+}
+
+const plan::Step& step_of(const plan::Job& job, const ops::OpSpec* op) {
+  const auto found =
+      std::ranges::find_if(job.steps, [&](const auto& step) { return step.op == op; });
+  REQUIRE(found != job.steps.end());
+  return *found;
+}
+
+std::string attribute(const plan::Step& step, const char* name) {
+  return step.attributes.has(name) ? step.attributes.get<std::string>(name) : "";
+}
+
+/// Steps and their kernels.
+struct AttentionKernels {
+  std::vector<std::pair<std::string, std::string>> attention;
+  exec::MemoryReport memory;
+};
+
+AttentionKernels kernels_of(const plan::Job& job, AskedLibraries::Traits traits, size_t memory) {
+  std::vector<AttentionSpec> asked;
+  auto driver = std::make_unique<FakeDriver>(FakeDevice{.memory = memory});
+  FakeDriver& fake = *driver;
+  auto libraries = std::make_unique<AskedLibraries>(fake, traits, asked);
+  const auto backend = cuda::make_backend(std::move(driver), std::move(libraries));
+  exec::PrepareOptions options;
+  options.profile = true;
+  AttentionKernels made;
+  {
+    const auto program = backend->prepare(job, options);
+    made.memory = program->memory();
+    for (const exec::LibraryStep& step : made.memory.library_steps)
+      made.attention.emplace_back(step.step, step.kernel);
+  }
+  CHECK(fake.problems().empty());
+  return made;
+}
+
+const std::vector<std::string> kAttentionResults = {
+    "attended", "attended.logsumexp", "widened", "grads", "dkey", "dvalue"};
+
+}  // namespace
+
+TEST_CASE("the library is asked for attention and its gradients in 16 bits", "[cuda]") {
+  AttentionJob made;
+  const auto [job, asked] = lower_attended(made.build(), {}, made.gradients);
+  REQUIRE(asked.size() == 2);
+  for (const AttentionSpec& spec : asked) {
+    CHECK(spec.dtype == DType::kBFloat16);
+    CHECK(spec.query == Shape{2, 3, 5, 4});
+    CHECK(spec.key == Shape{2, 3, 6, 4});
+    CHECK(spec.value == Shape{2, 3, 6, 2});
+    CHECK(spec.scale == 0.5);
+    CHECK(spec.causal);
+    CHECK_FALSE(spec.math_mode.any_order);
+    CHECK(spec.most_workspace == 1000);
+  }
+  CHECK(std::ranges::count(asked, Pass::kForward, &AttentionSpec::pass) == 1);
+  CHECK(asked.front().log_sums != asked.back().log_sums);
+  CHECK(step_names(job) ==
+        std::vector<std::string>{"attended:query:bfloat16", "attended:key:bfloat16",
+                                 "attended:value:bfloat16", "attended", "widened", "dy",
+                                 "grads:dy:bfloat16", "grads", "grads:dquery:float32",
+                                 "grads:dkey:float32", "grads:dvalue:float32"});
+  const plan::Step &forward = step_of(job, ops::kAttention),
+                   &grad = step_of(job, ops::kAttentionGrad);
+  for (const plan::TensorId id : forward.inputs) CHECK(job[id].dtype == DType::kBFloat16);
+  CHECK(job[forward.outputs[0]].dtype == DType::kBFloat16);
+  CHECK(job[forward.outputs[1]].dtype == DType::kFloat32);
+  CHECK(std::ranges::equal(std::span(grad.inputs).subspan(1, 3), forward.inputs));
+  CHECK(grad.inputs[4] == forward.outputs[0]);
+  CHECK(grad.inputs[5] == forward.outputs[1]);
+  for (const plan::TensorId id : grad.outputs) CHECK(job[id].dtype == DType::kBFloat16);
+}
+
+TEST_CASE("what is read in both dtypes is there in both", "[cuda]") {
+  AttentionJob made;
+  const plan::Job job = lower_attended(made.build(), {}, {made.out, made.rounded}).job;
+  const std::vector<std::string> names = step_names(job);
+  for (const char* name : {"attended:out:float32", "rounded"})
+    CHECK(std::ranges::count(names, name) == 1);
+}
+
+TEST_CASE("other precisions leave attention as it is", "[cuda]") {
+  for (const char* precision : {"float32", "tf32", "float64"}) {
+    const auto [job, asked] = lower_attended(AttentionJob().build(precision));
+    CHECK(asked.empty());
+    CHECK(step_names(job) == step_names(AttentionJob().build()));
+  }
+}
+
+TEST_CASE("what the library lacks stays in float32 and says why", "[cuda]") {
+  const auto refusals = [](const LoweredAttention& lowered) {
+    CHECK(step_names(lowered.job) == step_names(AttentionJob().build()));
+    return std::pair(attribute(step_of(lowered.job, ops::kAttention), "refusal"),
+                     attribute(step_of(lowered.job, ops::kAttentionGrad), "refusal"));
+  };
+  using Texts = std::pair<std::string, std::string>;
+  CHECK(refusals(lower_attended(AttentionJob().build(), {.lacks = Pass::kForward})) ==
+        Texts("no such engine", "the forward pass is not supported"));
+  CHECK(refusals(lower_attended(AttentionJob().build(), {.lacks = Pass::kGrad})) ==
+        Texts("the gradients are not supported", "no such engine"));
+  CHECK(refusals(lower_attended(AttentionJob().build(), {.workspace = 1001})) ==
+        Texts("too little workspace", "too little workspace"));
+
+  AttentionJob masked;
+  const plan::TensorId mask = masked.b.input("mask", {5, 6}, DType::kBool);
+  plan::Job job = masked.build();
+  for (plan::Step& step : job.steps)
+    if (step.op == ops::kAttention || step.op == ops::kAttentionGrad) step.inputs.push_back(mask);
+  const auto [made, asked] = lower_attended(job);
+  CHECK(asked.empty());
+  CHECK(attribute(step_of(made, ops::kAttention), "refusal") == "it has a mask");
+}
+
+TEST_CASE("what is watched changes nothing about other steps", "[cuda]") {
+  AttentionJob made;
+  plan::Job job = made.build();
+  job.steps.back().probe = true;  // the gradients
+  const plan::Job both = lower_attended(job).job;
+  for (const plan::Step& step : both.steps)
+    CHECK(step.probe == (step.name.starts_with("grads") || step.name == "dy:bfloat16"));
+  const plan::Job forward = lower_attended(job, {.lacks = Pass::kGrad}).job;
+  CHECK(forward[step_of(forward, ops::kAttention).outputs[0]].dtype == DType::kBFloat16);
+  CHECK(forward[step_of(forward, ops::kAttentionGrad).outputs[0]].dtype == DType::kFloat32);
+}
+
+TEST_CASE("reports name the kernel of each attention step and its workspace", "[cuda]") {
+  constexpr size_t kMemory = size_t{1} << 30, kWorkspace = 5000;
+  const plan::Job job = AttentionJob().build();
+  using Texts = std::vector<std::pair<std::string, std::string>>;
+  const AttentionKernels library = kernels_of(job, {.workspace = kWorkspace}, kMemory);
+  CHECK(library.attention == Texts{{"attended", "plain loops"}, {"grads", "plain loops"}});
+  CHECK(library.memory.library_steps[0].workspace == kWorkspace);
+  CHECK(library.memory.arena >= kWorkspace);
+  CHECK(kernels_of(job, {.lacks = Pass::kGrad}, kMemory).attention ==
+        Texts{{"attended", "flow kernel: the gradients are not supported"},
+              {"grads", "flow kernel: no such engine"}});
+  CHECK(kernels_of(AttentionJob().build("float32"), {}, kMemory).attention ==
+        Texts{{"attended", "flow kernel"}, {"grads", "flow kernel"}});
+}
+
+TEST_CASE("attention in 16 bits gives what it gives in float32, rounded", "[cuda]") {
+  AttentionJob made;
+  const plan::Job job = made.build();
+  const Arrays values = random_values(job);
+  FakeGpu gpu;
+  const Arrays low = run(job, values, kAttentionResults, {.backend = gpu.backend.get()});
+  const Arrays expected = run(made.build("float32"), values, kAttentionResults);
+  for (const std::string& name : kAttentionResults) {
+    INFO(name);
+    const auto got = low.at(name).as<float>(), want = expected.at(name).as<float>();
+    for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).margin(0.02));
+  }
+  CHECK(gpu.driver->count("captured launch naive_attention") >= 2);
+  gpu.backend.reset();
+}
+
+TEST_CASE("a job that leaves no workspace runs our kernel in 16 bits", "[cuda]") {
+  // Three quarters are for a job, a quarter would be for a workspace: of so little, both are less.
+  const plan::Job job = AttentionJob().build();
+  const size_t tensors = kernels_of(job, {}, size_t{1} << 30).memory.total();
+  const size_t memory = (tensors + 512) / 3 * 4;
+  const AttentionKernels full = kernels_of(job, {.workspace = memory / 4}, memory);
+  REQUIRE(full.memory.workspace_limit);
+  using Texts = std::vector<std::pair<std::string, std::string>>;
+  CHECK(full.attention == Texts{{"attended", "flow kernel"}, {"grads", "flow kernel"}});
+}
+
+}  // namespace flow::test
