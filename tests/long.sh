@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What takes too long for every change: the CUDA module for every architecture, each file by
-# itself, twenty epochs of both networks with three seeds, all tests under sanitizers, failing
+# What takes too long for every change: the CUDA module for every architecture and its machine code,
+# each file by itself, twenty epochs of both networks with three seeds, all tests under sanitizers, failing
 # system calls, ranks on two machines and ranks that are lost, longer fuzzing, and mutation tests.
 # More than two hours on 2 cores, and more hours for the mutation tests.
 # Usage: tests/long.sh [SECONDS OF EACH FUZZER]
@@ -23,6 +23,9 @@ train() {  # NET SEED FLOOR: twenty epochs end with at least FLOOR per cent
 }
 
 tests/repo/alone.py
+if [[ -e $bin/libflow_cuda.so ]]; then  # 77: the toolkit here lacks cuobjdump or nvdisasm
+  tests/device/sass_lint.py "$bin/libflow_cuda.so" || [[ $? -eq 77 ]]
+fi
 for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults

@@ -1,7 +1,9 @@
 // cuDNN makes plans for devices that are not here.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <map>
+#include <span>
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/libraries/cudnn.h"
@@ -127,6 +129,29 @@ TEST_CASE("A convolution that cuDNN refuses is an error that names it") {
   const auto kernel = cudnn.find(spec);
   REQUIRE_FALSE(kernel);
   CHECK_THAT(kernel.error().what(), Catch::Contains(spec.y.str()) && Catch::Contains("float32"));
+}
+
+TEST_CASE("Candidates begin with the plan that is found, and come back from what is kept of them") {
+  Cudnn cudnn(targets()[0].json);
+  size_t several = 0;
+  for (const ConvolutionSpec& spec : random_convolutions(6, 8)) {
+    const cuda::LibraryKernel best = cudnn.find(spec).value();
+    const std::vector<cuda::LibraryKernel> candidates = cudnn.candidates(spec, 4);
+    INFO(text_of(spec));
+    REQUIRE(!candidates.empty());
+    CHECK(candidates.size() <= 4);
+    if (candidates.size() > 1) ++several;
+    CHECK(candidates[0].name == best.name);
+    for (const cuda::LibraryKernel& candidate : candidates) {
+      const auto restored = cudnn.restore(spec, candidate.plan);
+      REQUIRE(restored);
+      CHECK(restored->name == candidate.name);
+      CHECK(restored->workspace == candidate.workspace);
+      CHECK(std::ranges::count(candidates, candidate.name, &cuda::LibraryKernel::name) == 1);
+    }
+    CHECK_FALSE(cudnn.restore(spec, std::span(candidates[0].plan).first(10)));
+  }
+  CHECK(several >= 4);
 }
 
 TEST_CASE("Attention that cuDNN does not support is refused, with the reason") {

@@ -8,8 +8,8 @@
 namespace flow::cuda {
 namespace {
 
-/// What a thread converts at once: two bytes a thread would not fill a memory's bus.
-constexpr int kAtOnce = 4;
+/// What a thread converts at once: as many 16-bit numbers as one load takes.
+constexpr int kAtOnce = 8;
 
 template <typename T>
 struct alignas(kAtOnce * sizeof(T) < 16 ? kAtOnce * sizeof(T) : 16) Group {

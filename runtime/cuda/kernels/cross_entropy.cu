@@ -6,6 +6,7 @@
 #include "runtime/base/vector_math.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/check_range.cuh"
+#include "runtime/cuda/loops/divider.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/rows.cuh"
 
@@ -57,10 +58,12 @@ __global__ void sparse_rows(Integers labels, const T* logits, Sizes sizes, T* lo
 
 /// dx = dy * (prob - onehot); no class of a label out of range is hit.
 template <typename T>
-__global__ void sparse_grad(Integers labels, const T* prob, const T* dy, Sizes sizes, T* dx) {
+__global__ void sparse_grad(Integers labels, const T* prob, const T* dy, Sizes sizes,
+                            Divider by_classes, T* dx) {
   const int64_t n = sizes.rows * sizes.classes;
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    const int64_t row = i / sizes.classes;
+    const int64_t row = n < kNarrow ? by_classes.divide(static_cast<int32_t>(i)).quotient
+                                    : by_classes.divide(i).quotient;
     const bool hit = labels[row] == i - row * sizes.classes;
     dx[i] = dy[row] * (prob[i] - (hit ? T{1} : T{0}));
   }
@@ -130,7 +133,7 @@ Kernel prepare_sparse_grad(const Request& request) {
                 const Buffers& buffers, const LaunchState& state) {
       launch(state.driver, state.stream, "loss_grad", shape_for(n), sparse_grad<T>,
              Integers{buffers.inputs[0], dtype}, input<T>(buffers, 1), input<T>(buffers, 2), sizes,
-             output<T>(buffers, 0));
+             Divider(sizes.classes), output<T>(buffers, 0));
     }};
   });
 }

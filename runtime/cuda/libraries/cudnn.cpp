@@ -283,7 +283,7 @@ class Cudnn::Planner {
   LibraryKernel kernel_of(const ConvolutionSpec& spec, const Plan& plan) const;
   AttentionKernel kernel_of(const AttentionSpec& spec, const Plan& plan) const;
 
-  /// The first plans in cuDNN's order, each in a graph of its own.
+  /// The first plans in cuDNN's order, each once and in a graph of its own.
   template <typename Spec>
   std::vector<Plan> first_plans(const Spec& spec, size_t most) const {
     std::vector<Plan> plans;
@@ -295,7 +295,9 @@ class Cudnn::Planner {
         if (!query_allowed(*graph, spec, compiled).is_good()) break;
         count = graph->get_execution_plan_count();
         if (i >= count || graph->build_plan_at_index(i).is_bad()) continue;
-        plans.push_back(Plan{graph, name_engine(*graph)});
+        const std::string engine = name_engine(*graph);  // both lists may have it
+        if (std::ranges::find(plans, engine, &Plan::engine) == plans.end())
+          plans.push_back(Plan{graph, engine});
       }
       if (!plans.empty()) break;
     }
