@@ -19,7 +19,7 @@ TrialMemory::Part optional_part(bool there, const Shape& shape, DType dtype) {
 }
 
 /// a, b, bias, out.
-std::vector<TrialMemory::Part> parts_of(const MatmulSpec& spec) {
+std::vector<TrialMemory::Part> trial_parts(const MatmulSpec& spec) {
   const DType sum = sum_of(spec.dtype);
   return {part(spec.a, spec.dtype), part(spec.b, spec.dtype),
           optional_part(spec.epilogue.bias, {spec.out[spec.out.rank() - 1]}, sum),
@@ -27,7 +27,7 @@ std::vector<TrialMemory::Part> parts_of(const MatmulSpec& spec) {
 }
 
 /// First, second, bias, out.
-std::vector<TrialMemory::Part> parts_of(const ConvolutionSpec& spec) {
+std::vector<TrialMemory::Part> trial_parts(const ConvolutionSpec& spec) {
   using Pass = ConvolutionSpec::Pass;
   const bool forward = spec.pass == Pass::kForward, data = spec.pass == Pass::kGradData;
   const Shape &first = data ? spec.y : spec.x, &second = forward || data ? spec.w : spec.y,
@@ -39,7 +39,7 @@ std::vector<TrialMemory::Part> parts_of(const ConvolutionSpec& spec) {
 }
 
 /// Query, key, value, out, log_sums, dy, dquery, dkey, dvalue.
-std::vector<TrialMemory::Part> parts_of(const AttentionSpec& spec) {
+std::vector<TrialMemory::Part> trial_parts(const AttentionSpec& spec) {
   const bool grad = spec.pass == AttentionSpec::Pass::kGrad;
   const DType dtype = spec.dtype;
   return {part(spec.query, dtype),
@@ -110,7 +110,7 @@ std::optional<size_t> TimedLibraries::fastest(const Spec& spec,
   for (const Found& kernel : candidates) workspace = std::max(workspace, kernel.workspace);
   std::optional<TrialMemory> memory;
   try {
-    memory.emplace(driver_, stopwatch_.stream(), parts_of(spec), workspace);
+    memory.emplace(driver_, stopwatch_.stream(), trial_parts(spec), workspace);
   } catch (const RunError&) {
     return {};
   }

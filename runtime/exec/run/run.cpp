@@ -462,10 +462,6 @@ void Run::write_profile() {
                         trace_json(profiles, outcome_.profiles));
 }
 
-}  // namespace
-
-namespace {
-
 /// Leaves DIR as it was where the run is refused.
 PreparedRun prepare_or_clean(Backend& backend, const RunRequest& request) {
   try {

@@ -430,16 +430,11 @@ Expected<LibraryKernel> NaiveLibraries::find(const ConvolutionSpec& spec) {
   });
 }
 
-/// 16 bits alone, as cuDNN.
-Expected<AttentionKernel> NaiveLibraries::find(const AttentionSpec& spec) {
-  if (spec.dtype == DType::kFloat16) return attention<Float16>(spec);
-  if (spec.dtype == DType::kBFloat16) return attention<BFloat16>(spec);
-  return RunError("the plain loops attend in 16 bits alone");
-}
+namespace {
 
 template <typename T>
-AttentionKernel NaiveLibraries::attention(const AttentionSpec& spec) {
-  const auto run = [&driver = driver_, at = attended(spec), pass = spec.pass](
+AttentionKernel attention_by(Driver& driver, const AttentionSpec& spec) {
+  const auto run = [&driver, at = attended(spec), pass = spec.pass](
                        const AttentionBuffers& b, Stream stream) -> std::optional<RunError> {
     if (pass == AttentionSpec::Pass::kForward) {
       FLOW_CHECK(at.log_sums == (b.log_sums != nullptr));
@@ -455,6 +450,15 @@ AttentionKernel NaiveLibraries::attention(const AttentionSpec& spec) {
     return std::nullopt;
   };
   return {run, 0, "plain loops"};
+}
+
+}  // namespace
+
+/// 16 bits alone, as cuDNN.
+Expected<AttentionKernel> NaiveLibraries::find(const AttentionSpec& spec) {
+  if (spec.dtype == DType::kFloat16) return attention_by<Float16>(driver_, spec);
+  if (spec.dtype == DType::kBFloat16) return attention_by<BFloat16>(driver_, spec);
+  return RunError("the plain loops attend in 16 bits alone");
 }
 
 }  // namespace flow::cuda

@@ -20,9 +20,6 @@ class NaiveLibraries : public Libraries {
   std::map<std::string, std::string> versions() const override { return {{"naive", "1"}}; }
 
  private:
-  template <typename T>
-  AttentionKernel attention(const AttentionSpec& spec);
-
   Driver& driver_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 const std::vector<plan::TensorId> kTensors = {plan::TensorId(3), plan::TensorId(0),
                                               plan::TensorId(7)};
-constexpr uint64_t kSlot = 16 + 3 * 64, kBegin = 64;
+constexpr uint64_t kSlotBytes = 16 + 3 * 64, kBegin = 64;
 
 std::vector<Fingerprint> of_one_step(int64_t step) {
   std::vector<Fingerprint> values(kTensors.size());
@@ -41,7 +41,7 @@ std::string changed(std::string text, size_t at) {
 TEST_CASE("a ring keeps the last steps that fit", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "fingerprints.bin";
-  write_some(path, {.every = 2, .bytes = kBegin + 3 * kSlot + 100}, 0, 11);
+  write_some(path, {.every = 2, .bytes = kBegin + 3 * kSlotBytes + 100}, 0, 11);
   const FingerprintReader reader(path);
   CHECK(reader.every() == 2);
   CHECK(reader.tensors() == kTensors);
@@ -51,13 +51,13 @@ TEST_CASE("a ring keeps the last steps that fit", "[exec]") {
     CHECK(values[2].hash == of_one_step(step)[2].hash);
     CHECK(values[0].count == step + 1);
   }
-  CHECK(fs::file_size(path) <= kBegin + 3 * kSlot + 100);
+  CHECK(fs::file_size(path) <= kBegin + 3 * kSlotBytes + 100);
 }
 
 TEST_CASE("a resumed run continues its ring", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "fingerprints.bin", whole = home / "whole.bin";
-  const FingerprintOptions options{.every = 1, .bytes = kBegin + 6 * kSlot};
+  const FingerprintOptions options{.every = 1, .bytes = kBegin + 6 * kSlotBytes};
   write_some(path, options, 0, 5);
   {
     FingerprintWriter writer(path, kTensors, options, 3);
@@ -67,7 +67,7 @@ TEST_CASE("a resumed run continues its ring", "[exec]") {
   write_some(path, options, 3, 8);
   write_some(whole, options, 0, 8);
   CHECK(read_text(path) == read_text(whole));
-  const FingerprintWriter other(path, kTensors, {.every = 3, .bytes = kBegin + 6 * kSlot}, 8);
+  const FingerprintWriter other(path, kTensors, {.every = 3, .bytes = kBegin + 6 * kSlotBytes}, 8);
   CHECK_FALSE(other.is_continued());
   CHECK(FingerprintReader(path).steps().empty());
 }
@@ -79,9 +79,9 @@ TEST_CASE("slots that a crash tore do not count", "[exec]") {
   const std::string text = read_text(path);
   write_text_atomically(path, text.substr(0, text.size() - 1));
   CHECK(FingerprintReader(path).steps() == Steps{0, 1});
-  write_text_atomically(path, changed(text, kBegin + kSlot + 40));
+  write_text_atomically(path, changed(text, kBegin + kSlotBytes + 40));
   CHECK(FingerprintReader(path).steps() == Steps{0, 2});
-  write_text_atomically(path, changed(text, kBegin + kSlot));  // the step
+  write_text_atomically(path, changed(text, kBegin + kSlotBytes));  // the step
   CHECK(FingerprintReader(path).steps() == Steps{0, 2});
 }
 
@@ -98,8 +98,9 @@ TEST_CASE("what is no file of fingerprints is refused", "[exec]") {
     write_text_atomically(path, changed(text, at));
     CHECK_THROWS_AS(FingerprintReader(path), RequestError);
   }
-  CHECK_THROWS_WITH(FingerprintWriter(path, kTensors, {.every = 1, .bytes = kBegin + kSlot - 1}, 0),
-                    Catch::Contains("the fingerprints of 3 tensors in one step take"));
+  CHECK_THROWS_WITH(
+      FingerprintWriter(path, kTensors, {.every = 1, .bytes = kBegin + kSlotBytes - 1}, 0),
+      Catch::Contains("the fingerprints of 3 tensors in one step take"));
 }
 
 }  // namespace flow::exec
