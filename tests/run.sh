@@ -13,6 +13,8 @@ cmake_flags=(-DFLOW_WERROR=ON -DFLOW_TESTS=ON -U CMAKE_CUDA_ARCHITECTURES
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 command -v ccache >/dev/null && cmake_flags+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
+jobs=$(($(nproc) + 1))  # of tests: many wait for the disk
+
 build() {  # PRESET [TARGET...]: configures and builds, by default everything
   local preset=$1
   shift
@@ -22,14 +24,14 @@ build() {  # PRESET [TARGET...]: configures and builds, by default everything
 }
 
 build release
-ctest --test-dir build/release --output-on-failure --parallel "$(nproc)"
+ctest --test-dir build/release --output-on-failure --parallel "$jobs"
 [[ ${1:-} == --quick ]] && exit 0
 
 # OpenMP's runtime and oneDNN are built without sanitizers and never free some memory.
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 LSAN_OPTIONS=suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1
 build asan flow_tests flowc flowrun flowdiff npy_probe fuzzers
-ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" -L '^(unit|hostile)$' -E '^(repo|words)$'
+ctest --test-dir build/asan --output-on-failure --parallel "$jobs" -L '^(unit|hostile)$' -E '^(repo|words)$'
 unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
 
 tests/fuzz/run.sh 5

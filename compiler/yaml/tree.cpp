@@ -51,7 +51,7 @@ Node mapping_node(std::vector<Entry> entries, Span span) {
 
 Span place_in(const Node& node, std::string_view text, size_t begin, size_t end) {
   const size_t quotes = node.quoted ? 2 : 0;
-  if (node.resolved || node.span.end - node.span.begin != text.size() + quotes) return node.span;
+  if (node.span.end - node.span.begin != text.size() + quotes) return node.span;
   const auto start = static_cast<uint32_t>(node.span.begin + quotes / 2);
   return {node.span.source, start + static_cast<uint32_t>(begin),
           start + static_cast<uint32_t>(std::min(end, text.size()))};

@@ -57,11 +57,12 @@ inline std::span<const Node> each_of(const Node& node) {
   return node.is_list() ? std::span<const Node>(node.items) : std::span<const Node>(&node, 1);
 }
 
-/// The place of bytes [begin, end) of a scalar whose text is `text`; the whole scalar where
-/// escapes, line breaks or variables make the text differ from the source.
+/// The place of bytes [begin, end) of a scalar whose text was `text` before variables were put in;
+/// the whole scalar where escapes or line breaks make the text differ from the source.
 Span place_in(const Node& node, std::string_view text, size_t begin, size_t end);
+/// The same of the scalar as it is; the whole of it, too, where variables were put in.
 inline Span place_in(const Node& node, size_t begin, size_t end) {
-  return place_in(node, node.scalar, begin, end);
+  return node.resolved ? node.span : place_in(node, node.scalar, begin, end);
 }
 
 /// "a string", "a list", "a mapping"

@@ -246,7 +246,7 @@ class Followed(FlowTest):
         self.assertGreater(len(self.steps_of("whole/best")), 0)
         failed = 0
         for call in ("mkdir", "open", "write", "pwrite", "fsync", "syncfs", "rename", "unlink"):
-            for at in (1, 3, 8):
+            for at in (1, 5):
                 shutil.rmtree(self.dir / "out", ignore_errors=True)
                 run = subprocess.run([BIN / "flowrun", *words, "-o", "out"], cwd=self.dir, capture_output=True, text=True,
                                      env={**os.environ, **self.faults(call=call, at=at, path="/best", errno=errno.ENOSPC)})
@@ -302,7 +302,7 @@ class Followed(FlowTest):
             self.flowrun("train", "job.yaml", "-o", name, "--quiet", *words)
             last = self.record(name)["last_step"]
             self.assertLess(last, 40 * EPOCH)
-            for stop in (3, 4, 5, 6, 11, 12, last - 1):
+            for stop in (4, 5, 11, last - 1):
                 self.flowrun("train", "job.yaml", "-o", "parts", "--force", "--quiet", "--steps", stop, *words)
                 self.flowrun("train", "job.yaml", "-o", "parts", "--resume", "--quiet", *words)
                 self.same_runs(name, "parts")
@@ -310,7 +310,7 @@ class Followed(FlowTest):
     def test_a_killed_run_continues_to_the_same_bits(self):
         self.flowrun("train", "job.yaml", "-o", "whole", "--quiet")
         last = self.record("whole")["last_step"]
-        for step in (2, 6, *range(11, last, 9)):  # at 6 there is a best state, but no other
+        for step in (2, 6, *range(11, last, 17)):  # at 6 there is a best state, but no other
             killed = "+jobs.train.hooks=[{watch: loss, steps: [STEP], to: {type: command, mode: spawn, run: 'kill -KILL $PPID'}}]".replace("STEP", str(step))
             self.flowrun("train", "job.yaml", "-o", "out", "--force", "--quiet", "--set", killed, status=-signal.SIGKILL)
             self.flowrun("train", "job.yaml", "-o", "out", "--resume", "--quiet")
