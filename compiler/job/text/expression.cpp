@@ -9,6 +9,7 @@
 
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
+#include "runtime/base/text_scanner.h"
 
 namespace flow::job {
 namespace {
@@ -34,10 +35,10 @@ bool equal(const Value& a, const Value& b) {
   return is_float(a) || is_float(b) ? number(a) == number(b) : integer(a) == integer(b);
 }
 
-class Evaluator {
+class Evaluator : private TextScanner {
  public:
   Evaluator(std::string_view text, const Lookup& lookup, ExpressionError& error)
-      : text_(text), lookup_(lookup), error_(error) {}
+      : TextScanner(text), lookup_(lookup), error_(error) {}
 
   std::optional<Value> run() {
     Value value = conditional();
@@ -62,28 +63,6 @@ class Evaluator {
   Value no_value(size_t offset, std::string message) {
     if (!no_value_) no_value_ = ExpressionError{offset, std::move(message)};
     return int64_t{0};
-  }
-
-  void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
-  }
-
-  /// Takes the symbol if it comes next. Callers ask for `**` before `*`, and for `//` before `/`.
-  bool take(std::string_view symbol) {
-    skip_space();
-    if (!text_.substr(at_).starts_with(symbol)) return false;
-    at_ += symbol.size();
-    return true;
-  }
-
-  std::string_view peek_word() {
-    skip_space();
-    return text_.substr(at_, name_length(text_.substr(at_)));
-  }
-  bool take_word(std::string_view word) {
-    if (peek_word() != word) return false;
-    at_ += word.size();
-    return true;
   }
 
   Value conditional() {
@@ -324,10 +303,8 @@ class Evaluator {
     return result;
   }
 
-  const std::string_view text_;
   const Lookup& lookup_;
   ExpressionError& error_;
-  size_t at_ = 0;
   int depth_ = 0;
   bool failed_ = false;
   std::optional<ExpressionError> no_value_;  // the first, of what counts

@@ -11,6 +11,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
+#include "runtime/base/text_scanner.h"
 
 namespace flow::plan {
 namespace {
@@ -81,9 +82,10 @@ bool Condition::holds(const StatisticValues& values) const {
   return (results & 1) != 0;
 }
 
-class ConditionParser {
+class ConditionParser : private TextScanner {
  public:
-  ConditionParser(std::string_view text, ConditionError& error) : text_(text), error_(error) {}
+  ConditionParser(std::string_view text, ConditionError& error)
+      : TextScanner(text), error_(error) {}
 
   std::optional<Condition> run() {
     disjunction();
@@ -103,28 +105,6 @@ class ConditionParser {
     if (!failed_) error_ = {begin, std::max(end, begin), std::move(message), std::move(hint)};
     failed_ = true;
     at_ = text_.size();
-  }
-
-  void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
-  }
-
-  bool take(std::string_view symbol) {
-    skip_space();
-    if (!text_.substr(at_).starts_with(symbol)) return false;
-    at_ += symbol.size();
-    return true;
-  }
-
-  std::string_view peek_word() {
-    skip_space();
-    return text_.substr(at_, name_length(text_.substr(at_)));
-  }
-
-  bool take_word(std::string_view word) {
-    if (peek_word() != word) return false;
-    at_ += word.size();
-    return true;
   }
 
   /// A whole character, of one byte or more.
@@ -295,10 +275,9 @@ class ConditionParser {
          fmt::format("unexpected `{}`; expected `and`, `or` or the end", found));
   }
 
-  const std::string_view text_;
   ConditionError& error_;
   Condition condition_;
-  size_t at_ = 0, waiting_ = 0;
+  size_t waiting_ = 0;
   int nesting_ = 0;
   bool failed_ = false;
 };
