@@ -57,6 +57,8 @@ ACCEPTED = [
     ("vectors", r"\bcast_from<(bool|signed char|unsigned char)>", "8 elements at once, which are 64 bits"),
     ("occupancy", r"\bupdate<double,", "float64 is for checks: fewer registers would spill"),
     ("occupancy", kernels_named("reduce_columns", "reduce_rows"), "sums in float64, or with places, need registers; long rows hide the latency"),
+    ("occupancy", r"\bspread<long,", "indices of 64 bits: only for tensors of 2^31 elements or more"),
+    ("occupancy", r"\bapply<flow::Float16, 8, 8,", "eight elements in each thread: loads of 128 bits hide the latency of few warps"),
     ("occupancy", r"\battend", "16 sums of a tile in each thread: many multiplications per load hide the latency of few warps"),
 ]
 

@@ -141,15 +141,6 @@ struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Several {
   }
 };
 
-/// f(i) for i < kCount. Unrolled, so that what it indexes are registers.
-template <int kCount, typename F>
-__device__ void for_elements(F f) {
-#ifdef __CUDACC__
-#pragma unroll
-#endif
-  for (int i = 0; i < kCount; ++i) f(i);
-}
-
 /// Elements of kChannels channels, one after another, or all of one.
 template <typename T>
 struct Normalise {

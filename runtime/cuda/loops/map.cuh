@@ -22,7 +22,7 @@ __global__ void map_flat(const T* x, T* y, int64_t n, F f) {
   const int64_t vectors = n / Vector<T>::kCount;
   for (int64_t i = first_index(); i < vectors; i += index_step()) {
     Vector<T> v = reinterpret_cast<const Vector<T>*>(x)[i];
-    for (T& value : v.values) value = f(value);
+    for_elements<Vector<T>::kCount>([&](int k) { v.values[k] = f(v.values[k]); });
     reinterpret_cast<Vector<T>*>(y)[i] = v;
   }
   for (int64_t i = vectors * Vector<T>::kCount + first_index(); i < n; i += index_step())

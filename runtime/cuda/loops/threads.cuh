@@ -30,6 +30,15 @@ __device__ inline int64_t first_index() {
 }
 __device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
+/// f(i) for i < kCount. Unrolled, so that what it indexes are registers.
+template <int kCount, typename F>
+__device__ void for_elements(F f) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int i = 0; i < kCount; ++i) f(i);
+}
+
 /// a b + sum. A device rounds that once, in one instruction, which -fmad=false keeps the compiler
 /// from: for sums that have no bits to share with the CPU.
 template <typename T>
