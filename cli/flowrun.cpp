@@ -137,7 +137,6 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
           "name another directory with -o DIR");
   exec::RunRequest silent = request;  // the run itself will say it, and ask the other ranks
   silent.ranks = nullptr;
-  silent.keep_choices = false;
   silent.say = {};
   exec::dry_run(backend, silent);
 }

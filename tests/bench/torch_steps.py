@@ -128,7 +128,7 @@ class Training:
             loss.item()
 
     def seconds(self, steps):
-        """What so many steps take."""
+        """Seconds that this many steps take."""
         start = time.perf_counter()
         for s in range(steps):
             self.step(s)

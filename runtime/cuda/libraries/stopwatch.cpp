@@ -69,6 +69,18 @@ std::optional<double> Stopwatch::time(const std::function<bool()>& put) const {
   }
 }
 
+std::optional<size_t> fastest_of(size_t count,
+                                 const std::function<std::optional<double>(size_t)>& time_of) {
+  std::optional<size_t> winner;
+  double least = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<double> time = time_of(i);
+    if (!time || (winner && *time >= least)) continue;
+    winner = i, least = *time;
+  }
+  return winner;
+}
+
 TrialMemory::TrialMemory(Driver& driver, Stream stream, std::span<const Part> parts,
                          size_t workspace) {
   size_t bytes = aligned(workspace);

@@ -1,6 +1,7 @@
 // How long work takes on the device.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -29,6 +30,10 @@ class Stopwatch {
   OwnedStream stream_;
   OwnedEvent begin_, end_;
 };
+
+/// Which of `count` has the shortest time, the first of equal ones; none where none has a time.
+std::optional<size_t> fastest_of(size_t count,
+                                 const std::function<std::optional<double>(size_t)>& time_of);
 
 /// Device memory for operands of a trial, filled with numbers between -1 and 1.
 class TrialMemory {

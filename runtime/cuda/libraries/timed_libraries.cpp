@@ -115,16 +115,10 @@ std::optional<size_t> TimedLibraries::fastest(const Spec& spec,
     return {};
   }
   const auto buffers = buffers_of(candidates[0], *memory);
-  std::optional<size_t> winner;
-  double least = 0;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (!is_right(candidates[i], spec)) continue;
-    const std::optional<double> time =
-        stopwatch_.time([&] { return !candidates[i].try_run(buffers, stopwatch_.stream()); });
-    if (!time || (winner && *time >= least)) continue;
-    winner = i, least = *time;
-  }
-  return winner;
+  return fastest_of(candidates.size(), [&](size_t i) -> std::optional<double> {
+    if (!is_right(candidates[i], spec)) return {};
+    return stopwatch_.time([&] { return !candidates[i].try_run(buffers, stopwatch_.stream()); });
+  });
 }
 
 /// A relu has to keep NaN, and only some algorithms do.

@@ -116,11 +116,10 @@ class CudaBackend : public exec::Backend {
     if (options.ranks) open_communicator(job, *options.ranks);
     exec::check_tensors_fit(job, available_memory(job), kMemory);
     std::optional<Tuner> tuner;
-    tuner_ = nullptr;
     if (options.tuning)
-      named(job, [&] {
-        tuner_ = &tuner.emplace(*options.tuning, device_text(), *libraries_, *driver_);
-      });
+      named(job, [&] { tuner.emplace(*options.tuning, device_text(), *libraries_, *driver_); });
+    const KernelSource source{*driver_, tuner ? tuner->libraries : *libraries_, options.fuse,
+                              tuner ? &tuner->timer : nullptr};
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
@@ -130,7 +129,7 @@ class CudaBackend : public exec::Backend {
     const plan::Job moved = move_channels_last(lower_epilogues(job), kept, transferred);
     const plan::Job summed = options.fuse ? fuse_residuals(moved, visible) : moved;
     const Grouped grouped =
-        group_updates(in_16_bits(fused(summed, job, visible, options), visible));
+        group_updates(in_16_bits(fused(summed, job, visible, options, source), visible, source));
     Constants constants = find_constants(grouped.job);
     kept.insert(kept.end(), constants.tensors.begin(), constants.tensors.end());
     PreparedJob prepared{
@@ -143,7 +142,7 @@ class CudaBackend : public exec::Backend {
     prepared.parallel = find_parallel_steps(grouped.job, prepared.owners, prepared.parts);
     plan_ranks(options.ranks, visible, prepared);
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
-    exec::MemoryReport report = choose_kernels(options, kept, prepared);
+    exec::MemoryReport report = choose_kernels(options, kept, source, prepared);
     // Less may be left by now: the libraries have taken some.
     const bool keeps = account(grouped.job, options, available_memory(job), report);
     return named(job, [&] {
@@ -170,9 +169,6 @@ class CudaBackend : public exec::Backend {
     /// Of a run, which never lets go of one.
     static constexpr size_t kMostKept = std::numeric_limits<size_t>::max() / 4;
   };
-
-  Libraries& chosen_from() { return tuner_ ? tuner_->libraries : *libraries_; }
-  StepTimer* timer() { return tuner_ ? &tuner_->timer : nullptr; }
 
   /// What choices of algorithms depend on, besides what is computed.
   std::string device_text() const {
@@ -214,9 +210,10 @@ class CudaBackend : public exec::Backend {
   /// workspaces may take what its tensors leave: this changes the choice of kernels, but never
   /// depends on what other processes use at the moment.
   exec::MemoryReport choose_kernels(const exec::PrepareOptions& options,
-                                    std::span<const TensorId> kept, PreparedJob& prepared) {
+                                    std::span<const TensorId> kept, const KernelSource& source,
+                                    PreparedJob& prepared) {
     const size_t most = most_workspace();
-    exec::MemoryReport report = choose_kernels(options, kept, most, prepared);
+    exec::MemoryReport report = choose_kernels(options, kept, source, most, prepared);
     const size_t capacity = this->capacity(options);
     if (report.total() <= capacity) return report;
     const size_t tensors =
@@ -225,18 +222,18 @@ class CudaBackend : public exec::Backend {
     const size_t left = capacity - std::min(capacity, tensors);
     if (std::ranges::none_of(report.library_steps,
                              [&](const auto& step) { return step.workspace > left; }))
-      return choose_kernels(options, kept, most, prepared);
-    report = choose_kernels(options, kept, left, prepared);
+      return choose_kernels(options, kept, source, most, prepared);
+    report = choose_kernels(options, kept, source, left, prepared);
     report.workspace_limit = left;
     return report;
   }
 
   exec::MemoryReport choose_kernels(const exec::PrepareOptions& options,
-                                    std::span<const TensorId> kept, size_t most_workspace,
-                                    PreparedJob& prepared) {
+                                    std::span<const TensorId> kept, const KernelSource& source,
+                                    size_t most_workspace, PreparedJob& prepared) {
     const size_t rank = options.ranks ? static_cast<size_t>(options.ranks->rank()) : 0;
     prepared.bound = bind_kernels(prepared.grouped, prepared.owners, {prepared.division, rank},
-                                  most_workspace, {*driver_, chosen_from(), options.fuse, timer()});
+                                  most_workspace, source);
     exec::MemoryReport report =
         place_all(options, kept, prepared.bound.workspaces(prepared.grouped.updates), prepared);
     report.library_steps = list_library_steps(prepared.grouped.job, prepared.bound);
@@ -271,17 +268,19 @@ class CudaBackend : public exec::Backend {
   }
 
   plan::Job fused(const plan::Job& expanded, const plan::Job& job,
-                  std::span<const TensorId> visible, const exec::PrepareOptions& options) {
-    if (!options.fuse) return expanded;
+                  std::span<const TensorId> visible, const exec::PrepareOptions& options,
+                  const KernelSource& source) {
+    if (!source.fuse) return expanded;
     return named(job, [&] {
       return fuse_gradients(expanded, parts_of(job, options.segments, expanded), visible,
-                            chosen_from(), *driver_);
+                            source.libraries, source.driver);
     });
   }
 
-  plan::Job in_16_bits(const plan::Job& job, std::span<const TensorId> visible) {
+  plan::Job in_16_bits(const plan::Job& job, std::span<const TensorId> visible,
+                       const KernelSource& source) {
     return named(job,
-                 [&] { return lower_attention(job, visible, most_workspace(), chosen_from()); });
+                 [&] { return lower_attention(job, visible, most_workspace(), source.libraries); });
   }
 
   /// Completes the report. True where the columns are to be kept on the device: they may take half
@@ -308,7 +307,6 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Libraries> libraries_;
-  Tuner* tuner_ = nullptr;  // of the program that is being prepared; null: it is not tuned
   const NcclCalls& (*open_nccl_)();
   std::unique_ptr<Communicator> communicator_;
 };

@@ -81,17 +81,12 @@ std::optional<size_t> KernelTimer::measure(const Request& request,
   const LaunchState state{driver_, stopwatch_.stream(),
                           reinterpret_cast<const CallBlock*>(call.get()),
                           new (fault.get()) FaultBlock};
-  std::optional<size_t> winner;
-  double least = 0;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    const std::optional<double> time = stopwatch_.time([&] {
+  return fastest_of(kernels.size(), [&](size_t i) {
+    return stopwatch_.time([&] {
       kernels[i].launch(memory->buffers(), state);
       return true;
     });
-    if (!time || (winner && *time >= least)) continue;
-    winner = i, least = *time;
-  }
-  return winner;
+  });
 }
 
 }  // namespace flow::cuda

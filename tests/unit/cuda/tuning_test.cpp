@@ -176,7 +176,7 @@ TEST_CASE("products with a mask or sums aside are the library's own choice", "[c
   CHECK(fs::is_empty(run.own.path()));
 }
 
-TEST_CASE("where there is no memory for a trial, the library chooses", "[cuda]") {
+TEST_CASE("the library chooses if a trial does not fit in memory", "[cuda]") {
   FreshDirectory own, user;
   FakeDriver driver(FakeDevice{.memory = 100});
   {

@@ -85,7 +85,7 @@ TEST_CASE("slots that a crash tore do not count", "[exec]") {
   CHECK(FingerprintReader(path).steps() == Steps{0, 2});
 }
 
-TEST_CASE("what is no file of fingerprints is refused", "[exec]") {
+TEST_CASE("a file that has no fingerprints is refused", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "fingerprints.bin";
   write_some(path, {.every = 1, .bytes = 1 << 20}, 0, 2);
