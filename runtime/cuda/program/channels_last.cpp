@@ -9,6 +9,7 @@
 #include "ops/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/cuda/kernel.h"
+#include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
@@ -231,11 +232,7 @@ class ImageMover {
   }
 
   TensorId add_tensor(plan::Tensor tensor) {
-    tensor.role = plan::Role::kResult;
-    tensor.alias = TensorId();
-    tensor.combine.reset();
-    job_.tensors.push_back(std::move(tensor));
-    const TensorId id(job_.tensors.size() - 1);
+    const TensorId id = add_result(job_, std::move(tensor));
     versions_.push_back({id, {}, {}});
     uses_.emplace_back();
     return id;

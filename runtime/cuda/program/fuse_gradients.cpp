@@ -235,11 +235,8 @@ class GradientFuser {
   }
 
   TensorId add_tensor(plan::Tensor tensor) {
-    tensor.alias = TensorId();
-    tensor.combine.reset();
-    job_.tensors.push_back(std::move(tensor));
     tensors_.emplace_back();
-    return TensorId{job_.tensors.size() - 1};
+    return add_result(job_, std::move(tensor));
   }
 
   plan::Job job_;

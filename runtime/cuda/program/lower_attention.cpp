@@ -12,6 +12,7 @@
 
 #include "ops/known.h"
 #include "runtime/cuda/kernels/attention_library.h"
+#include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
@@ -170,12 +171,8 @@ class AttentionLowering {
     plan::Tensor tensor = job_[like];
     tensor.name = std::move(name);
     tensor.dtype = dtype_;
-    tensor.role = plan::Role::kResult;
-    tensor.alias = TensorId();
-    tensor.combine.reset();
-    job_.tensors.push_back(std::move(tensor));
     visible_.push_back(false);
-    return TensorId{job_.tensors.size() - 1};
+    return add_result(job_, std::move(tensor));
   }
 
   plan::Step cast(const plan::Step& origin, std::string name, TensorId from, TensorId to) const {

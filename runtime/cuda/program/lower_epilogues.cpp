@@ -12,6 +12,7 @@
 
 #include "ops/spec.h"
 #include "runtime/cuda/kernel.h"
+#include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
@@ -112,7 +113,6 @@ class EpilogueLowering {
     TensorId& bias = step.epilogue.front().operands[0];
     const plan::EpilogueOp epilogue_op = cast(step.name + "/bias", low_precision);
     const TensorId rounded = add_tensor(epilogue_op.name, bias, low_precision, TensorId());
-    job_.tensors[rounded.index()].role = plan::Role::kResult;
     add_step(bare(step), epilogue_op, bias, rounded);
     bias = rounded;
   }
@@ -129,10 +129,9 @@ class EpilogueLowering {
     plan::Tensor tensor = job_[like];
     tensor.name = name;
     tensor.dtype = dtype;
-    tensor.combine.reset();
-    tensor.alias = alias;
-    job_.tensors.push_back(std::move(tensor));
-    return TensorId{job_.tensors.size() - 1};
+    const TensorId made = add_result(job_, std::move(tensor));
+    job_.tensors[made.index()].alias = alias;
+    return made;
   }
 
   /// What a step has in common with those that it is cut into.

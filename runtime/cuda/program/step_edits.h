@@ -1,4 +1,4 @@
-// What a pass that fuses steps changes in the list of them.
+// What passes change in a job's tensors and in the list of its steps.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,15 @@
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {
+
+/// Adds a tensor that a step makes, with memory of its own.
+inline plan::TensorId add_result(plan::Job& job, plan::Tensor tensor) {
+  tensor.role = plan::Role::kResult;
+  tensor.alias = plan::TensorId();
+  tensor.combine.reset();
+  job.tensors.push_back(std::move(tensor));
+  return plan::TensorId{job.tensors.size() - 1};
+}
 
 /// Steps that go, and probes that come behind others. Steps keep their numbers until it is applied.
 class StepEdits {

@@ -88,10 +88,14 @@ void require_rank_of_shard(const plan::Job& job, int64_t ranks) {
   }
 }
 
-void require_fingerprints(const Backend& backend, const RunRequest& request) {
+void require_one_rank(const RunRequest& request, const char* flag) {
   if (request.ranks)
-    throw RequestError("--fingerprint is not supported for several ranks",
+    throw RequestError(fmt::format("{} is not supported for several ranks", flag),
                        "use one process and one device; shards give the same results there");
+}
+
+void require_fingerprints(const Backend& backend, const RunRequest& request) {
+  require_one_rank(request, "--fingerprint");
   if (!backend.takes_fingerprints())
     throw RequestError(fmt::format("--fingerprint is not supported on {}", backend.device()),
                        "use --device cpu");
@@ -263,9 +267,7 @@ std::vector<Delivery> deliveries_of(const RunRequest& request, const OpenedData&
   std::vector<Delivery> deliveries = list_deliveries(
       *opened.whole, opened.input_pipeline->step_index(), followed_keys(request.job, request.job));
   if (!request.capture) return deliveries;
-  if (request.ranks)
-    throw RequestError("--capture is not supported for several ranks",
-                       "use one process and one device; shards give the same results there");
+  require_one_rank(request, "--capture");
   const std::vector<Delivery> captured =
       list_captured(*opened.whole, plan::own_of_shards(request.job), *request.capture);
   deliveries.insert(std::ranges::find(deliveries, true, &Delivery::every_step), captured.begin(),
