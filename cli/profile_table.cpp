@@ -11,7 +11,7 @@ namespace flow::cli {
 
 namespace {
 
-/// Number of steps in the table; profile.json has all.
+/// Number of the plan's steps in the table; profile.json has all.
 constexpr size_t kListedSteps = 20;
 
 double share(double seconds, double of) { return of > 0 ? 100 * seconds / of : 0; }
@@ -53,21 +53,23 @@ Table threads_table(const exec::ProfileReport& report) {
   return table;
 }
 
+/// The slowest steps, and all that is no step of the plan: copies, waiting, exchange.
 Table steps_table(const exec::ProfileReport& report) {
   Table table = table_of_numbers({"step", "op", "kernel"});
   exec::ProfileRow others;
-  for (size_t i = 0; i < report.steps.size(); ++i) {
-    const exec::ProfileRow& row = report.steps[i];
-    if (i < kListedSteps) {
+  size_t listed = 0, left_out = 0;
+  for (const exec::ProfileRow& row : report.steps) {
+    if (!row.of_plan || listed++ < kListedSteps) {
       add(table, {row.name, row.op, row.kernel}, row, report.seconds);
       continue;
     }
+    ++left_out;
     others.calls += row.calls;
     others.seconds += row.seconds;
   }
-  if (others.calls > 0)
-    table.row({fmt::format("{} more", report.steps.size() - kListedSteps), "", "",
-               std::to_string(others.calls), fmt::format("{:.1f}", 1e3 * others.seconds),
+  if (left_out > 0)
+    table.row({fmt::format("{} more", left_out), "", "", std::to_string(others.calls),
+               fmt::format("{:.1f}", 1e3 * others.seconds),
                fmt::format("{:.1f} %", share(others.seconds, report.seconds)), ""});
   return table;
 }

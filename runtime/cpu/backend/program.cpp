@@ -186,7 +186,7 @@ void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKerne
     while (segments_[segment] <= i) ++segment;
     timed_steps_.push_back({job.steps[i].name, job.steps[i].op.name(),
                             kernels[i].actions.empty() ? "none: a view" : kernels[i].kernel,
-                            segment});
+                            segment, true});
   }
   std::vector<exec::TimedStep> sums;
   if (shards_ > 1) sums.push_back({"sums over shards", "combine", "flow"});

@@ -266,6 +266,7 @@ std::vector<exec::TimedStep> GraphCapture::list_timed_steps(const PreparedJob& j
     one.name = steps[i].name;
     one.op = steps[i].op.name();
     one.segment = shards_ > 1 ? 0 : job.parts[i];
+    one.of_plan = true;
   }
   if (rank_sums_ && rank_sums_->divides())
     timed.push_back({"variables from other ranks", "gather", "NCCL"});

@@ -123,6 +123,7 @@ struct TimedStep {
   std::string name, op;
   std::string kernel;  // what the device runs for it, where it says: "oneDNN jit:avx512_core"
   size_t segment = 0;  // in which it runs
+  bool of_plan = false;
 };
 
 /// Host memory that copies of a device reach without staging.

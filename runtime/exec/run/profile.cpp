@@ -117,6 +117,7 @@ ProfileReport Profile::report() const {
     row.name = timed_steps_[i].name;
     row.op = timed_steps_[i].op;
     row.kernel = timed_steps_[i].kernel;
+    row.of_plan = timed_steps_[i].of_plan;
     report.steps.push_back(std::move(row));
   }
   std::ranges::stable_sort(report.steps, std::greater<>{}, &ProfileRow::seconds);

@@ -48,6 +48,7 @@ struct ProfileRow {
   std::string name, op, kernel;  // the latter two: of a step
   int64_t calls = 0;
   double seconds = 0, median = 0;  // in all; of one
+  bool of_plan = false;            // a step of the plan, not what comes before or after one
 };
 
 struct ProfileReport {
