@@ -244,6 +244,9 @@ void GraphCapture::cut_pieces() {
   for (size_t i = part_ends_[0]; i < items_.size(); ++i)
     if (items_[i].gather) piece_ends_.push_back(i + 1);
   piece_ends_.push_back(items_.size());
+  // What a piece completes is exchanged before the next one starts.
+  for (const size_t end : piece_ends_)
+    if (end < items_.size()) items_[end].parallel = false;
 }
 
 /// Sums over shards come behind the items of shards.

@@ -35,7 +35,6 @@ bool is_product(const plan::Step& step) { return step.op->flops.product && !step
 std::vector<uint8_t> find_parallel_steps(const plan::Job& job, std::span<const TensorId> owners,
                                          std::span<const size_t> parts) {
   std::vector<uint8_t> parallel(job.steps.size());
-  if (job.sharding) return parallel;
   const auto writes_variable = [&](const Operands& operands) {
     return std::ranges::any_of(operands.written,
                                [&](TensorId id) { return job[id].role == plan::Role::kVariable; });

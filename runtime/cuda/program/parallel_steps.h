@@ -12,8 +12,7 @@ namespace flow::cuda {
 
 /// By step: does it run beside the step before it? So do the gradients of a product or a
 /// convolution, which read the same gradient of the result: neither fills a device to its end.
-/// `owners`: by tensor, whose memory it lies in; `parts`: of a call, by step. No step of a job with
-/// shards does: ranks exchange sums between them.
+/// `owners`: by tensor, whose memory it lies in; `parts`: of a call, by step.
 std::vector<uint8_t> find_parallel_steps(const plan::Job& job,
                                          std::span<const plan::TensorId> owners,
                                          std::span<const size_t> parts);

@@ -4,6 +4,7 @@
 
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/job_builder.h"
+#include "tests/unit/job/compiled.h"
 
 namespace flow::test {
 namespace {
@@ -53,6 +54,28 @@ TEST_CASE("gradients of weights run beside those of data", "[cuda]") {
   CHECK(*(first + 2) == "captured launch naive_matmul " + branch);
   CHECK(*(first + 3) == "captured record " + branch);
   CHECK(*(first + 4) == "captured wait " + main);
+}
+
+TEST_CASE("so they do in each shard", "[cuda]") {
+  const plan::Plan plan = plan_of(R"(flow: 1
+jobs:
+  train:
+    type: train
+    shards: 2
+    inputs: {x: {shape: [4, 3], dtype: float32}}
+    graph:
+      a: {op: dense, in: x, units: 5}
+      b: {op: dense, in: a, units: 2}
+      loss: {op: square, in: b}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+)");
+  // Gradients of b's weight and of a, of each shard.
+  const std::vector<std::string> calls = captured(plan.jobs[0]);
+  const std::string main = calls.front().substr(calls.front().find("stream"));
+  const auto products = with(calls, "captured launch naive_matmul");
+  const auto aside = std::ranges::count_if(
+      products, [&](const std::string& line) { return !line.ends_with(main); });
+  CHECK(aside == 1);
 }
 
 TEST_CASE("a product that reads another's result has no branch", "[cuda]") {
