@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "cli/table.h"
 #include "ops/spec.h"
@@ -23,14 +24,19 @@ std::string sink_text(const plan::Sink& sink) {
     return "command " + io::command_text(*command);
   if (const auto* npy = std::get_if<plan::NpySink>(&sink))
     return npy->per_step ? "npy, a file a step" : "npy";
+  const auto metric_text = [](const plan::Metric& metric) {
+    return "metric " + std::string(plan::spelled(metric.type));
+  };
   if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
+    if (print->metric) return metric_text(*print->metric);
     constexpr std::array<std::string_view, 6> kReduce = {"",     " mean", " sum",
                                                          " min", " max",  " norm"};
     return fmt::format("print{}{}", kReduce[static_cast<size_t>(print->reduce)],
                        print->every > 1 ? fmt::format(" every {}", print->every) : "");
   }
   if (std::holds_alternative<plan::StatsSink>(sink)) return "stats";
-  if (std::holds_alternative<plan::MeanSink>(sink)) return "mean";
+  if (const auto* mean = std::get_if<plan::MeanSink>(&sink))
+    return mean->metric ? metric_text(*mean->metric) : "mean";
   return "none";
 }
 
@@ -134,15 +140,37 @@ std::string determinism_text(const plan::Job& job) {
       "determinism is off: on a GPU, results of these can vary from run to run: {}\n", names);
 }
 
+bool prints_metric(const plan::Hook& hook) {
+  return std::ranges::any_of(hook.sinks, [](const plan::Sink& sink) {
+    const auto* print = std::get_if<plan::PrintSink>(&sink);
+    return print && print->metric;
+  });
+}
+
+/// What only the metric needs has its name.
 std::string probes_text(const plan::Job& job) {
-  Table table;
   const double call = plan::estimate_call_seconds(job);
-  for (const plan::Step& step : job.steps)
-    if (step.probe)
-      table.row({step.name,
-                 call > 0 ? fmt::format("adds about {:.2g} % to a step in which its hook fires",
-                                        100 * plan::estimate_seconds(job, step) / call)
-                          : "runs only in steps in which its hook fires"});
+  Table table;
+  const auto row = [&](const std::string& name, double seconds, std::string_view when) {
+    table.row({name, call > 0 ? fmt::format("adds about {:.2g} % to {}", 100 * seconds / call, when)
+                              : fmt::format("runs only in {}", when)});
+  };
+  const auto metric_of = [&](const plan::Step& step) {
+    return std::ranges::find_if(job.hooks, [&](const plan::Hook& hook) {
+      return prints_metric(hook) &&
+             (step.name == hook.name || step.name.starts_with(hook.name + "/"));
+    });
+  };
+  std::map<std::string, double> metrics;
+  for (const plan::Step& step : job.steps) {
+    if (!step.probe) continue;
+    const double seconds = plan::estimate_seconds(job, step);
+    if (const auto metric = metric_of(step); metric != job.hooks.end())
+      metrics[metric->name] += seconds;
+    else
+      row(step.name, seconds, "a step in which its hook fires");
+  }
+  for (const auto& [name, seconds] : metrics) row("metric " + name, seconds, "a step");
   return table.str();
 }
 

@@ -37,6 +37,9 @@ std::string shards_text(const plan::Job& job);
 /// What may change from run to run, as a line; empty where nothing does.
 std::string determinism_text(const plan::Job& job);
 
+/// Is the hook one of `metrics`?
+bool prints_metric(const plan::Hook& hook);
+
 /// What hooks read that no step makes by itself, a line each: how much longer a call takes in which
 /// they fire.
 std::string probes_text(const plan::Job& job);

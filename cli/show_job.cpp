@@ -87,12 +87,19 @@ std::string parameters_text(const JobTotals& totals, bool train) {
   return text;
 }
 
+std::string metrics_text(const plan::Job& job) {
+  std::vector<std::string> names;
+  for (const plan::Hook& hook : job.hooks)
+    if (prints_metric(hook)) names.push_back(hook.name);
+  return join(names, ", ");
+}
+
 std::string hooks_text(const plan::Job& job) {
-  uint64_t gradients = 0;
-  for (const plan::Hook& hook : job.hooks) gradients += hook.kind == plan::Hook::Kind::kWatchDiff;
+  uint64_t values = 0, gradients = 0;
+  for (const plan::Hook& hook : job.hooks)
+    if (!prints_metric(hook)) ++(hook.kind == plan::Hook::Kind::kWatchDiff ? gradients : values);
   std::vector<std::string> texts;
-  if (const uint64_t values = job.hooks.size() - gradients)
-    texts.push_back(counted(values, "watched tensor"));
+  if (values) texts.push_back(counted(values, "watched tensor"));
   if (gradients) texts.push_back(counted(gradients, "watched gradient"));
   return join(texts, ", ");
 }
@@ -120,6 +127,7 @@ std::string totals_text(const plan::Job& job) {
   row("run", run_text(job.run));
   if (job.returns)
     row("returns", fmt::format("{}, to {}", job.returns->type, sinks_text(job.returns->sinks)));
+  row("metrics", metrics_text(job));
   row("hooks", hooks_text(job));
   table.fit(kColumns, {1}, 16);
   return table.str();

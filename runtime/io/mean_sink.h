@@ -1,34 +1,36 @@
-// The mean of all elements that one tensor has had, for the run itself.
+// The mean of all elements that one tensor has had, or a metric of them, for the run itself.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <utility>
 
-#include "runtime/io/reduction.h"
+#include "runtime/io/accumulator.h"
 #include "runtime/io/sink.h"
 
 namespace flow::io {
 
 class MeanSink : public Sink {
  public:
-  explicit MeanSink(DType dtype) : mean_(plan::Reduce::kMean, dtype) {}
+  explicit MeanSink(std::unique_ptr<Accumulator> sums) : sums_(std::move(sums)) {}
 
-  void deliver(const Event& event) override { mean_.add(event.value); }
+  void deliver(const Event& event) override { sums_->add(event.value); }
   bool absorbs(bool) const override { return true; }
   std::vector<uint64_t> held() const override {
-    return mean_.is_empty() ? std::vector<uint64_t>() : mean_.held();
+    return sums_->is_empty() ? std::vector<uint64_t>() : sums_->held();
   }
-  void resume(std::span<const uint64_t> held) override { mean_.resume(held); }
+  void resume(std::span<const uint64_t> held) override { sums_->resume(held); }
 
-  /// The mean since the last call, in float64; nothing where there was no element.
+  /// The value since the last call, in float64; nothing where there was no element.
   std::optional<double> take() {
-    if (mean_.is_empty()) return {};
-    const double mean = mean_.value();
-    mean_.clear();
-    return mean;
+    if (sums_->is_empty()) return {};
+    const double value = sums_->value();
+    sums_->clear();
+    return value;
   }
 
  private:
-  Reduction mean_;
+  std::unique_ptr<Accumulator> sums_;
 };
 
 }  // namespace flow::io

@@ -75,7 +75,10 @@ class PrintSink : public Sink {
           fmt::format("invalid format `{}` in the print sink of `{}`; expected one number",
                       options.format, name_),
           "use numpy or one printf conversion of a double, such as %.6g");
-    if (options.reduce != plan::Reduce::kNone) reduction_.emplace(options.reduce, context.dtype);
+    if (options.metric)
+      sums_ = make_metric(*options.metric, context.dtype, metric_text(context));
+    else if (options.reduce != plan::Reduce::kNone)
+      sums_ = std::make_unique<Reduction>(options.reduce, context.dtype);
   }
 
   void deliver(const Event& event) override {
@@ -83,16 +86,16 @@ class PrintSink : public Sink {
     epoch_ = event.epoch;
     call_ = event.call;
     pending_ = true;
-    if (reduction_) reduction_->add(event.value);
+    if (sums_) sums_->add(event.value);
     const bool now = options_.over == plan::Over::kStep ||
                      (options_.over == plan::Over::kEpoch && event.last_of_epoch);
-    if (!reduction_ && now) return take_turn() ? print(event.value) : void();
-    if (!reduction_) last_ = copy_of(event.value);
+    if (!sums_ && now) return take_turn() ? print(event.value) : void();
+    if (!sums_) last_ = copy_of(event.value);
     if (now) flush();
   }
 
   bool absorbs(bool last_of_epoch) const override {
-    if (!reduction_) return false;
+    if (!sums_) return false;
     switch (options_.over) {
       case plan::Over::kStep:
         return printable_ % options_.every != 0;
@@ -106,23 +109,22 @@ class PrintSink : public Sink {
 
   std::vector<uint64_t> held() const override {
     if (!pending_) return {};
-    std::vector<uint64_t> words = {static_cast<uint64_t>(options_.reduce),
-                                   static_cast<uint64_t>(options_.over),
+    std::vector<uint64_t> words = {kind(), static_cast<uint64_t>(options_.over),
                                    static_cast<uint64_t>(step_), static_cast<uint64_t>(epoch_)};
-    const std::vector<uint64_t> rest = reduction_ ? reduction_->held() : words_of(last_);
+    const std::vector<uint64_t> rest = sums_ ? sums_->held() : words_of(last_);
     words.insert(words.end(), rest.begin(), rest.end());
     return words;
   }
 
   void resume(std::span<const uint64_t> held) override {
     constexpr size_t kBefore = 4;  // the sums, or the value
-    const bool own = held.size() >= kBefore && held[0] == static_cast<uint64_t>(options_.reduce) &&
+    const bool own = held.size() >= kBefore && held[0] == kind() &&
                      held[1] == static_cast<uint64_t>(options_.over);
     if (!own) return;  // the hooks are others now
     step_ = static_cast<int64_t>(held[2]);
     epoch_ = static_cast<int64_t>(held[3]);
-    if (reduction_)
-      reduction_->resume(held.subspan(kBefore));
+    if (sums_)
+      sums_->resume(held.subspan(kBefore));
     else
       last_ = array_of(held.subspan(kBefore));
     pending_ = true;
@@ -138,6 +140,13 @@ class PrintSink : public Sink {
   }
 
  private:
+  /// What is summed up, as a number.
+  uint64_t kind() const {
+    constexpr uint64_t kMetrics = 64;  // beyond plan::Reduce
+    return options_.metric ? kMetrics + static_cast<uint64_t>(options_.metric->type)
+                           : static_cast<uint64_t>(options_.reduce);
+  }
+
   /// The rows (the last batch has fewer), then the elements.
   static std::vector<uint64_t> words_of(const Array& value) {
     const std::span<const std::byte> bytes = value.bytes();
@@ -169,15 +178,17 @@ class PrintSink : public Sink {
 
   void flush() {
     const bool prints = take_turn();
-    if (!reduction_) return prints ? print(last_.view()) : void();
+    if (!sums_) return prints ? print(last_.view()) : void();
     if (prints) {
-      const Array result = reduction_->result(options_.scale);
-      if (keep_reduced_)
-        keep_reduced_({plan::metrics_place(job_, step_, epoch_, call_), name_, label_,
-                       json_element(result.view(), 0)});
+      const Array result = sums_->result(options_.scale);
+      if (keep_reduced_) {
+        std::string text;
+        append_json(result.view(), 0, 0, text);
+        keep_reduced_({plan::metrics_place(job_, step_, epoch_, call_), name_, label_, text});
+      }
       write(result.view());
     }
-    reduction_->clear();
+    sums_->clear();
   }
 
   void print(const ArrayView& value) {
@@ -201,7 +212,7 @@ class PrintSink : public Sink {
     line = escaped(line + label_);
     if (!line.empty()) line += ": ";
     line += value_text(value);
-    if ((gradient_ || in_scope_) && !reduction_) {
+    if ((gradient_ || in_scope_) && !sums_) {
       line += fmt::format(" {} {}", shape_tuple(value.shape),
                           name_of(Delivered::dtype_of(value.dtype)));
     }
@@ -239,9 +250,9 @@ class PrintSink : public Sink {
   bool gradient_, in_scope_, json_;
   std::FILE* out_;
   std::function<void(const plan::ReducedMetrics&)> keep_reduced_;
-  ArrayView whole_;  // of a value that lacks no rows; no data
-  std::optional<Reduction> reduction_;
-  Array last_;  // reduce: none over more than a step
+  ArrayView whole_;                    // of a value that lacks no rows; no data
+  std::unique_ptr<Accumulator> sums_;  // reduce: none: null
+  Array last_;                         // reduce: none over more than a step
   int64_t step_ = 0, epoch_ = 0;
   std::optional<plan::CallPlace> call_;
   bool pending_ = false;  // something was delivered that is not printed or passed over yet

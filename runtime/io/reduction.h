@@ -8,28 +8,26 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/io/accumulator.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::io {
 
 /// Sums, means, norms and extremes over all that was added. NaN wins over every number. Of
 /// nothing: mean, min and max are NaN, sum and norm 0.
-class Reduction {
+class Reduction final : public Accumulator {
  public:
   /// REQUIRES: kind is not kNone.
   Reduction(plan::Reduce kind, DType dtype);
-  void add(const ArrayView& array);
-  /// The number, not rounded to any other dtype.
-  double value() const;
-  bool is_empty() const { return sums_.count == 0; }
+  void add(const ArrayView& array) override;
+  double value() const override;
+  bool is_empty() const override { return sums_.count == 0; }
   /// The scalar times `scale`, in the dtype that NumPy would give it: the arrays' own, but int64
   /// for sums of integers and bools and float64 for what need not be whole.
-  Array result(double scale) const;
-  void clear() { sums_ = {}; }
-  /// What was added, to the bit: words that another one goes on from.
-  std::vector<uint64_t> held() const;
-  /// RequestError where these are no words of held().
-  void resume(std::span<const uint64_t> held);
+  Array result(double scale) const override;
+  void clear() override { sums_ = {}; }
+  std::vector<uint64_t> held() const override;
+  void resume(std::span<const uint64_t> held) override;
 
  private:
   struct Sums {

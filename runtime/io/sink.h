@@ -38,6 +38,7 @@ struct SinkContext {
   std::string job;
   std::string name;   // "lenet/conv1", the tensor's
   std::string label;  // in print, where the sink has none of its own
+  std::string where;  // of the hook or return: "job.yaml:14:11"
   DType dtype = DType::kFloat32;
   Shape shape;  // of one full value
   /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
@@ -52,6 +53,11 @@ struct SinkContext {
   /// Is told each number that a print sink reduces and prints; may be empty.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
 };
+
+/// How messages name a metric: "job.yaml:14:11: metric `f1`".
+inline std::string metric_text(const SinkContext& context) {
+  return context.where + ": metric `" + context.name + "`";
+}
 
 class Sink {
  public:

@@ -81,6 +81,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
     job.returns = read_returns(reader, *returns, fields.key_span("returns"));
   if (const yaml::Node* hooks = fields.find("hooks"))
     job.hooks = read_hooks(reader, *hooks, job.train);
+  if (const yaml::Node* metrics = fields.find("metrics")) read_metrics(reader, *metrics, job);
   if (const yaml::Node* run = fields.find("run"))
     read_run(reader, *run, fields.key_span("run"), job);
   return job;

@@ -23,12 +23,31 @@ void visit_followed(Job& job, const Visit& visit) {
     visit(*job.optimizer->learning_rate.follows, job.optimizer->follows_span);
 }
 
+const std::string& name_of_job(const Job& job) { return job.name.text; }
+
+std::optional<plan::Metric> metric_of(const Job& job, const std::string& tensor) {
+  for (const auto& [name, metric] : job.metrics)
+    if (name == tensor) return metric;
+  return {};
+}
+
 class ValueFinder {
  public:
   ValueFinder(Reader& reader, const File& file, const Job& job)
       : reader_(reader), file_(file), job_(job) {}
 
   void resolve(plan::FollowedValue& value, Span span) const {
+    find(value, span);
+    const Job& maker =
+        value.job.empty() ? job_ : *std::ranges::find(file_.jobs, value.job, name_of_job);
+    const auto metric = metric_of(maker, value.tensor);
+    if (metric && !plan::is_number(*metric))
+      refuse(span, fmt::format("`{}` is a matrix; expected one number", value.text),
+             "follow a metric such as accuracy or f1");
+  }
+
+ private:
+  void find(plan::FollowedValue& value, Span span) const {
     const std::string text = value.text;
     const size_t dot = text.find('.');
     const std::string first = text.substr(0, dot);
@@ -47,7 +66,6 @@ class ValueFinder {
              "set `every` in the item of `also`");
   }
 
- private:
   /// A second result has a dot in its name, too.
   bool is_own(const std::string& first) const {
     return !calls(job_, first) && std::ranges::any_of(job_.graph.entries, [&](const Entry& entry) {
@@ -132,14 +150,12 @@ void add_followed_hooks(File& file, Job& job) {
   visit_followed(job, [&](const plan::FollowedValue& value, Span span) {
     if (value.tensor.empty()) return;  // after an error
     const auto maker =
-        value.job.empty() ? &job : &*std::ranges::find(file.jobs, value.job, [](const Job& other) {
-          return other.name.text;
-        });
+        value.job.empty() ? &job : &*std::ranges::find(file.jobs, value.job, name_of_job);
     if (makes(*maker, value.key())) return;
     Hook hook;
     hook.pattern = {value.tensor, span};
     hook.followed = true;
-    hook.sinks = {plan::MeanSink{value.key()}};
+    hook.sinks = {plan::MeanSink{value.key(), metric_of(*maker, value.tensor)}};
     hook.span = span;
     maker->hooks.push_back(std::move(hook));
   });

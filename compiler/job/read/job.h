@@ -149,6 +149,7 @@ struct Job {
   std::optional<Optimizer> optimizer;
   std::optional<Returns> returns;
   std::vector<Hook> hooks;
+  std::vector<std::pair<std::string, plan::Metric>> metrics;  // by name: an entry, and a hook
   plan::Run run;
   std::vector<Span> also_spans;              // of the names in run.also
   Span early_stopping_span, keep_best_span;  // of what they watch

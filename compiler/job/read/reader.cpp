@@ -171,7 +171,7 @@ std::string Fields::hint_for_unknown(const std::string& key,
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   if (!reader_.is_job_file) return suggestion(key, known, "valid keys:");
   const std::vector<std::string> owners = owners_of(key);
-  constexpr size_t kTelling = 3;  // more owners do not help the reader
+  constexpr size_t kTelling = 4;  // more owners do not help the reader
   if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "valid keys:");
   return fmt::format("`{}` is a key of {}", key, fmt::join(owners, " and of "));
 }

@@ -115,6 +115,8 @@ class Fields {
 
   /// The value, or null: no key that the table lacks has one.
   const yaml::Node* find(std::string_view key) const;
+  /// Does the table have the key?
+  bool has(std::string_view key) const { return find_key(keys_, key); }
   /// The value. Reports a missing key, unless it was suggested for a misspelt one or the node is
   /// not a mapping.
   const yaml::Node* require(std::string_view key) const;

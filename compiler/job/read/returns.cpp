@@ -86,10 +86,10 @@ ReturnType infer(const ReturnValue& value) {
 }
 
 /// The value as a type, with all types of a mapping's values: "Dict[str, Numpy | List[Numpy]]".
-std::string describe(const ReturnValue& value) {
+std::string type_text(const ReturnValue& value) {
   std::vector<std::string> items;
   for (const ReturnValue& item : value.items) {
-    std::string text = describe(item);
+    std::string text = type_text(item);
     const bool repeated =
         value.kind == Kind::kDict && std::ranges::find(items, text) != items.end();
     if (!repeated) items.push_back(std::move(text));
@@ -185,7 +185,7 @@ void check_type(Reader& reader, const ReturnType& type, Span type_span, Returns&
   if (type_span.valid()) diag.label(type_span, "the declared type");
   diag.with_note(
       fmt::format("the {} type is {}", type_span.valid() ? "declared" : "inferred", type.str()));
-  diag.with_note(fmt::format("the value has type {}", describe(returns.value)));
+  diag.with_note(fmt::format("the value has type {}", type_text(returns.value)));
 }
 
 }  // namespace

@@ -64,12 +64,16 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
 std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value);
 /// `train`: gradients exist.
 std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train);
+/// Into the graph and hooks of `job`, whose type, inputs and graph are known.
+void read_metrics(Reader& reader, const yaml::Node& node, Job& job);
 /// A hook from the command line, NAME or NAME:EVERY.
 std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
                                      const std::string& text, Hook::Kind kind);
 /// `to:`, one sink or a list of them; npy where it is absent (null).
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to);
 plan::Sink read_command(const Fields& fields);
+/// Reports a `format` that is none.
+void check_print_format(const Fields& fields, const std::string& format);
 /// What the command sinks in `to:` expect is compared with what they are given, a Numpy or a
 /// ListNumpy.
 void check_expected(Reader& reader, const yaml::Node& to, plan::ReturnValue::Kind given);

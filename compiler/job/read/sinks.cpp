@@ -7,23 +7,27 @@
 #include "runtime/base/number_format.h"
 
 namespace flow::job {
+
+void check_print_format(const Fields& fields, const std::string& format) {
+  if (format == "numpy" || is_number_format(format)) return;
+  fields.reader()
+      .error(Diagnosis::kPrintFormat, *fields.find("format"),
+             fmt::format("`format` is `{}`; expected `numpy` or a C format", format))
+      .with_hint("write `numpy`, or the C format of one number: `\"%.6g\"`");
+}
+
 namespace {
 
 plan::Sink read_print(const Fields& fields) {
-  Reader& reader = fields.reader();
   plan::PrintSink sink;
   if (const yaml::Node* label = fields.find("label"))
-    if (reader.expect(*label, yaml::Kind::kScalar, "`label`")) sink.label = label->scalar;
+    if (fields.reader().expect(*label, yaml::Kind::kScalar, "`label`")) sink.label = label->scalar;
   sink.reduce = fields.enumerator<plan::Reduce>("reduce");
   sink.over = fields.enumerator<plan::Over>("over");
   sink.scale = *fields.number("scale");
   sink.every = *fields.integer("every");
   sink.format = *fields.text("format");
-  if (sink.format != "numpy" && !is_number_format(sink.format))
-    reader
-        .error(Diagnosis::kPrintFormat, *fields.find("format"),
-               fmt::format("`format` is `{}`; expected `numpy` or a C format", sink.format))
-        .with_hint("write `numpy`, or the C format of one number: `\"%.6g\"`");
+  check_print_format(fields, sink.format);
   return sink;
 }
 

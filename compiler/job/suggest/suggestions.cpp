@@ -22,8 +22,7 @@ constexpr std::string_view kLargerBatch =
 constexpr std::string_view kAverages = "ema emadecay exponentialmovingaverage useema swa";
 constexpr std::string_view kAverage = "write `ema: {decay: 0.999}` in `optimizer`";
 constexpr std::string_view kMetrics =
-    "compute the metric in an entry of the graph, and print its mean with `returns: {value: NAME, "
-    "to: {type: print, reduce: mean}}`";
+    "write `metrics: {accuracy: {type: accuracy, labels: label, predictions: logits}}` in the job";
 constexpr std::string_view kHeldOut = "validationsplit valsplit testsplit validationdata";
 constexpr std::string_view kHoldOut =
     "select the training rows with `rows: 0..50000` of a column, and read `rows: 50000..` in a "
@@ -40,9 +39,9 @@ constexpr Advice kAdvice[] = {
      "use `softmax_cross_entropy_with_logits` with probabilities as labels: the gradient is the "
      "same"},
     {"hinge hingeloss hingeembeddingloss", "relu", "write the `relu` of 1 - labels * x"},
-    {"accuracy", "argmax",
-     "write the `equal` of the labels and the `argmax` of the logits, `cast` to float32; print its "
-     "mean with `to: {type: print, reduce: mean}`"},
+    {"accuracy topkaccuracy precision recall f1 f1score auc rocauc confusionmatrix meaniou "
+     "perplexity",
+     "argmax", kMetrics},
     {"dice diceloss", "reduce_sum",
      "write 1 - 2 * a / b, where a is the `reduce_sum` of y * target and b that of y + target"},
     {"focalloss", "sparse_softmax_cross_entropy_with_logits",
@@ -159,7 +158,6 @@ constexpr Advice kAdvice[] = {
     {kAverages, "minimize", kAverage},
     {kAverages, "epochs", kAverage},
     {kAverages, "returns", kAverage},
-    {"metrics", "returns", kMetrics},
     {"metrics", "minimize", kMetrics},
     {"metrics", "epochs", kMetrics},
     {"metrics", "jobs", kMetrics},

@@ -74,6 +74,12 @@ const Section& inputs_section() {
 
 }  // namespace
 
+const Section& metrics_section() {
+  static const Section kSection =
+      names("`metrics` of a job", variant("", "none", "metric of the job", metrics()));
+  return kSection;
+}
+
 const Section& file_section() {
   static const Section kSection{
       "the file",
@@ -164,6 +170,9 @@ const Section& job_section() {
        section("returns", "none", "values to return in each step", returns_section()),
        {"hooks", KeyType::kHooks, "none",
         "list of hooks: tensors to watch, and the sinks that receive them"},
+       section("metrics", "none",
+               "metrics by name, of all rows of an epoch or run, to print and to follow",
+               metrics_section()),
        section("run", "none", "length of the run, logging and checkpoints", run_section())}};
   return kSection;
 }

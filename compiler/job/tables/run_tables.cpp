@@ -97,9 +97,10 @@ std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
 
 std::vector<KeyDef> followed_keys(std::string_view name) {
   return {
-      text(name, "",
-           "value that decides: JOB.TENSOR of a job that `also` calls, or a tensor of this "
-           "job; the mean of its elements"),
+      text(
+          name, "",
+          "value that decides: JOB.NAME of a job that `also` calls, or NAME of this job; a metric, "
+          "or a tensor: the mean of its elements"),
       word("mode", "min", "min: smaller values are better; max: larger values are",
            words_of<plan::Mode>()),
       section("every", "none", "interval between values of a tensor of this job; default: an epoch",

@@ -22,6 +22,7 @@ const Section& run_section();
 const Section& checkpoint_section();
 const Section& keep_best_section();
 const Section& early_stopping_section();
+const Section& metrics_section();
 const Section& sub_jobs_section();
 const Section& every_section();
 const Section& regularizer_section();
@@ -34,6 +35,7 @@ std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 std::vector<std::string> owners_of(std::string_view key);
 
 const VariantKind& generators();
+const VariantKind& metrics();
 const VariantKind& sinks();
 const VariantKind& initializers();
 

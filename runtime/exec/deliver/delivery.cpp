@@ -60,6 +60,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.job = job.name;
   context.name = delivery.name;
   context.label = delivery.label;
+  context.where = delivery.where;
   context.dtype = tensor.dtype;
   context.shape = tensor.shape;
   if (tensor.batch_axis == 0) context.shape[0] /= delivery.devices;
@@ -160,7 +161,12 @@ std::unique_ptr<io::Sink> Deliverer::make_sink(const plan::Sink& sink,
                                                const SinkOptions& options) {
   const auto* mean = std::get_if<plan::MeanSink>(&sink);
   if (!mean) return io::make_sink(sink, context, options.out, options.json);
-  auto made = std::make_unique<io::MeanSink>(context.dtype);
+  std::unique_ptr<io::Accumulator> sums;
+  if (mean->metric)
+    sums = io::make_metric(*mean->metric, context.dtype, metric_text(context));
+  else
+    sums = std::make_unique<io::Reduction>(plan::Reduce::kMean, context.dtype);
+  auto made = std::make_unique<io::MeanSink>(std::move(sums));
   const std::string name = "mean:" + mean->value;
   if (const auto sum = options.sums.find(name); sum != options.sums.end())
     made->resume(sum->second);

@@ -27,7 +27,7 @@ void write_plan(const RunRequest& request) {
 bool has_metrics(const RunRequest& request) {
   const auto reduces = [](const plan::Sink& sink) {
     const auto* print = std::get_if<plan::PrintSink>(&sink);
-    return print && print->reduce != plan::Reduce::kNone;
+    return print && (print->metric || print->reduce != plan::Reduce::kNone);
   };
   return std::ranges::any_of(jobs_of(request), [&](const plan::Job* job) {
     return job->train || (job->returns && std::ranges::any_of(job->returns->sinks, reduces)) ||

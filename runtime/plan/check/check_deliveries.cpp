@@ -16,6 +16,8 @@ namespace {
 void check_print(const PrintSink& print, const Location& location) {
   location.require(std::isfinite(print.scale), "print sink: scale is {}; expected a finite number",
                    print.scale);
+  location.require(!print.metric || print.reduce == Reduce::kNone,
+                   "print sink: a metric and a reduction");
   location.require(print.every >= 1, "print sink: `every` is {}; expected at least 1", print.every);
   location.require(print.format == "numpy" || is_number_format(print.format),
                    "print sink: invalid number format `{}`", print.format);
@@ -44,6 +46,41 @@ void check_command(const CommandSink& command, const Location& location) {
       "command sink: invalid timeout of {} seconds", command.timeout.value_or(0));
   location.require(!command.ack || command.mode == CommandSink::Mode::kStream,
                    "command sink: `ack` requires a streaming command");
+}
+
+/// A tensor that the metric can be computed from.
+void check_metric(const Metric& metric, const Tensor& tensor, const Location& location) {
+  const std::string_view type = spelled(metric.type);
+  location.require(metric.classes >= 0 &&
+                       metric.classes <= (is_number(metric) ? kMostClasses : kMostMatrixClasses),
+                   "metric {}: invalid number of classes {}", type, metric.classes);
+  const bool scores = metric.type == MetricType::kAuc || metric.type == MetricType::kPerplexity;
+  location.require(scores ? is_float(tensor.dtype) : tensor.dtype == DType::kInt64,
+                   "metric {}: unexpected dtype {}", type, name_of(tensor.dtype));
+  const int rank = tensor.shape.rank();
+  location.require(
+      metric.type == MetricType::kPerplexity || (rank > 0 && tensor.shape[rank - 1] == 2),
+      "metric {}: shape {}; expected pairs along the last axis", type, tensor.shape.str());
+}
+
+/// The metric that a sink sums up, or null.
+const Metric* metric_of(const Sink& sink) {
+  const auto* print = std::get_if<PrintSink>(&sink);
+  const auto* mean = std::get_if<MeanSink>(&sink);
+  if (print && print->metric) return &*print->metric;
+  return mean && mean->metric ? &*mean->metric : nullptr;
+}
+
+void check_hook_metrics(const Job& job, const Hook& hook, const Location& location) {
+  for (const Sink& sink : hook.sinks) {
+    const Metric* metric = metric_of(sink);
+    if (!metric) continue;
+    check_metric(*metric, job[hook.tensor], location);
+    location.require(hook.kind == Hook::Kind::kWatch && hook.factor == 1 && !hook.per_device,
+                     "metric {} of a part or a gradient", spelled(metric->type));
+    location.require(std::holds_alternative<PrintSink>(sink) || is_number(*metric),
+                     "a followed matrix; expected one number");
+  }
 }
 
 void check_sinks(const std::vector<Sink>& sinks, const Location& location) {
@@ -104,6 +141,7 @@ void check_hook(const Job& job, const Hook& hook, const Location& location) {
     location.require(0 <= range.first && range.first < range.end && range.stride >= 1,
                      "invalid steps {}..{}/{}", range.first, range.end, range.stride);
   if (hook.when) check_condition(*hook.when, location);
+  check_hook_metrics(job, hook, location);
   check_sinks(hook.sinks, location);
 }
 
@@ -124,6 +162,8 @@ void check_deliveries(const Job& job, const Location& location) {
   if (job.returns) {
     const Location here = location.at("return", job.returns->type);
     check_return_value(job, job.returns->value, here);
+    for (const Sink& sink : job.returns->sinks)
+      here.require(!metric_of(sink), "a metric of a return; expected a hook");
     check_sinks(job.returns->sinks, here);
   }
   for (const Hook& hook : job.hooks) check_hook(job, hook, location.at("hook", hook.name));

@@ -181,10 +181,18 @@ void fields(auto& text, Is<Input> auto& input) {
 
 void fields(auto& text, Is<NpySink> auto& sink) { text("per_step", sink.per_step); }
 
+void fields(auto& text, Is<Metric> auto& metric) {
+  text("average", metric.average);
+  text("classes", metric.classes);
+  text("ignored", metric.ignored);
+  text("type", metric.type);
+}
+
 void fields(auto& text, Is<PrintSink> auto& sink) {
   text("every", sink.every);
   text("format", sink.format);
   text("label", sink.label);
+  text.optional("metric", sink.metric);
   text("over", sink.over);
   text("reduce", sink.reduce);
   text("scale", sink.scale);
@@ -205,7 +213,10 @@ void fields(auto& text, Is<StatsSink> auto& sink) { text("bins", sink.bins); }
 
 void fields(auto&, Is<NoSink> auto&) {}
 
-void fields(auto& text, Is<MeanSink> auto& sink) { text("value", sink.value); }
+void fields(auto& text, Is<MeanSink> auto& sink) {
+  text.optional("metric", sink.metric);
+  text("value", sink.value);
+}
 
 void fields(auto& text, Is<ReturnValue> auto& value) {
   text("items", value.items);

@@ -20,6 +20,7 @@
 #include "runtime/plan/model/followed_value.h"
 #include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/initializer.h"
+#include "runtime/plan/model/metric.h"
 #include "runtime/plan/model/schedule.h"
 
 namespace flow::plan {
@@ -172,6 +173,7 @@ struct PrintSink {
   double scale = 1;
   std::string format = "numpy";  // or one printf conversion of a double: "%.6g"
   int64_t every = 1;
+  std::optional<Metric> metric = {};  // in the place of `reduce`
 };
 constexpr double kLongestTimeout = 1e6;  // seconds
 /// A program that is given values: one process for all of them, or one for each.
@@ -196,9 +198,10 @@ struct StatsSink {
 };
 constexpr int64_t kMostBins = 1000;
 struct NoSink {};
-/// Makes a value that a run follows: `value` is its key.
+/// Makes a value that a run follows, the mean of all elements or a metric: `value` is its key.
 struct MeanSink {
   std::string value;
+  std::optional<Metric> metric = {};
 };
 using Sink = std::variant<NpySink, PrintSink, CommandSink, StatsSink, NoSink, MeanSink>;
 
