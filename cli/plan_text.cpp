@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "cli/table.h"
 #include "ops/spec.h"
@@ -147,30 +146,15 @@ bool prints_metric(const plan::Hook& hook) {
   });
 }
 
-/// What only the metric needs has its name.
 std::string probes_text(const plan::Job& job) {
-  const double call = plan::estimate_call_seconds(job);
   Table table;
-  const auto row = [&](const std::string& name, double seconds, std::string_view when) {
-    table.row({name, call > 0 ? fmt::format("adds about {:.2g} % to {}", 100 * seconds / call, when)
-                              : fmt::format("runs only in {}", when)});
-  };
-  const auto metric_of = [&](const plan::Step& step) {
-    return std::ranges::find_if(job.hooks, [&](const plan::Hook& hook) {
-      return prints_metric(hook) &&
-             (step.name == hook.name || step.name.starts_with(hook.name + "/"));
-    });
-  };
-  std::map<std::string, double> metrics;
-  for (const plan::Step& step : job.steps) {
-    if (!step.probe) continue;
-    const double seconds = plan::estimate_seconds(job, step);
-    if (const auto metric = metric_of(step); metric != job.hooks.end())
-      metrics[metric->name] += seconds;
-    else
-      row(step.name, seconds, "a step in which its hook fires");
-  }
-  for (const auto& [name, seconds] : metrics) row("metric " + name, seconds, "a step");
+  const double call = plan::estimate_call_seconds(job);
+  for (const plan::Step& step : job.steps)
+    if (step.probe)
+      table.row({step.name,
+                 call > 0 ? fmt::format("adds about {:.2g} % to a step in which its hook fires",
+                                        100 * plan::estimate_seconds(job, step) / call)
+                          : "runs only in steps in which its hook fires"});
   return table.str();
 }
 

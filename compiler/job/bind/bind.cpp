@@ -164,7 +164,8 @@ class Binder {
     else
       check_whole(value, name, hook.pattern.span);
     bound_.watched.push_back({&hook, kind, std::move(name), maker_of(value), value});
-    if (kind == plan::Hook::Kind::kWatch) instance_.graph.watched.push_back(value);
+    if (kind != plan::Hook::Kind::kWatch) return;
+    (hook.metric ? instance_.graph.results : instance_.graph.watched).push_back(value);
   }
 
   static bool writes_npy(const Hook& hook) {

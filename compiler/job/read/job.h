@@ -131,6 +131,7 @@ struct Hook {
   bool diffs = false;       // of a scope: gradients too
   bool per_device = false;  // ListNumpy
   bool followed = false;    // made for a value that a run follows
+  bool metric = false;      // made for a metric, which each step needs
   std::vector<plan::Sink> sinks;
   Span span;
 

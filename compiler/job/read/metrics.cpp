@@ -43,6 +43,7 @@ class MetricReader {
     if (!add_entry()) return;
     Hook hook;
     hook.pattern = {field_.key, field_.key_span};
+    hook.metric = true;
     hook.sinks = {sink};
     hook.span = field_.key_span;
     job_.hooks.push_back(std::move(hook));
