@@ -148,6 +148,7 @@ enum class Domain : uint8_t {
   kUnit,      // [-1, 1]
   kWide,      // [-8, 8]: functions that bend beyond 1
   kPositive,  // [0.1, 1.1]: functions undefined or steep at 0
+  kInside,    // [-0.9, 0.9]: functions steep at -1 and 1
 };
 
 /// Replaces attributes as job files write them by their normalised form: a negative axis by the one

@@ -56,6 +56,36 @@ Parameters alpha(std::string_view fallback, std::string_view doc) {
   return {{{"alpha", AttributeType::kNumber, fallback, doc}}, {{"alpha", Kind::kFinite}}};
 }
 
+Parameters divisor(std::string_view fallback, std::string_view doc) {
+  return {{{.name = "alpha",
+            .type = AttributeType::kNumber,
+            .fallback = fallback,
+            .doc = doc,
+            .min = 1e-6}},
+          {{"alpha", Kind::kFinite}}};
+}
+
+Parameters line() {
+  return {{{"alpha", AttributeType::kNumber, "0.16666666666666666", "slope"},
+           {"beta", AttributeType::kNumber, "0.5", "value at 0"}},
+          {{"alpha", Kind::kFinite}, {"beta", Kind::kFinite}}};
+}
+
+Parameters margin(std::string_view fallback, std::string_view doc) {
+  return {{{.name = "lambd",
+            .type = AttributeType::kNumber,
+            .fallback = fallback,
+            .doc = doc,
+            .min = 0}},
+          {{"lambd", Kind::kMagnitude}}};
+}
+
+Parameters cutoff() {
+  return {{{"threshold", AttributeType::kNumber, "0", "largest number that is replaced"},
+           {"value", AttributeType::kNumber, "0", "what replaces it"}},
+          {{"threshold", Kind::kFinite}, {"value", Kind::kFinite}}};
+}
+
 Parameters approximate() {
   return {{{.name = "approximate",
             .type = AttributeType::kText,

@@ -89,6 +89,171 @@ struct Round {
   FLOW_INLINE T operator()(T x) const { return std::rint(x); }
 };
 
+template <typename T>
+struct Trunc {
+  FLOW_INLINE T operator()(T x) const { return std::trunc(x); }
+};
+
+/// v is x.
+template <typename T>
+struct Acos {
+  FLOW_INLINE T operator()(T x) const { return std::acos(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return -dy / math::sqrt((T(1) - x) * (T(1) + x)); }
+};
+
+/// v is x.
+template <typename T>
+struct Asin {
+  FLOW_INLINE T operator()(T x) const { return std::asin(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / math::sqrt((T(1) - x) * (T(1) + x)); }
+};
+
+/// v is x.
+template <typename T>
+struct Atan {
+  FLOW_INLINE T operator()(T x) const { return std::atan(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x * x); }
+};
+
+/// v is x.
+template <typename T>
+struct Celu {
+  static constexpr std::tuple kAttributes{"alpha"};
+  T alpha;
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = alpha * math::expm1(x / alpha);
+    return x > T{0} ? x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = dy * math::exp(x / alpha);
+    return x > T{0} ? dy : negative;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Cosh {
+  FLOW_INLINE T operator()(T x) const { return std::cosh(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * std::sinh(x); }
+};
+
+/// v is y.
+template <typename T>
+struct Expm1 {
+  FLOW_INLINE T operator()(T x) const { return math::expm1(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return dy * (y + T(1)); }
+};
+
+/// v is x.
+template <typename T>
+struct HardSigmoid {
+  static constexpr std::tuple kAttributes{"alpha", "beta"};
+  T alpha, beta;
+  FLOW_INLINE T operator()(T x) const {
+    const T at = alpha * x + beta;
+    const T above = at < T(0) ? T(0) : at;
+    return above > T(1) ? T(1) : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T at = alpha * x + beta;
+    const T not_below = at > T(0) ? alpha * dy : T(0);
+    return at < T(1) ? not_below : T(0);
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Log1p {
+  FLOW_INLINE T operator()(T x) const { return std::log1p(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x); }
+};
+
+/// v is x.
+template <typename T>
+struct LogSigmoid {
+  FLOW_INLINE T operator()(T x) const { return -math::softplus(-x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * math::sigmoid(-x); }
+};
+
+/// v is x.
+template <typename T>
+struct Mish {
+  FLOW_INLINE T operator()(T x) const { return x * math::tanh(math::softplus(x)); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T t = math::tanh(math::softplus(x));
+    return dy * (t + x * math::sigmoid(x) * (T(1) - t * t));
+  }
+};
+
+/// v is y.
+template <typename T>
+struct Reciprocal {
+  FLOW_INLINE T operator()(T x) const { return T(1) / x; }
+  FLOW_INLINE T gradient(T dy, T y) const { return -dy * y * y; }
+};
+
+/// v is x.
+template <typename T>
+struct Selu {
+  static constexpr T kScale = T(1.05070098735548049342), kAlpha = T(1.67326324235437728481);
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = kScale * kAlpha * math::expm1(x);
+    return x > T{0} ? kScale * x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = dy * (kScale * kAlpha * math::exp(x));
+    return x > T{0} ? kScale * dy : negative;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Sinh {
+  FLOW_INLINE T operator()(T x) const { return std::sinh(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * std::cosh(x); }
+};
+
+/// NaN of NaN; v is x.
+template <typename T>
+struct Softshrink {
+  static constexpr std::tuple kAttributes{"lambd"};
+  T lambd;
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x > lambd ? x - lambd : x * T(0);
+    return x < -lambd ? x + lambd : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T above = x > lambd ? dy : T(0);
+    return x < -lambd ? dy : above;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Softsign {
+  FLOW_INLINE T operator()(T x) const { return x / (T(1) + Abs<T>{}(x)); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T r = T(1) / (T(1) + Abs<T>{}(x));
+    return dy * r * r;
+  }
+};
+
+/// v is y.
+template <typename T>
+struct Tan {
+  FLOW_INLINE T operator()(T x) const { return std::tan(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return dy * (T(1) + y * y); }
+};
+
+/// NaN of NaN; v is x.
+template <typename T>
+struct Threshold {
+  static constexpr std::tuple kAttributes{"threshold", "value"};
+  T threshold, value;
+  FLOW_INLINE T operator()(T x) const { return x <= threshold ? value : x; }
+  FLOW_INLINE T gradient(T dy, T x) const { return x <= threshold ? T(0) : dy; }
+};
+
 /// v is x.
 template <typename T>
 struct Clip {

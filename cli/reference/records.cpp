@@ -15,6 +15,8 @@ std::string_view name_of(ops::Domain domain) {
       return "wide";
     case ops::Domain::kPositive:
       return "positive";
+    case ops::Domain::kInside:
+      return "inside";
   }
   return {};
 }

@@ -11,7 +11,7 @@ import numpy as np
 from flow import BIN, SOURCE, FlowTest
 
 DTYPES = {"i8": "int8", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool", "f32": "float32", "f64": "float64"}
-FLOATS = {"unit": (-1, 1), "wide": (-8, 8), "positive": (0.1, 1.1)}
+FLOATS = {"unit": (-1, 1), "wide": (-8, 8), "positive": (0.1, 1.1), "inside": (-0.9, 0.9)}
 WORDS = {"true": True, "false": False, "all": None, "reversed": None, "inf": math.inf, "-inf": -math.inf}
 # What expressions can use besides operands and attributes.
 NAMES = {"np": np, "erf": np.vectorize(math.erf)}

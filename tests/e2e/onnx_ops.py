@@ -28,7 +28,8 @@ def operator(*names):
 
 
 ONE = {"Abs": "abs", "Neg": "negative", "Sign": "sign", "Round": "round", "Ceil": "ceil", "Floor": "floor", "Sqrt": "sqrt", "Erf": "erf", "Exp": "exp", "Log": "log", "Sin": "sin", "Cos": "cos", "Tanh": "tanh",
-       "Sigmoid": "sigmoid", "Relu": "relu", "HardSwish": "hardswish", "Softplus": "softplus", "Not": "logical_not", "Identity": "identity"}
+       "Sigmoid": "sigmoid", "Relu": "relu", "HardSwish": "hardswish", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
+       "Reciprocal": "reciprocal", "Not": "logical_not", "Identity": "identity"}
 TWO = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Pow": "pow", "Greater": "greater", "GreaterOrEqual": "greater_equal",
        "Less": "less", "LessOrEqual": "less_equal", "Equal": "equal", "And": "logical_and", "Or": "logical_or", "Xor": "not_equal", "MatMul": "matmul"}
 MANY = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
@@ -71,16 +72,6 @@ def mean(n):
     return n.add("divide", [joined(n, "add"), len(n.proto.input)])
 
 
-@operator("Reciprocal")
-def reciprocal(n):
-    return n.add("divide", [1, n.operand(0)])
-
-
-@operator("Softsign")
-def softsign(n):
-    return n.add("divide", [n.operand(0), n.add("add", [n.add("abs", n.operand(0)), 1])])
-
-
 @operator("LeakyRelu")
 def leaky_relu(n):
     return n.add("leaky_relu", n.operand(0), alpha=n.take("alpha", 0.01))
@@ -91,6 +82,24 @@ def elu(n):
     return n.add("elu", n.operand(0), alpha=n.take("alpha", 1.0))
 
 
+@operator("Celu")
+def celu(n):
+    return n.add("celu", n.operand(0), alpha=n.take("alpha", 1.0))
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(n):
+    return n.add("hard_sigmoid", n.operand(0), alpha=n.take("alpha", 0.2), beta=n.take("beta", 0.5))
+
+
+@operator("Shrink")
+def shrink(n):
+    bias, lambd = n.take("bias", 0.0), n.take("lambd", 0.5)
+    if bias != lambd:
+        raise Left("Shrink: bias is not lambd")
+    return n.add("softshrink", n.operand(0), lambd=lambd)
+
+
 @operator("Selu")
 def selu(n):
     alpha, gamma = n.take("alpha", 1.67326319217681884765625), n.take("gamma", 1.05070102214813232421875)
@@ -99,8 +108,7 @@ def selu(n):
 
 @operator("ThresholdedRelu")
 def thresholded_relu(n):
-    above = n.add("greater", [n.operand(0), n.take("alpha", 1.0)])
-    return n.add("where", {"condition": above, "x": n.operand(0), "y": 0})
+    return n.add("threshold", n.operand(0), threshold=n.take("alpha", 1.0))
 
 
 @operator("PRelu")

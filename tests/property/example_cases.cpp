@@ -155,6 +155,7 @@ void move_into(ops::Domain domain, Array& array) {
     for (T& x : array.as<T>()) {
       if (domain == ops::Domain::kPositive) x = std::abs(x) + T(0.1);
       if (domain == ops::Domain::kWide) x *= 8;
+      if (domain == ops::Domain::kInside) x *= T(0.9);
     }
   });
 }

@@ -28,11 +28,17 @@ inline KernelCase nan_case(std::string op, std::vector<Array> inputs) {
   if (op.starts_with("gelu_tanh")) approximate = "tanh";
   if (op.starts_with("gelu_")) op = op.ends_with("_grad") ? "gelu_grad" : "gelu";
   const Shape shape = inputs.front().shape();
-  return {
-      std::move(op),
-      {{"alpha", 0.5}, {"beta", 0.5}, {"min", -2.0}, {"max", 2.0}, {"approximate", approximate}},
-      std::move(inputs),
-      {{DType::kFloat32, shape}}};
+  return {std::move(op),
+          {{"alpha", 0.5},
+           {"beta", 0.5},
+           {"lambd", 0.5},
+           {"threshold", 0.0},
+           {"value", 0.0},
+           {"min", -2.0},
+           {"max", 2.0},
+           {"approximate", approximate}},
+          std::move(inputs),
+          {{DType::kFloat32, shape}}};
 }
 
 /// Every function of one number, and of two with the NaN on either side.

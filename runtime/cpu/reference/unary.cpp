@@ -19,6 +19,8 @@ bool approximates_by_tanh(const Request& request) {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
+double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
 double cubic(double x) { return kRootOf2OverPi * (x + 0.044715 * x * x * x); }
 
 double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
@@ -60,6 +62,172 @@ Kernel prepare_ceil(const Request& request) {
 
 Kernel prepare_round(const Request& request) {
   return map(request, [](double x) { return std::rint(x); });
+}
+
+Kernel prepare_trunc(const Request& request) {
+  return map(request, [](double x) { return std::trunc(x); });
+}
+
+Kernel prepare_acos(const Request& request) {
+  return map(request, [](double x) { return std::acos(x); });
+}
+
+Kernel prepare_acos_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return -dy / std::sqrt(1 - x * x); });
+}
+
+Kernel prepare_asin(const Request& request) {
+  return map(request, [](double x) { return std::asin(x); });
+}
+
+Kernel prepare_asin_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy / std::sqrt(1 - x * x); });
+}
+
+Kernel prepare_atan(const Request& request) {
+  return map(request, [](double x) { return std::atan(x); });
+}
+
+Kernel prepare_atan_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy / (1 + x * x); });
+}
+
+Kernel prepare_celu(const Request& request) {
+  return map(request, [alpha = number(request, "alpha")](double x) {
+    return x > 0 ? x : alpha * std::expm1(x / alpha);
+  });
+}
+
+Kernel prepare_celu_grad(const Request& request) {
+  return gradient(request, [alpha = number(request, "alpha")](double dy, double x) {
+    return x > 0 ? dy : dy * std::exp(x / alpha);
+  });
+}
+
+Kernel prepare_cosh(const Request& request) {
+  return map(request, [](double x) { return std::cosh(x); });
+}
+
+Kernel prepare_cosh_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy * std::sinh(x); });
+}
+
+Kernel prepare_expm1(const Request& request) {
+  return map(request, [](double x) { return std::expm1(x); });
+}
+
+Kernel prepare_expm1_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return dy * (y + 1); });
+}
+
+Kernel prepare_hard_sigmoid(const Request& request) {
+  return map(request, [a = number(request, "alpha"), b = number(request, "beta")](double x) {
+    return a * x + b < 0 ? 0 : a * x + b > 1 ? 1 : a * x + b;
+  });
+}
+
+Kernel prepare_hard_sigmoid_grad(const Request& request) {
+  return gradient(request,
+                  [a = number(request, "alpha"), b = number(request, "beta")](double dy, double x) {
+                    return 0 < a * x + b && a * x + b < 1 ? a * dy : 0;
+                  });
+}
+
+Kernel prepare_log1p(const Request& request) {
+  return map(request, [](double x) { return std::log1p(x); });
+}
+
+Kernel prepare_log1p_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy / (1 + x); });
+}
+
+Kernel prepare_log_sigmoid(const Request& request) {
+  return map(request,
+             [](double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); });
+}
+
+Kernel prepare_log_sigmoid_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy * sigmoid_of(-x); });
+}
+
+Kernel prepare_mish(const Request& request) {
+  return map(request, [](double x) { return x * std::tanh(softplus_of(x)); });
+}
+
+Kernel prepare_mish_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) {
+    const double t = std::tanh(softplus_of(x));
+    return dy * (t + x * sigmoid_of(x) * (1 - t * t));
+  });
+}
+
+Kernel prepare_reciprocal(const Request& request) {
+  return map(request, [](double x) { return 1 / x; });
+}
+
+Kernel prepare_reciprocal_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return -dy * y * y; });
+}
+
+constexpr double kSeluScale = 1.0507009873554805, kSeluAlpha = 1.6732632423543772;
+
+Kernel prepare_selu(const Request& request) {
+  return map(request,
+             [](double x) { return kSeluScale * (x > 0 ? x : kSeluAlpha * std::expm1(x)); });
+}
+
+Kernel prepare_selu_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) {
+    return dy * kSeluScale * (x > 0 ? 1 : kSeluAlpha * std::exp(x));
+  });
+}
+
+Kernel prepare_sinh(const Request& request) {
+  return map(request, [](double x) { return std::sinh(x); });
+}
+
+Kernel prepare_sinh_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy * std::cosh(x); });
+}
+
+Kernel prepare_softshrink(const Request& request) {
+  return map(request, [l = number(request, "lambd")](double x) {
+    return x > l ? x - l : x < -l ? x + l : 0 * x;
+  });
+}
+
+Kernel prepare_softshrink_grad(const Request& request) {
+  return gradient(request, [l = number(request, "lambd")](double dy, double x) {
+    return x > l || x < -l ? dy : 0;
+  });
+}
+
+Kernel prepare_softsign(const Request& request) {
+  return map(request, [](double x) { return x / (1 + std::abs(x)); });
+}
+
+Kernel prepare_softsign_grad(const Request& request) {
+  return gradient(request,
+                  [](double dy, double x) { return dy / ((1 + std::abs(x)) * (1 + std::abs(x))); });
+}
+
+Kernel prepare_tan(const Request& request) {
+  return map(request, [](double x) { return std::tan(x); });
+}
+
+Kernel prepare_tan_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return dy * (1 + y * y); });
+}
+
+Kernel prepare_threshold(const Request& request) {
+  return map(request, [limit = number(request, "threshold"), value = number(request, "value")](
+                          double x) { return x <= limit ? value : x; });
+}
+
+Kernel prepare_threshold_grad(const Request& request) {
+  return gradient(request, [limit = number(request, "threshold")](double dy, double x) {
+    return x <= limit ? 0 : dy;
+  });
 }
 
 Kernel prepare_clip_by_value(const Request& request) {
@@ -203,10 +371,7 @@ Kernel prepare_sin_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return dy * std::cos(x); });
 }
 
-Kernel prepare_softplus(const Request& request) {
-  return map(request,
-             [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); });
-}
+Kernel prepare_softplus(const Request& request) { return map(request, softplus_of); }
 
 Kernel prepare_softplus_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return dy * sigmoid_of(x); });

@@ -37,10 +37,12 @@ TEST_CASE("A dense layer is a product, a bias and an activation, named below it"
 
 TEST_CASE("Every function of one operand is an activation with its defaults", "[ops]") {
   for (const char* activation :
-       {"relu",      "relu6",    "leaky_relu", "elu",        "gelu",     "silu",
-        "hardswish", "softplus", "sigmoid",    "tanh",       "exp",      "log",
-        "sqrt",      "rsqrt",    "sin",        "cos",        "negative", "abs",
-        "sign",      "square",   "softmax",    "log_softmax"}) {
+       {"relu",      "relu6",        "leaky_relu",  "elu",         "gelu",       "silu",
+        "hardswish", "softplus",     "sigmoid",     "tanh",        "exp",        "log",
+        "sqrt",      "rsqrt",        "sin",         "cos",         "negative",   "abs",
+        "sign",      "square",       "softmax",     "log_softmax", "selu",       "mish",
+        "celu",      "hard_sigmoid", "log_sigmoid", "softsign",    "softshrink", "threshold",
+        "tan",       "atan",         "expm1",       "log1p",       "reciprocal", "trunc"}) {
     INFO(activation);
     GraphMaker maker;
     const ValueId y = maker.layer("dense", "d", maker.input("x", {8, 5, 4}),
