@@ -7,8 +7,6 @@
 namespace flow::cpu::reference {
 namespace {
 
-double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
-
 double beta_of(const Request& request) { return request.step.attributes.get<double>("beta"); }
 
 Kernel prepare_mse(const Request& request) {

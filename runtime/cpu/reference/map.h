@@ -1,11 +1,18 @@
 // Reference: loops over elements, of one operand, and of two or three that broadcast.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "runtime/cpu/reference/index.h"
 
 namespace flow::cpu::reference {
+
+/// ln(1 + e^x)
+inline double softplus_of(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+}
 
 /// y = f(x), element by element; floats are computed in double.
 template <typename F>

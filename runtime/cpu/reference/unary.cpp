@@ -19,8 +19,6 @@ bool approximates_by_tanh(const Request& request) {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
-
 double cubic(double x) { return kRootOf2OverPi * (x + 0.044715 * x * x * x); }
 
 double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
