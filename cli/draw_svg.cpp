@@ -8,25 +8,26 @@
 namespace flow::cli {
 namespace {
 
+// Each rule is for this drawing only: a page may have it among others.
 constexpr std::string_view kStyle = R"(<style>
-svg { color-scheme: light dark; --back: #fff; --text: #1f2328; --faint: #59636e; --line: #818b98;
+.picture { color-scheme: light dark; --back: #fff; --text: #1f2328; --faint: #59636e; --line: #818b98;
   --box: #fff; --input: #ddf4ff; --network: #8c959f1a; --hook: #fff8c5; --gradient: #bc4c00 }
 @media (prefers-color-scheme: dark) {
-  svg { --back: #0d1117; --text: #f0f6fc; --faint: #9198a1; --line: #656c76;
+  .picture { --back: #0d1117; --text: #f0f6fc; --faint: #9198a1; --line: #656c76;
     --box: #151b23; --input: #0c2d6b; --network: #9198a11a; --hook: #341a00; --gradient: #f0883e }
 }
-text { font: 12px monospace; fill: var(--faint); white-space: pre }
-.name { font-weight: bold; fill: var(--text) }
-rect { fill: var(--box); stroke: var(--line) }
-.back { fill: var(--back); stroke: none }
-.input { fill: var(--input) }
-.network { fill: var(--network) }
-.hook { fill: var(--hook); stroke-dasharray: 4 }
-.trained { stroke: var(--gradient); stroke-width: 2 }
-path { fill: none; stroke: var(--line); stroke-width: 1.3 }
-.gradient { stroke: var(--gradient); stroke-dasharray: 4 3 }
-marker path { fill: var(--line); stroke: none }
-marker .of_gradient { fill: var(--gradient) }
+.picture text { font: 12px monospace; fill: var(--faint); white-space: pre }
+.picture .name { font-weight: bold; fill: var(--text) }
+.picture rect { fill: var(--box); stroke: var(--line) }
+.picture .back { fill: var(--back); stroke: none }
+.picture .input { fill: var(--input) }
+.picture .network { fill: var(--network) }
+.picture .hook { fill: var(--hook); stroke-dasharray: 4 }
+.picture .trained { stroke: var(--gradient); stroke-width: 2 }
+.picture path { fill: none; stroke: var(--line); stroke-width: 1.3 }
+.picture .gradient { stroke: var(--gradient); stroke-dasharray: 4 3 }
+.picture marker path { fill: var(--line); stroke: none }
+.picture marker .of_gradient { fill: var(--gradient) }
 </style>
 <defs>
 <marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z"/></marker>
@@ -99,7 +100,8 @@ std::string svg_of(const Placed::Route& route) {
 std::string to_svg(const Picture& picture) {
   const Placed placed = place(picture);
   std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} "
       "{1}\">\n{2}<rect width=\"100%\" height=\"100%\" class=\"back\"/>\n",
       placed.boxes[0].width, placed.boxes[0].height, kStyle);
   for (size_t i = 1; i < picture.boxes.size(); ++i)

@@ -13,6 +13,7 @@
 #include "cli/flowc_show.h"
 #include "cli/help_topics.h"
 #include "cli/job_source.h"
+#include "cli/report/report.h"
 #include "compiler/describe_ops.h"
 #include "compiler/diag/diag.h"
 #include "compiler/job/tables/describe_call.h"
@@ -249,6 +250,20 @@ void declare_config(CLI::App& app, FlowcOptions& options) {
   add_sets(app, options);
 }
 
+void declare_report(CLI::App& app, FlowcOptions& options) {
+  app.add_option("DIR", options.files, "directories that flowrun wrote to, finished or not")
+      ->required()
+      ->type_name("");
+  app.add_option("-o,--output", options.output, "HTML file; `-` is standard output")
+      ->type_name("HTML")
+      ->required();
+  app.add_option("--diff", options.diffs,
+                 "add the comparison that flowdiff --json wrote to JSON; repeatable")
+      ->type_name("JSON")
+      ->expected(1)
+      ->take_all();
+}
+
 void declare_schema(CLI::App& app, FlowcOptions& options) {
   app.add_option("OF", options.schema, "job (default) or plan")
       ->option_text(" ")  // the description lists the choices
@@ -307,6 +322,14 @@ constexpr Subcommand kSubcommands[] = {
      "The output is a job file with the same plan, without comments. Its paths stay relative "
      "to the directory of FILE.\n"
      "\nExample:\n  flowc config jobs/lenet.yaml --full --set vars.lr=0.05"},
+    {"report", "Write runs as one HTML page: metrics, histograms, results, network, memory",
+     write_report, declare_report,
+     "The page needs no server and no network. Several runs are compared: settings that differ, "
+     "and their metrics in one plot each. Comparisons that flowdiff --json wrote to DIR are in the "
+     "page, too.\n"
+     "\nExit status: 0 success; 2 no such run; 3 a file cannot be read or written.\n"
+     "\nExamples:\n  flowc report runs/lenet-train-001 -o lenet.html\n  flowc report runs/lr-* -o "
+     "sweep.html"},
     {"schema", "Print the JSON Schema of job files or plans, for editors", write_schema,
      declare_schema,
      "A job file names its schema in the first line:\n  # yaml-language-server: "

@@ -16,7 +16,7 @@ struct FlowcOptions {
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job", topic;
   CompletionRequest completion;
-  std::vector<std::string> sets, command_names;
+  std::vector<std::string> sets, command_names, diffs;
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
   int ranks = 0;                                                      // of `show`
   bool gradients = false, hooks = false, values = false;

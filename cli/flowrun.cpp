@@ -191,6 +191,7 @@ void keep_algorithms(exec::RunRequest& request) {
 exec::Resumable begin_resume(exec::RunRequest& request) {
   const exec::Resumable found = exec::find_resumable(request);
   request.resume = found == exec::Resumable::kCheckpoint;
+  request.restarts = !request.resume;
   if (request.resume)
     keep_algorithms(request);
   else
@@ -300,6 +301,8 @@ int execute(const RunOptions& options, RankSession* session) {
                            .ema = options.ema,
                            .steps = options.steps,
                            .resume = options.resume,
+                           .tensorboard = options.tensorboard,
+                           .replaces_events = options.force,
                            .verify_data = options.verify_data,
                            .threads = threads_of(options, session),
                            .eager = options.eager,

@@ -150,6 +150,9 @@ void add_options(CLI::App& app, RunOptions& options) {
       ->check(count(1, 1'000'000));
 
   group("Reports");
+  app.add_option("--tensorboard", options.tensorboard,
+                 "write scalars, histograms of stats sinks and the graph to TBDIR for TensorBoard")
+      ->type_name("TBDIR");
   app.add_flag("--fingerprint", options.fingerprint,
                fmt::format("keep fingerprints of all tensors every {} steps, for flowdiff --first; "
                            "--fingerprint=N: every N",
@@ -216,6 +219,7 @@ std::string next_command(const RunOptions& options, const plan::Job& job, const 
   if (options.save) words.insert(words.end(), {"--save", *options.save});
   if (options.root) words.insert(words.end(), {"--root", *options.root});
   if (options.device != "auto") words.insert(words.end(), {"--device", options.device});
+  if (options.tensorboard) words.insert(words.end(), {"--tensorboard", *options.tensorboard});
   if (!options.fingerprint.empty())
     words.push_back(options.fingerprint == "true" ? "--fingerprint"
                                                   : "--fingerprint=" + options.fingerprint);

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
+#include "cli/step_memory.h"
 #include "cli/table.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/memory.h"
@@ -18,35 +18,8 @@ namespace {
 
 constexpr size_t kWidth = 40;  // characters of a drawing
 
-size_t bytes_of_role(const plan::Job& job, plan::Role role) {
-  size_t bytes = 0;
-  for (const plan::Tensor& tensor : job.tensors)
-    if (tensor.role == role) bytes += exec::whole_bytes_of(job, tensor);
-  return bytes;
-}
-
-/// A call's results: who lives when, and how much that is at each step.
-struct Results {
-  explicit Results(const plan::Job& job)
-      : holdings(exec::list_holdings(
-            job, exec::share_memory(job, [](plan::TensorId, plan::TensorId) { return true; }))) {
-    std::vector<plan::Block> blocks;
-    for (const exec::Holding& holding : holdings) blocks.push_back(holding.block);
-    live = exec::live_bytes(blocks, job.steps.size());
-    fullest = static_cast<size_t>(std::ranges::max_element(live) - live.begin());
-    made.resize(job.steps.size());
-    for (const exec::Holding& holding : holdings) made[holding.block.first].push_back(&holding);
-  }
-  size_t peak() const { return live.empty() ? 0 : live[fullest]; }
-
-  std::vector<exec::Holding> holdings;
-  std::vector<std::vector<const exec::Holding*>> made;  // by step
-  std::vector<size_t> live;                             // by step
-  size_t fullest = 0;                                   // step
-};
-
 /// "conv1 9.8 MiB until 14, ..."
-std::string made_text(const plan::Job& job, const Results& results, size_t step) {
+std::string made_text(const plan::Job& job, const StepMemory& results, size_t step) {
   std::vector<std::string> texts;
   for (const exec::Holding* holding : results.made[step]) {
     const auto& [bytes, first, last] = holding->block;
@@ -56,7 +29,7 @@ std::string made_text(const plan::Job& job, const Results& results, size_t step)
   return join(texts, ", ");
 }
 
-Table steps_table(const plan::Job& job, const Results& results) {
+Table steps_table(const plan::Job& job, const StepMemory& results) {
   Table table;
   table.align_right(0);
   table.align_right(2);
@@ -78,37 +51,30 @@ std::string lifeline(const plan::Block& block, size_t steps) {
          std::string(width - last - 1, '.');
 }
 
-Table holders_table(const plan::Job& job, const Results& results) {
-  std::vector<exec::Holding> holdings = results.holdings;
-  std::ranges::stable_sort(holdings, std::greater<>{},
-                           [](const exec::Holding& holding) { return holding.block.bytes; });
+Table holders_table(const plan::Job& job, const StepMemory& results) {
   Table table;
   table.align_right(1);
-  for (const auto& [tensor, block] : holdings)
-    if (block.first <= results.fullest && results.fullest <= block.last && block.bytes > 0)
-      table.row({job[tensor].name, human_bytes(block.bytes),
-                 fmt::format("{}..{}", block.first, block.last),
-                 lifeline(block, job.steps.size())});
+  for (const auto& [tensor, block] : results.at_peak())
+    table.row({job[tensor].name, human_bytes(block.bytes),
+               fmt::format("{}..{}", block.first, block.last), lifeline(block, job.steps.size())});
   return table;
 }
 
 }  // namespace
 
 size_t peak_memory(const plan::Job& job) {
-  return bytes_of_role(job, plan::Role::kVariable) + bytes_of_role(job, plan::Role::kInput) +
-         Results(job).peak();
+  const StepMemory results(job);
+  return results.variables + results.inputs + results.peak();
 }
 
 std::string show_memory(const plan::Job& job) {
-  const Results results(job);
-  const size_t variables = bytes_of_role(job, plan::Role::kVariable);
-  const size_t inputs = bytes_of_role(job, plan::Role::kInput);
+  const StepMemory results(job);
   std::string text = fmt::format(
       "job {}: {} at peak, without workspaces and layouts\n  variables {}\n  inputs    {}\n  "
       "results  "
       " {}\n",
-      job.name, human_bytes(variables + inputs + results.peak()), human_bytes(variables),
-      human_bytes(inputs), human_bytes(results.peak()));
+      job.name, human_bytes(results.variables + results.inputs + results.peak()),
+      human_bytes(results.variables), human_bytes(results.inputs), human_bytes(results.peak()));
   if (results.peak() == 0) return text;
   text += "\nsteps\n" + steps_table(job, results).str();
   text += fmt::format("\nlive at the peak, step {}, {}\n{}", results.fullest,

@@ -26,6 +26,7 @@ constexpr Rule kRules[] = {
     {"", "PASS", "passes"},
     {"", "PATH=YAML", "paths"},
     {"", "DIR", "folders"},
+    {"", "TBDIR", "folders"},
     {"", "NAME=SPEC", "none"},
     {"", "NAME[:N]", "none"},
     {"", "NAME,...", "none"},

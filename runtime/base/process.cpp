@@ -1,6 +1,7 @@
 // The age and the size of this process.
 #include "runtime/base/process.h"
 
+#include <fmt/chrono.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +49,10 @@ std::span<char> shown_words() {
   };
   char *const begin = address(kArgStart), *const end = address(kArgEnd);
   return begin < end ? std::span(begin, end) : std::span<char>();
+}
+
+std::string utc_time() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(::time(nullptr)));
 }
 
 std::string host_name() {

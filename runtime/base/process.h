@@ -13,6 +13,9 @@ double process_age();
 /// The memory of the words that programs like ps show for this process; empty where it is unknown.
 std::span<char> shown_words();
 
+/// The time in UTC, as records have it: "2026-11-26T19:20:31Z".
+std::string utc_time();
+
 /// The machine's name in its network.
 std::string host_name();
 

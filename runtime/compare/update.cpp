@@ -2,7 +2,6 @@
 #include "runtime/compare/update.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -15,6 +14,7 @@
 #include "runtime/base/content_digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/folder.h"
+#include "runtime/base/process.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/arrays.h"
 #include "runtime/compare/golden_record.h"
@@ -182,11 +182,8 @@ std::optional<Side> list_golden(const fs::path& golden, const UpdateRequest& req
 }
 
 GoldenRecord new_record(const UpdateRequest& request, const Side& out) {
-  const std::time_t now = std::time(nullptr);
-  GoldenRecord record{.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now)),
-                      .reason = trimmed(request.reason),
-                      .flow = request.version,
-                      .arrays = {}};
+  GoldenRecord record{
+      .date = utc_time(), .reason = trimmed(request.reason), .flow = request.version, .arrays = {}};
   if (record.reason.empty())
     throw RequestError("--reason: empty", "say why the golden arrays change: --reason TEXT");
   if (out.kind == Kind::kRun) record.run = read_run(out.path);

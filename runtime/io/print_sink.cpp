@@ -184,7 +184,8 @@ class PrintSink : public Sink {
       if (keep_reduced_) {
         std::string text;
         append_json(result.view(), 0, 0, text);
-        keep_reduced_({plan::metrics_place(job_, step_, epoch_, call_), name_, label_, text});
+        keep_reduced_({plan::metrics_place(job_, step_, epoch_, call_), name_, label_, text,
+                       options_.over == plan::Over::kStep});
       }
       write(result.view());
     }

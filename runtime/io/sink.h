@@ -33,6 +33,16 @@ struct GrowingFile {
   std::string digest;  // ContentDigest's, of them
 };
 
+struct Statistics;
+
+/// The finite elements of a value in bins of equal width, from the least to the greatest.
+struct Histogram {
+  const std::string& label;  // SinkContext's
+  int64_t step = 0;
+  const Statistics& statistics;
+  std::span<const int64_t> bins;
+};
+
 /// What a sink is told about the values it will get.
 struct SinkContext {
   std::string job;
@@ -52,6 +62,8 @@ struct SinkContext {
   int64_t delivered_before = 0, epochs_before = 0, calls_before = 0;
   /// Is told each number that a print sink reduces and prints; may be empty.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
+  /// Is told each histogram of a stats sink; may be empty.
+  std::function<void(const Histogram&)> keep_histogram = {};
 };
 
 /// How messages name a metric: "job.yaml:14:11: metric `f1`".

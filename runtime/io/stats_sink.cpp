@@ -52,6 +52,8 @@ class StatsSink : public Sink {
   StatsSink(const plan::StatsSink& options, const SinkContext& context)
       : log_((make_folders(context.directory), stats_file(context.directory, context.gradient)),
              context.resume_from > 0 ? lines_before(context) : 0),
+        label_(context.label),
+        keep_histogram_(context.keep_histogram),
         bins_(static_cast<size_t>(options.bins)) {
     if (log_.length().rows > 0) return;
     std::string header = fmt::format("step,epoch,{}", fmt::join(plan::kStatistics, ","));
@@ -66,6 +68,7 @@ class StatsSink : public Sink {
                                    found.std, found.min, found.max, found.zeros, found.not_finite);
     for (const int64_t bin : bins_) line += fmt::format(",{}", bin);
     log_.write(std::move(line));
+    if (keep_histogram_) keep_histogram_({label_, event.step, found, bins_});
   }
 
   void list_files(std::vector<GrowingFile>& files) const override { files.push_back(log_.file()); }
@@ -73,6 +76,8 @@ class StatsSink : public Sink {
 
  private:
   LineLog log_;
+  const std::string label_;
+  const std::function<void(const Histogram&)> keep_histogram_;
   std::vector<int64_t> bins_;
 };
 

@@ -23,12 +23,14 @@ void NonfiniteWarning::say(int64_t step, const std::string& found) {
 CheckpointWriter::CheckpointWriter(const RunRequest& request, const PreparedRun& prepared,
                                    const SameDirectory& home,
                                    const std::optional<MetricsLog>& metrics,
+                                   std::optional<TensorBoard>& tensorboard,
                                    const Decisions& decisions, NonfiniteWarning& warning)
     : request_(request),
       job_(request.job),
       prepared_(prepared),
       home_(home),
       metrics_(metrics),
+      tensorboard_(tensorboard),
       decisions_(decisions),
       warning_(warning),
       folder_(request.directory),
@@ -51,6 +53,7 @@ void CheckpointWriter::save(int64_t steps, const OutputState& outputs) {
   check_trained(steps);
   home_.require();
   folder_.clear(steps);
+  if (tensorboard_) tensorboard_->mark_checkpoint(steps);
   write_checkpoint(folder_.at(steps), prepared_.start.state, record(steps, outputs.sums),
                    files(outputs));
   kept_ = steps;

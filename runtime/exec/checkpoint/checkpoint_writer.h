@@ -38,11 +38,13 @@ class NonfiniteWarning {
 /// is not finite is not saved where that fails a run: RunError with kCheckFailed.
 class CheckpointWriter {
  public:
-  /// `home`: the directory of the run, in which alone its checkpoints are written. `metrics`: the
-  /// run's, as soon as it has some. `decisions`: as they are when a checkpoint is written.
+  /// `home`: the directory of the run, in which alone its checkpoints are written. `metrics`
+  /// and `tensorboard`: the run's, as soon as it has some. `decisions`: as they are when a
+  /// checkpoint is written.
   CheckpointWriter(const RunRequest& request, const PreparedRun& prepared,
                    const SameDirectory& home, const std::optional<MetricsLog>& metrics,
-                   const Decisions& decisions, NonfiniteWarning& warning);
+                   std::optional<TensorBoard>& tensorboard, const Decisions& decisions,
+                   NonfiniteWarning& warning);
 
   /// Is a checkpoint wanted after step `step`?
   bool wanted_after(int64_t step) const;
@@ -73,6 +75,7 @@ class CheckpointWriter {
   const PreparedRun& prepared_;
   const SameDirectory& home_;
   const std::optional<MetricsLog>& metrics_;
+  std::optional<TensorBoard>& tensorboard_;
   const Decisions& decisions_;
   NonfiniteWarning& warning_;
   const io::CheckpointFolder folder_, best_;

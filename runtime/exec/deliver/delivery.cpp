@@ -75,6 +75,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.digests = options.digests;
   context.calls_before = options.calls_before;
   context.keep_reduced = options.keep_reduced;
+  context.keep_histogram = options.keep_histogram;
   return context;
 }
 

@@ -101,6 +101,7 @@ struct SinkOptions {
   bool digests = false;  // for the files of an OutputState
   /// As in io::SinkContext.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
+  std::function<void(const io::Histogram&)> keep_histogram = {};
 };
 
 /// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.

@@ -1,6 +1,7 @@
 // metrics.jsonl: a line for every logged step and every reduced number.
 #pragma once
 
+#include "runtime/exec/events/tensorboard.h"
 #include "runtime/io/line_log.h"
 #include "runtime/plan/json/records.h"
 
@@ -8,13 +9,19 @@ namespace flow::exec {
 
 class MetricsLog : public io::LineLog {
  public:
-  using LineLog::LineLog;
+  /// As of LineLog; `tensorboard` gets each row, too. It may be null, and outlives this.
+  MetricsLog(const fs::path& path, int64_t rows, TensorBoard* tensorboard = nullptr)
+      : LineLog(path, rows), tensorboard_(tensorboard) {}
 
   /// A line, of any kind that plan::to_json_line writes.
   template <class Metrics>
   void append(const Metrics& metrics) {
     write(plan::to_json_line(metrics));
+    if (tensorboard_) tensorboard_->add(metrics);
   }
+
+ private:
+  TensorBoard* tensorboard_;
 };
 
 }  // namespace flow::exec

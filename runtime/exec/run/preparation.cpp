@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/events/tensorboard.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/exec/ranks/follower.h"
 #include "runtime/exec/ranks/ranks.h"
@@ -400,6 +401,7 @@ PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
   Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
   if (request.fingerprints)
     require_room(*request.fingerprints, programs.main->fingerprinted().size());
+  if (request.tensorboard) check_events(request, start.first);
   if (hashed.valid()) start.data = hashed.get();
   PreparedRun prepared{request.job,
                        std::move(opened.whole),

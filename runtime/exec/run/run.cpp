@@ -44,6 +44,7 @@ class Run {
   void remove_leftovers();
   /// Metrics, and the sinks of this job and of those that it calls.
   void open_outputs();
+  void open_tensorboard();
   void open_fingerprints();
   void say_cost_of_fingerprints() const;
   RunResult execute_until(int64_t step, const RunResult& before);
@@ -79,11 +80,13 @@ class Run {
   NonfiniteWarning warning_;
   FollowedValues followed_;
   std::optional<CheckpointWriter> checkpoint_writer_;
+  std::optional<TensorBoard> tensorboard_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
   std::optional<ThreadPool> pool_;
   std::optional<Profile> profile_;
   std::optional<FingerprintWriter> fingerprints_;
+  const std::string started_ = utc_time();
   int64_t steps_;  // complete
   RunOutcome outcome_;
 };
@@ -140,8 +143,8 @@ RunResult Run::execute() {
   }
   write_plan(request_);
   home_.emplace(request_.directory);
-  checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, followed_.decisions(),
-                             warning_);
+  checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, tensorboard_,
+                             followed_.decisions(), warning_);
   if (request_.resume) {
     fs::remove(request_.directory / kRunRecord);  // which tells of the run before
     Folder(request_.directory).sync();            // nor may it come back in a power cut
@@ -172,14 +175,25 @@ void Run::remove_leftovers() {
 }
 
 void Run::open_outputs() {
+  if (request_.tensorboard) open_tensorboard();
+  TensorBoard* tensorboard = tensorboard_ ? &*tensorboard_ : nullptr;
   if (has_metrics(request_))
-    metrics_.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows);
+    metrics_.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows, tensorboard);
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
   options.sums = prepared_.start.sums;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
+  if (tensorboard)
+    options.keep_histogram = [this](const auto& found) { tensorboard_->add(job_.name, found); };
   deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
-  prepared_.called.begin(request_, prepared_.start.sums, metrics_ ? &*metrics_ : nullptr);
+  prepared_.called.begin(request_, prepared_.start.sums, metrics_ ? &*metrics_ : nullptr,
+                         tensorboard);
   if (request_.fingerprints) open_fingerprints();
+}
+
+void Run::open_tensorboard() {
+  std::vector<const plan::Job*> jobs = {&job_};
+  for (const auto& job : prepared_.called.jobs()) jobs.push_back(&job->whole());
+  tensorboard_.emplace(request_, prepared_.start.first, jobs);
 }
 
 void Run::open_fingerprints() {
@@ -259,6 +273,7 @@ void Run::keep_outputs() {
   deliverer_->close();
   prepared_.called.close();
   if (metrics_) metrics_->close();
+  if (tensorboard_) tensorboard_->close();
   if (fingerprints_) fingerprints_->close();
   home_->sync();
 }
@@ -439,6 +454,7 @@ std::string Run::stop_reason(int exit_status) const {
 void Run::write_record(int exit_status, const std::string& error) const {
   home_->require();
   plan::RunRecord record = record_of(backend_, request_, prepared_);
+  record.started = started_;
   record.last_step = steps_;
   record.epochs = step_index_.epochs_after(steps_);
   record.seconds = outcome_.seconds;

@@ -48,6 +48,9 @@ struct RunRequest {
   bool ema = false;                            // --ema: load averages
   std::optional<int64_t> steps = {};           // --steps
   bool resume = false;
+  std::optional<fs::path> tensorboard = {};  // --tensorboard
+  bool replaces_events = false;              // --force: what is there of an earlier run goes
+  bool restarts = false;                     // --resume that has nothing to resume
   bool verify_data = false;  // --verify-data: read all data files again, unchanged ones too
   int threads = 0;
   bool eager = false, profile = false, fuse = true;    // as in PrepareOptions

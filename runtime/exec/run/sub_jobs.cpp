@@ -106,14 +106,18 @@ void SubJobRun::add_outputs(OutputState& outputs) const {
   deliverer_->add_fired(outputs.sums, sums_prefix());
 }
 
-void SubJobRun::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run) {
+void SubJobRun::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run,
+                      TensorBoard* tensorboard) {
   of_run_ = of_run;
+  tensorboard_ = tensorboard;
   const fs::path directory = request.directory / "also" / job_.name;
   SinkOptions options = sink_options(request, job_, directory, steps_);
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
   for (const auto& [name, words] : sums)
     if (name.starts_with(sums_prefix())) options.sums[name.substr(sums_prefix().size())] = words;
   if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
+  if (tensorboard)
+    options.keep_histogram = [this](const auto& found) { tensorboard_->add(job_.name, found); };
   deliverer_.emplace(*whole_, input_pipeline_.step_index(), deliveries_, options);
   if (!job_.train) return;
   make_folders(directory);
@@ -125,10 +129,13 @@ RunResult SubJobRun::call_until(int64_t calls, const CallSite& site) {
   deliverer_->begin_call({site.main_step, site.main_epoch, also_.every_epochs > 0});
   while (steps_ < steps_of(calls) && !result.cut_short()) {
     const MetricsLog::Length before = of_run_ ? of_run_->length() : MetricsLog::Length();
+    const uint64_t events_before = tensorboard_ ? tensorboard_->bytes() : 0;
     result = call(site);
     if (!result.cut_short()) end_call(result);
     if (!result.cut_short() && site.after_call) site.after_call(*this);
-    if (result.stop != Stop::kNone && of_run_) of_run_->cut(before);
+    if (result.stop == Stop::kNone) continue;
+    if (of_run_) of_run_->cut(before);
+    if (tensorboard_) tensorboard_->cut(events_before);
   }
   return result;
 }
@@ -256,8 +263,9 @@ int64_t SubJobRuns::next_after(int64_t steps) const {
   return next;
 }
 
-void SubJobRuns::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run) {
-  for (const auto& job : jobs_) job->begin(request, sums, of_run);
+void SubJobRuns::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run,
+                       TensorBoard* tensorboard) {
+  for (const auto& job : jobs_) job->begin(request, sums, of_run, tensorboard);
 }
 
 RunResult SubJobRuns::call_at(const CallSite& site) {

@@ -142,6 +142,7 @@ std::string to_json(const RunRecord& record) {
                    {"version", record.version},
                    {"libraries", record.libraries},
                    {"threads", record.threads},
+                   {"started", record.started},
                    {"first_step", record.first_step},
                    {"last_step", record.last_step},
                    {"epochs", record.epochs},

@@ -44,7 +44,8 @@ MetricsPlace metrics_place(const std::string& job, int64_t step, int64_t epoch,
 struct ReducedMetrics {
   MetricsPlace place;
   std::string name, label;
-  std::string value;  // JSON: as the print sink writes it
+  std::string value;       // JSON: as the print sink writes it
+  bool each_step = false;  // a call may have several: one a step, not one an epoch or a call
 };
 /// {"step":4,"epoch":1,"job":"eval","job_step":2,"name":"right","label":"accuracy","value":0.97}
 std::string to_json_line(const ReducedMetrics& metrics);
@@ -141,6 +142,7 @@ struct RunRecord {
   std::optional<std::string> load;     // --load as given
   uint64_t seed = 0;
   int threads = 0;
+  std::string started = {};  // "2026-11-26T19:20:31Z": by this start, not by that it resumes
   std::optional<Ranks> ranks = {};
   int64_t first_step = 0, last_step = 0;  // global steps run: [first, last)
   int64_t epochs = 0;

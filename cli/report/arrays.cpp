@@ -1,0 +1,251 @@
+// Looks through the folders of watched and returned arrays.
+#include "cli/report/arrays.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "cli/report/html.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/io/elements.h"
+#include "runtime/io/npy.h"
+#include "runtime/io/numpy_text.h"
+
+namespace flow::cli::report {
+namespace {
+
+constexpr size_t kMostFiles = 20'000, kMostDistributions = 40, kMostSamples = 24;
+constexpr size_t kLongestName = 120;
+
+/// The files of one value, or of its gradient.
+struct ArrayFiles {
+  std::string job;   // that is called; empty: the run's own
+  std::string name;  // "lenet/conv1"
+  bool gradient = false, returned = false;
+  fs::path stats, value, steps;
+  std::map<int64_t, fs::path> of_steps;  // `layout: per_step`
+};
+
+/// Values with their steps, from one file or from many.
+class Slices {
+ public:
+  explicit Slices(const ArrayFiles& files) {
+    if (files.value.empty()) {
+      for (const auto& [step, path] : files.of_steps) paths_.emplace_back(step, path);
+      return;
+    }
+    all_.emplace(files.value);
+    const Shape& shape = all_->view().shape;
+    std::error_code error;
+    if (fs::is_regular_file(files.steps, error)) steps_.emplace(files.steps);
+    stacked_ = shape.rank() > 0 && steps_ && steps_->view().dtype == DType::kInt64 &&
+               steps_->view().shape.rank() == 1 && steps_->view().shape[0] == shape[0];
+  }
+
+  size_t count() const {
+    if (!all_) return paths_.size();
+    return stacked_ ? static_cast<size_t>(all_->view().shape[0]) : 1;
+  }
+
+  /// Calls read(step, slice). RunError where the file cannot be read.
+  void read(size_t i, const std::function<void(int64_t, const ArrayView&)>& read) const {
+    if (!all_) {
+      const MappedNpy file(paths_[i].second);
+      return file.recovering([&] { read(paths_[i].first, file.view()); });
+    }
+    const ArrayView& whole = all_->view();
+    if (!stacked_) return all_->recovering([&] { read(0, whole); });
+    ArrayView slice = whole;
+    slice.shape = whole.shape.from(1);
+    slice.data += i * slice.bytes();
+    int64_t step = 0;
+    steps_->recovering([&] { step = steps_->view().as<int64_t>()[i]; });
+    all_->recovering([&] { read(step, slice); });
+  }
+
+ private:
+  using MappedNpy = io::MappedNpy;
+  std::optional<MappedNpy> all_, steps_;
+  bool stacked_ = false;  // a slice for each of the steps
+  std::vector<std::pair<int64_t, fs::path>> paths_;
+};
+
+/// What a file below the run directory is.
+void sort_in(const fs::path& file, const fs::path& below,
+             std::map<std::pair<std::string, bool>, ArrayFiles>& found) {
+  std::vector<std::string> parts;
+  for (const fs::path& part : below.parent_path()) parts.push_back(part.string());
+  std::string job;
+  if (parts.size() > 2 && parts[0] == "also") {
+    job = parts[1];
+    parts.erase(parts.begin(), parts.begin() + 2);
+  }
+  if (parts.size() < 2 || (parts[0] != "watch" && parts[0] != "returns")) return;
+  std::string name = below.filename().string();
+  const bool gradient = name.starts_with("diff");
+  if (gradient) name.erase(0, name.starts_with("diff_") ? 5 : 4);
+  fs::path ArrayFiles::*kind = nullptr;
+  const auto step = name.ends_with(".npy") ? whole_number(name.substr(0, name.size() - 4))
+                                           : std::optional<int64_t>();
+  if (name == "stats.csv")
+    kind = &ArrayFiles::stats;
+  else if (name == (gradient ? ".npy" : "value.npy"))
+    kind = &ArrayFiles::value;
+  else if (name == "steps.npy")
+    kind = &ArrayFiles::steps;
+  else if (!step)
+    return;
+  ArrayFiles& files = found[{below.parent_path().string(), gradient}];
+  files.job = job;
+  files.returned = parts[0] == "returns";
+  files.gradient = gradient;
+  files.name = join(std::span(parts).subspan(1), "/");
+  if (kind)
+    files.*kind = file;
+  else
+    files.of_steps[*step] = file;
+}
+
+std::vector<ArrayFiles> list_arrays(RunData& run) {
+  std::map<std::pair<std::string, bool>, ArrayFiles> found;
+  size_t files = 0;
+  for (const char* part : {"returns", "watch", "also"}) {
+    std::error_code error;
+    fs::recursive_directory_iterator each(run.directory / part,
+                                          fs::directory_options::skip_permission_denied, error);
+    for (; !error && each != fs::recursive_directory_iterator(); each.increment(error)) {
+      std::error_code gone;
+      if (!each->is_regular_file(gone) || each->is_symlink(gone)) continue;
+      if (++files > kMostFiles) break;
+      sort_in(each->path(), each->path().lexically_relative(run.directory), found);
+    }
+  }
+  if (files > kMostFiles)
+    run.note(fmt::format("more than {} files of arrays: the others are left out",
+                         grouped_digits(kMostFiles)));
+  std::vector<ArrayFiles> list;
+  for (auto& [key, each] : found) list.push_back(std::move(each));
+  return list;
+}
+
+std::string first_values(const ArrayView& array) {
+  constexpr int64_t kMost = 16;
+  std::string text;
+  for (int64_t i = 0; i < std::min(kMost, array.shape.elements()); ++i)
+    text += (i > 0 ? " " : "") + io::format_element(array, i);
+  return array.shape.elements() > kMost ? text + " …" : text;
+}
+
+class ArrayReader {
+ public:
+  explicit ArrayReader(RunData& run) : run_(run) {}
+
+  void read(const ArrayFiles& files) try {
+    if (!files.stats.empty()) return add(named(read_stats(files.stats), files));
+    if (files.value.empty() && files.of_steps.empty()) return;
+    const Slices slices(files);
+    if (slices.count() == 0) return;
+    int64_t elements = 0;
+    slices.read(0, [&](int64_t, const ArrayView& slice) { elements = slice.shape.elements(); });
+    if (elements == 1 && slices.count() > 1) return add_curve(files, slices);
+    if (files.returned) return add_sample(files, slices);
+    Distribution found;
+    found.events = slices.count();
+    for (size_t i = 0; i < std::min<size_t>(kMostHistograms, found.events); ++i)
+      slices.read(spread(i, kMostHistograms, found.events),
+                  [&](int64_t step, const ArrayView& slice) {
+                    found.histograms.push_back(histogram_of(slice, step));
+                  });
+    std::erase_if(found.histograms, [](const Histogram& each) { return each.counts.empty(); });
+    add(named(std::move(found), files));
+  } catch (const RunError& error) {
+    run_.note(clipped(error.what(), kMostText));
+  }
+
+  Arrays take() {
+    const auto say = [&](size_t left_out, const char* what, size_t most) {
+      if (left_out > 0)
+        run_.note(fmt::format("{} left out: the report shows the first {}", counted(left_out, what),
+                              most));
+    };
+    say(distributions_left_out_, "watched tensor", kMostDistributions);
+    say(samples_left_out_, "returned array", kMostSamples);
+    return std::move(arrays_);
+  }
+
+ private:
+  static std::string shown_name(const ArrayFiles& files) {
+    return clipped(files.job.empty() ? files.name : files.job + ": " + files.name, kLongestName);
+  }
+
+  static Distribution named(Distribution found, const ArrayFiles& files) {
+    found.name = shown_name(files);
+    found.gradient = files.gradient;
+    return found;
+  }
+
+  void add(Distribution found) {
+    if (found.histograms.empty()) return;
+    if (arrays_.distributions.size() == kMostDistributions)
+      ++distributions_left_out_;
+    else
+      arrays_.distributions.push_back(std::move(found));
+  }
+
+  void add_curve(const ArrayFiles& files, const Slices& slices) {
+    constexpr size_t kMostPoints = 100'000;
+    Curve curve;
+    curve.job = clipped(files.job, kLongestName);
+    curve.label = clipped(files.name, kLongestName) + (files.gradient ? " (gradient)" : "");
+    curve.own_steps = !files.job.empty();
+    const auto same = [&](const Curve& other) { return other.title() == curve.title(); };
+    if (std::ranges::any_of(run_.curves, same)) return;  // the losses are among the metrics
+    for (size_t i = 0; i < std::min(kMostPoints, slices.count()); ++i)
+      slices.read(i, [&](int64_t step, const ArrayView& slice) {
+        io::visit_elements(slice, [&](auto elements) {
+          curve.series.add(static_cast<double>(step), static_cast<double>(elements[0]));
+        });
+      });
+    if (slices.count() > kMostPoints)
+      run_.note(fmt::format("{}: only the first {} of {} values", curve.title(),
+                            grouped_digits(kMostPoints), grouped_digits(slices.count())));
+    run_.curves.push_back(std::move(curve));
+  }
+
+  void add_sample(const ArrayFiles& files, const Slices& slices) {
+    if (arrays_.samples.size() == kMostSamples) {
+      ++samples_left_out_;
+      return;
+    }
+    Sample sample;
+    sample.name = shown_name(files);
+    const auto add_values = [&](int64_t step, const ArrayView& slice) {
+      sample.type = fmt::format("{} {}", name_of(slice.dtype), io::shape_tuple(slice.shape));
+      sample.values.emplace_back(fmt::format("step {}", step), first_values(slice));
+    };
+    if (slices.count() > 1) slices.read(0, add_values);
+    slices.read(slices.count() - 1, [&](int64_t step, const ArrayView& slice) {
+      add_values(step, slice);
+      draw_pictures(slice, sample);
+    });
+    arrays_.samples.push_back(std::move(sample));
+  }
+
+  RunData& run_;
+  Arrays arrays_;
+  size_t distributions_left_out_ = 0, samples_left_out_ = 0;
+};
+
+}  // namespace
+
+Arrays read_arrays(RunData& run) {
+  ArrayReader reader(run);
+  for (const ArrayFiles& files : list_arrays(run)) reader.read(files);
+  return reader.take();
+}
+
+}  // namespace flow::cli::report

@@ -1,0 +1,26 @@
+// Where the ticks of an axis are, and what they say.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace flow::cli::report {
+
+/// From the least to the greatest value; never empty.
+struct Range {
+  double from = 0, to = 1;
+
+  /// As a share of it, 0 to 1.
+  double place(double value) const { return (value - from) / (to - from); }
+};
+
+/// The range of these values, with room at both ends; `values` may be none or one.
+Range range_of(double least, double greatest);
+
+/// Multiples of 1, 2 or 5 times a power of ten inside the range: `about` of them, or a few more.
+std::vector<double> ticks(const Range& range, int about);
+
+/// "0.25", "20k", "1e-05": as short as ticks that are `step` apart can be.
+std::string tick_text(double value, double step);
+
+}  // namespace flow::cli::report

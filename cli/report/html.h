@@ -1,0 +1,42 @@
+// Markup of a report. User's text gets into it only through Html::text, which escapes it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flow::cli::report {
+
+/// Names, messages and values longer than this are cut.
+inline constexpr size_t kMostText = 300;
+
+/// Text cut to so many bytes, between characters, with "…" where something is missing.
+std::string clipped(std::string_view text, size_t most);
+
+class Html {
+ public:
+  Html() = default;
+  /// Escaped and clipped.
+  static Html text(std::string_view text, size_t most = kMostText);
+  /// Markup or a number that this program wrote.
+  static Html trusted(std::string markup);
+
+  Html& operator+=(const Html& more) {
+    markup_ += more.markup_;
+    return *this;
+  }
+  bool empty() const { return markup_.empty(); }
+  const std::string& str() const { return markup_; }
+
+ private:
+  std::string markup_;
+};
+
+using Values = std::vector<std::pair<std::string_view, Html>>;
+
+/// The fragment of that name in page/fragments.html, with `{{name}}` replaced by values.
+/// REQUIRES: it has those names and no others.
+Html fragment(std::string_view name, const Values& values = {});
+
+}  // namespace flow::cli::report

@@ -1,0 +1,149 @@
+// Reads metrics.jsonl a line at a time.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "cli/report/html.h"
+#include "cli/report/run_data.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/json/json.h"
+
+namespace flow::cli::report {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr size_t kLongestLine = 1 << 16, kMostCurves = 60;
+
+/// A number, a bool, or a gap.
+double number_of(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  if (json.is_boolean()) return json.get<bool>() ? 1 : 0;
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+class MetricsReader {
+ public:
+  explicit MetricsReader(RunData& run) : run_(run) {}
+
+  void read(std::string_view text) {
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      ++line_;
+      add_line(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+
+  void finish() {
+    if (wrong_ > 0)
+      run_.note(fmt::format(
+          "metrics.jsonl: {} not a row of metrics, and left out; the first is line {}",
+          wrong_ == 1 ? "1 line is" : fmt::format("{} lines are", wrong_), first_wrong_));
+    if (left_out_ > 0)
+      run_.note(
+          fmt::format("metrics.jsonl: more than {} different values; {} of the others left "
+                      "out",
+                      kMostCurves, counted(left_out_, "row")));
+    for (auto& [key, found] : found_) {
+      Curve& curve = found.curve;
+      curve.own_steps = found.repeats;
+      if (found.repeats) curve.series = std::move(found.by_own_steps);
+    }
+    for (const auto& key : order_) run_.curves.push_back(std::move(found_.at(key).curve));
+  }
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  struct Found {
+    Curve curve;
+    Series by_own_steps;
+    std::optional<double> last_step;
+    bool repeats = false;  // several values at one step of the main job
+  };
+
+  void add_line(std::string_view line) {
+    if (line.empty()) return;
+    if (line.size() > kLongestLine) return refuse();
+    const Json row = Json::parse(line, nullptr, false);
+    const auto step = row.is_object() ? row.find("step") : row.end();
+    if (!row.is_object() || step == row.end() || !step->is_number()) return refuse();
+    const auto text_of = [&](const char* key) {
+      const auto found = row.find(key);
+      return found != row.end() && found->is_string() ? found->get<std::string>() : "";
+    };
+    const std::string job = row.contains("job_step") ? text_of("job") : "";  // "": the run's own
+    if (const auto value = row.find("value"); value != row.end()) {
+      std::string label = text_of("label");
+      if (label.empty()) label = text_of("name");
+      const std::string of_job = text_of("job") + ".";  // of a followed value
+      if (label.starts_with(of_job)) label.erase(0, of_job.size());
+      return add(row, job, job.empty() ? label + reduced(label) : label, *value);
+    }
+    for (const char* key : {"loss", "learning_rate", "loss_scale"})
+      if (const auto value = row.find(key); value != row.end()) add(row, job, key, *value);
+  }
+
+  /// A print sink may reduce what the rows of steps have, too.
+  static const char* reduced(const std::string& label) {
+    return label == "loss" || label == "learning_rate" || label == "loss_scale" ? " (reduced)" : "";
+  }
+
+  void add(const Json& row, const std::string& job, const std::string& label, const Json& value) {
+    constexpr size_t kLongestName = 80;
+    const Key key{clipped(job, kLongestName), clipped(label, kLongestName)};
+    auto found = found_.find(key);
+    if (found == found_.end()) {
+      if (found_.size() == kMostCurves) {
+        ++left_out_;
+        return;
+      }
+      found = found_.try_emplace(key).first;
+      found->second.curve.job = key.first;
+      found->second.curve.label = key.second;
+      order_.push_back(key);
+    }
+    Found& at = found->second;
+    const double step = row["step"].get<double>(), number = number_of(value);
+    const auto own = row.find("job_step");
+    at.repeats |= own != row.end() && at.last_step == step;
+    at.last_step = step;
+    at.curve.series.add(step, number);
+    if (own != row.end() && own->is_number()) at.by_own_steps.add(own->get<double>(), number);
+  }
+
+  void refuse() {
+    if (wrong_++ == 0) first_wrong_ = line_;
+  }
+
+  RunData& run_;
+  std::map<Key, Found> found_;
+  std::vector<Key> order_;
+  uint64_t line_ = 0, wrong_ = 0, first_wrong_ = 0, left_out_ = 0;
+};
+
+}  // namespace
+
+void read_metrics(const fs::path& path, RunData& run) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  if (!fs::is_regular_file(path, error)) return run.note("metrics.jsonl is not a file");
+  try {
+    const MappedFile file(path);
+    std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    if (text.size() > kMostBytes) {
+      run.note(fmt::format("metrics.jsonl has {}; only the first {} are read",
+                           human_bytes(text.size()), human_bytes(kMostBytes)));
+      text = text.substr(0, kMostBytes);
+    }
+    MetricsReader reader(run);
+    file.recovering([&] { reader.read(text); });
+    reader.finish();
+  } catch (const RunError& failure) {
+    run.note(failure.what());
+  }
+}
+
+}  // namespace flow::cli::report

@@ -1,0 +1,139 @@
+// Arrays as small pictures, side by side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "cli/report/arrays.h"
+#include "cli/report/png.h"
+#include "runtime/base/text.h"
+#include "runtime/io/elements.h"
+
+namespace flow::cli::report {
+namespace {
+
+constexpr int64_t kMostPictures = 16, kPicturesInRow = 8, kMostPixels = 128, kGap = 2;
+
+/// How an array holds pictures: strides in elements.
+struct Layout {
+  int64_t count = 1, channels = 1, height = 0, width = 0;
+  int64_t of_picture = 0, of_channel = 0, of_row = 0, of_pixel = 1;
+};
+
+bool is_side(int64_t extent, int64_t least) { return extent >= least && extent <= 4096; }
+
+std::optional<Layout> layout_of(const Shape& shape) {
+  constexpr int64_t kLeast = 4, kLeastPlain = 16;
+  const int rank = shape.rank();
+  const auto at = [&](int from_end) { return shape[rank - from_end]; };
+  Layout layout;
+  if (rank >= 3 && (at(3) == 1 || at(3) == 3) && is_side(at(2), kLeast) && is_side(at(1), kLeast)) {
+    layout = {.channels = at(3), .height = at(2), .width = at(1)};
+    layout.of_row = layout.width;
+    layout.of_channel = layout.height * layout.width;
+  } else if (rank >= 3 && (at(1) == 1 || at(1) == 3) && is_side(at(3), kLeast) &&
+             is_side(at(2), kLeast)) {
+    layout = {.channels = at(1), .height = at(3), .width = at(2)};
+    layout.of_channel = 1;
+    layout.of_pixel = layout.channels;
+    layout.of_row = layout.width * layout.channels;
+  } else if (rank >= 2 && is_side(at(2), kLeastPlain) && is_side(at(1), kLeastPlain) &&
+             std::max(at(1), at(2)) <= 4 * std::min(at(1), at(2))) {
+    layout = {.height = at(2), .width = at(1)};
+    layout.of_row = layout.width;
+  } else {
+    return {};
+  }
+  layout.of_picture = layout.channels * layout.height * layout.width;
+  layout.count = shape.elements() / layout.of_picture;
+  return layout;
+}
+
+/// Pixels of pictures in a sheet, from the least value (black) to the greatest (white).
+class Sheet {
+ public:
+  Sheet(const Layout& layout, int64_t shown)
+      : layout_(layout),
+        stride_(std::max(layout.height, layout.width) / (kMostPixels + 1) + 1),
+        height_((layout.height - 1) / stride_ + 1),
+        width_((layout.width - 1) / stride_ + 1),
+        columns_(std::min(shown, kPicturesInRow)),
+        rows_((shown - 1) / kPicturesInRow + 1),
+        shown_(shown) {}
+
+  template <typename Elements>
+  void draw(const Elements& elements) {
+    visit(elements, [&](double value, size_t) {
+      if (!std::isfinite(value)) return;
+      least_ = std::min(least_, value);
+      greatest_ = std::max(greatest_, value);
+    });
+    pixels_.assign(sheet_width() * sheet_height() * static_cast<size_t>(layout_.channels), 128);
+    const double half = greatest_ / 2 - least_ / 2;
+    visit(elements, [&](double value, size_t at) {
+      const double share = half > 0 ? (value / 2 - least_ / 2) / half : 0.5;
+      pixels_[at] = std::isfinite(value)
+                        ? static_cast<uint8_t>(std::lround(std::clamp(share, 0.0, 1.0) * 255))
+                        : 0;
+    });
+  }
+
+  size_t sheet_width() const { return static_cast<size_t>(columns_ * (width_ + kGap) - kGap); }
+  size_t sheet_height() const { return static_cast<size_t>(rows_ * (height_ + kGap) - kGap); }
+  std::string uri() const {
+    return png_uri(pixels_, sheet_width(), sheet_height(), static_cast<size_t>(layout_.channels));
+  }
+  std::string range() const {
+    if (!(least_ <= greatest_)) return "no value is finite";
+    return fmt::format("black {}, white {}", human_number(least_), human_number(greatest_));
+  }
+  int64_t stride() const { return stride_; }
+
+ private:
+  /// Calls visit(value, index among the sheet's bytes).
+  template <typename Elements, typename Visit>
+  void visit(const Elements& elements, const Visit& visit) const {
+    for (int64_t i = 0; i < shown_; ++i)
+      for (int64_t y = 0; y < height_; ++y)
+        for (int64_t x = 0; x < width_; ++x)
+          for (int64_t c = 0; c < layout_.channels; ++c) {
+            const int64_t from = i * layout_.of_picture + c * layout_.of_channel +
+                                 y * stride_ * layout_.of_row + x * stride_ * layout_.of_pixel;
+            const int64_t row = i / columns_ * (height_ + kGap) + y;
+            const int64_t column = i % columns_ * (width_ + kGap) + x;
+            const int64_t to =
+                (row * static_cast<int64_t>(sheet_width()) + column) * layout_.channels + c;
+            visit(static_cast<double>(elements[static_cast<size_t>(from)]),
+                  static_cast<size_t>(to));
+          }
+  }
+
+  const Layout layout_;
+  const int64_t stride_, height_, width_, columns_, rows_, shown_;
+  double least_ = std::numeric_limits<double>::infinity(), greatest_ = -least_;
+  std::vector<uint8_t> pixels_;
+};
+
+}  // namespace
+
+void draw_pictures(const ArrayView& slice, Sample& sample) {
+  if (slice.dtype == DType::kBool) return;
+  const auto layout = layout_of(slice.shape);
+  if (!layout || layout->count < 1) return;
+  const int64_t shown = std::min(layout->count, kMostPictures);
+  Sheet sheet(*layout, shown);
+  io::visit_elements(slice, [&](auto elements) { sheet.draw(elements); });
+  sample.picture = sheet.uri();
+  sample.picture_width = sheet.sheet_width();
+  sample.picture_height = sheet.sheet_height();
+  sample.caption = shown < layout->count
+                       ? fmt::format("the first {} of {} pictures; ", shown, layout->count)
+                       : "";
+  if (sheet.stride() > 1)
+    sample.caption += fmt::format("every {}th row and column; ", sheet.stride());
+  sample.caption += sheet.range();
+}
+
+}  // namespace flow::cli::report

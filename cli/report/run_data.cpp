@@ -1,0 +1,149 @@
+// Reads the small files of a run directory.
+#include "cli/report/run_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/json/serialize.h"
+
+namespace flow::cli::report {
+namespace {
+
+constexpr uint64_t kLargestRecord = 4 << 20, kLargestPlan = 256 << 20;
+
+std::string text_in(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<int64_t> integer_in(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number_integer()) return {};
+  return found->get<int64_t>();
+}
+
+Record record_of(const Json& json) {
+  Record record{.job = text_in(json, "job"),
+                .source = text_in(json, "source"),
+                .device = text_in(json, "device"),
+                .instruction_set = text_in(json, "instruction_set"),
+                .version = text_in(json, "version"),
+                .host = text_in(json, "host"),
+                .started = text_in(json, "started"),
+                .stop_reason = text_in(json, "stop_reason"),
+                .error = text_in(json, "error"),
+                .seed = integer_in(json, "seed"),
+                .threads = integer_in(json, "threads"),
+                .first_step = integer_in(json, "first_step"),
+                .last_step = integer_in(json, "last_step"),
+                .epochs = integer_in(json, "epochs"),
+                .exit_status = integer_in(json, "exit_status"),
+                .arena_bytes = integer_in(json, "arena_bytes"),
+                .peak_memory_bytes = integer_in(json, "peak_memory_bytes")};
+  if (const std::string load = text_in(json, "load"); !load.empty()) record.load = load;
+  if (const auto found = json.find("seconds"); found != json.end() && found->is_number())
+    record.seconds = found->get<double>();
+  if (const auto found = json.find("ranks"); found != json.end() && found->is_object())
+    record.ranks = integer_in(*found, "count");
+  if (const auto found = json.find("overrides"); found != json.end() && found->is_array())
+    for (const Json& each : *found)
+      if (each.is_string()) record.overrides.push_back(each.get<std::string>());
+  if (const auto found = json.find("libraries"); found != json.end() && found->is_object())
+    for (const auto& [name, version] : found->items())
+      if (version.is_string()) record.libraries[name] = version.get<std::string>();
+  return record;
+}
+
+void read_record(RunData& run) {
+  const auto text = read_bounded(run.directory / exec::kRunRecord, kLargestRecord, run);
+  if (!text) return;
+  const Json json = Json::parse(*text, nullptr, false);
+  if (json.is_object())
+    run.record = record_of(json);
+  else
+    run.note("run.json is damaged: it is not a JSON object");
+}
+
+/// The job that ran: run.json names it, or the plan has one only.
+const plan::Job* job_that_ran(const RunData& run) {
+  const std::vector<plan::Job>& jobs = run.plan->jobs;
+  if (!run.record) return jobs.size() == 1 ? &jobs.front() : nullptr;
+  const auto job = std::ranges::find(jobs, run.record->job, &plan::Job::name);
+  return job == jobs.end() ? nullptr : &*job;
+}
+
+void read_plan(RunData& run) {
+  const fs::path path = run.directory / exec::kPlanFile;
+  const auto text = read_bounded(path, kLargestPlan, run);
+  if (!text) return run.note("plan.json is missing: no network and no memory");
+  try {
+    run.plan = plan::from_json(*text, "plan.json");
+  } catch (const RunError& error) {
+    return run.note(fmt::format("no network and no memory: {}", error.what()));
+  }
+  run.job = job_that_ran(run);
+  if (!run.job)
+    run.note("no network and no memory: run.json does not say which job of the plan ran");
+}
+
+void require_run(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::exists(directory, error) && !error)
+    throw RequestError(fmt::format("no such directory: {}", directory.string()),
+                       "name the directory of a run, such as runs/lenet-train-001");
+  if (!fs::is_directory(directory, error))
+    throw RequestError(fmt::format("{} is not a directory", directory.string()),
+                       "name the directory of a run");
+  const auto has = [&](const fs::path& in, const char* name) {
+    return fs::exists(fs::symlink_status(in / name, error));
+  };
+  for (const char* name : {exec::kPlanFile, exec::kRunRecord, exec::kMetricsFile})
+    if (has(directory, name)) return;
+  std::string hint = "name the directory that flowrun wrote to";
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
+    if (has(entry.path(), exec::kPlanFile))
+      hint = fmt::format("it has directories of runs: name {}/*", directory.string());
+  throw RequestError(fmt::format("{} is not the directory of a run: it has no {}",
+                                 directory.string(), exec::kPlanFile),
+                     hint);
+}
+
+}  // namespace
+
+std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run) {
+  const std::string name = path.lexically_relative(run.directory).string();
+  std::error_code error;
+  if (!fs::exists(path, error) && !error) return {};
+  if (!fs::is_regular_file(path, error)) {
+    run.note(name + " is not a file");
+    return {};
+  }
+  if (const uint64_t size = fs::file_size(path, error); !error && size > most) {
+    run.note(fmt::format("{} is left out: it has {}, more than {}", name, human_bytes(size),
+                         human_bytes(most)));
+    return {};
+  }
+  try {
+    return read_text(path);
+  } catch (const RunError& failure) {
+    run.note(failure.what());
+    return {};
+  }
+}
+
+RunData read_run(const fs::path& directory) {
+  require_run(directory);
+  RunData run;
+  run.directory = directory;
+  read_record(run);
+  read_plan(run);
+  read_metrics(directory / exec::kMetricsFile, run);
+  return run;
+}
+
+}  // namespace flow::cli::report

@@ -1,0 +1,221 @@
+// The runs: a table of several, and the facts of each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/report/sections.h"
+#include "cli/report/settings.h"
+#include "runtime/base/text.h"
+
+namespace flow::cli::report {
+namespace {
+
+struct State {
+  const char* kind;  // a class of the style sheet
+  const char* mark;  // for those who see no colors
+  std::string text;
+};
+
+State state_of(const RunData& run) {
+  if (!run.record) return {"unknown", "?", "running, or killed"};
+  const Record& record = *run.record;
+  if (record.stop_reason == "done") return {"good", "✓", "done"};
+  if (record.stop_reason.starts_with("early_stopping"))
+    return {"good", "✓", clipped(record.stop_reason, kMostText)};
+  if (record.stop_reason == "signal" || record.stop_reason == "command")
+    return {"stopped", "■", "stopped by a " + record.stop_reason};
+  if (record.exit_status) return {"bad", "✕", fmt::format("failed: exit {}", *record.exit_status)};
+  return {"unknown", "?", "unknown"};
+}
+
+Html badge(const RunData& run) {
+  const State state = state_of(run);
+  return fragment("badge", {{"kind", Html::trusted(state.kind)},
+                            {"mark", Html::trusted(state.mark)},
+                            {"text", Html::text(state.text)}});
+}
+
+std::string duration(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "?";
+  if (seconds < 100) return fmt::format("{:.3g} s", seconds);
+  const auto minutes = static_cast<int64_t>(seconds / 60);
+  if (minutes < 60) return fmt::format("{} min {} s", minutes, static_cast<int64_t>(seconds) % 60);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+class Facts {
+ public:
+  void add(std::string_view name, const std::string& value) {
+    if (!value.empty())
+      html_ += fragment("fact", {{"name", Html::text(name)}, {"value", Html::text(value, 4000)}});
+  }
+  void add(std::string_view name, const std::optional<int64_t>& value) {
+    if (value && *value >= 0) add(name, grouped_digits(static_cast<uint64_t>(*value)));
+  }
+  void add_bytes(std::string_view name, const std::optional<int64_t>& bytes) {
+    if (bytes && *bytes > 0) add(name, human_bytes(static_cast<uint64_t>(*bytes)));
+  }
+  void add_html(std::string_view name, const Html& value) {
+    html_ += fragment("fact", {{"name", Html::text(name)}, {"value", value}});
+  }
+  const Html& html() const { return html_; }
+
+ private:
+  Html html_;
+};
+
+std::string steps_text(const Record& record) {
+  if (!record.last_step) return {};
+  std::string text = std::to_string(*record.last_step);
+  if (record.first_step.value_or(0) > 0) text += fmt::format(", resumed at {}", *record.first_step);
+  if (record.epochs.value_or(0) > 0) text += fmt::format(" ({} epochs)", *record.epochs);
+  return text;
+}
+
+std::string versions_text(const Record& record) {
+  std::vector<std::string> parts;
+  if (!record.version.empty()) parts.push_back("flow " + record.version);
+  for (const auto& [name, version] : record.libraries) parts.push_back(name + " " + version);
+  return join(parts, ", ");
+}
+
+Html facts_of(const RunData& run) {
+  Facts facts;
+  facts.add_html("state", badge(run));
+  if (run.record) {
+    const Record& record = *run.record;
+    facts.add("error", record.error);
+    facts.add("job", record.job);
+    facts.add("job file", record.source);
+    facts.add("directory", run.directory.string());
+    facts.add("started", record.started);
+    if (record.seconds) facts.add("time of steps", duration(*record.seconds));
+    facts.add("steps", steps_text(record));
+    facts.add("device", record.device + (record.instruction_set.empty() ? "" : ", ") +
+                            record.instruction_set);
+    facts.add("host", record.host);
+    facts.add("threads", record.threads);
+    facts.add("ranks", record.ranks);
+    facts.add("seed", record.seed ? std::to_string(*record.seed) : "");
+    facts.add("versions", versions_text(record));
+    facts.add_bytes("arena", record.arena_bytes);
+    facts.add_bytes("peak memory", record.peak_memory_bytes);
+    facts.add_html("command", fragment("command", {{"text", Html::text(command_of(run), 8000)}}));
+  } else {
+    facts.add("directory", run.directory.string());
+    if (run.plan) facts.add("job file", run.plan->source);
+    if (run.job) facts.add("job", run.job->name);
+  }
+  return fragment("facts", {{"facts", facts.html()}});
+}
+
+/// Is less better (-1), more (+1), or does the name not say (0)?
+int direction_of(const std::string& label) {
+  constexpr std::array kLess = {"loss", "error", "perplexity", "mse", "mae"};
+  constexpr std::array kMore = {"accuracy", "right", "correct", "auc", "f1", "recall", "score"};
+  const auto has = [&](const char* word) { return label.find(word) != label.npos; };
+  return std::ranges::any_of(kLess, has) ? -1 : std::ranges::any_of(kMore, has) ? 1 : 0;
+}
+
+/// The column of a metric in the table of runs.
+struct Column {
+  std::string title;
+  int direction = 0;
+  std::vector<const Curve*> curves;  // by run; null: the run has none
+};
+
+std::vector<Column> metric_columns(const std::vector<RunData>& runs) {
+  constexpr size_t kMostColumns = 6;
+  std::vector<Column> columns;
+  for (size_t i = 0; i < runs.size(); ++i)
+    for (const Curve& curve : runs[i].curves) {
+      if (curve.label == "learning_rate" || curve.label == "loss_scale") continue;
+      auto column = std::ranges::find(columns, curve.title(), &Column::title);
+      if (column == columns.end()) {
+        if (columns.size() == kMostColumns) continue;
+        columns.push_back({curve.title(), direction_of(curve.label),
+                           std::vector<const Curve*>(runs.size(), nullptr)});
+        column = columns.end() - 1;
+      }
+      column->curves[i] = &curve;
+    }
+  return columns;
+}
+
+std::optional<double> best_of(const Column& column, size_t run) {
+  const Curve* curve = column.curves[run];
+  if (!curve || column.direction == 0) return {};
+  const auto best = column.direction < 0 ? curve->series.least() : curve->series.greatest();
+  return best ? std::optional(best->y) : std::nullopt;
+}
+
+bool is_best_of_all(const Column& column, size_t run) {
+  const auto own = best_of(column, run);
+  if (!own || column.curves.size() < 2) return false;
+  for (size_t i = 0; i < column.curves.size(); ++i)
+    if (const auto other = best_of(column, i); other && (*other - *own) * column.direction > 0)
+      return false;
+  return true;
+}
+
+Html metric_cell(const Column& column, size_t run) {
+  const Curve* curve = column.curves[run];
+  if (!curve || !curve->series.last()) return fragment("cell", {{"text", Html::text("–")}});
+  const auto number = [](const std::optional<Series::Point>& point) {
+    return point ? human_number(point->y) : "?";
+  };
+  const Series& series = curve->series;
+  const auto best = best_of(column, run);
+  const std::string more =
+      best ? "best " + human_number(*best)
+           : fmt::format("{} to {}", number(series.least()), number(series.greatest()));
+  return fragment("metric cell",
+                  {{"class", Html::trusted(is_best_of_all(column, run) ? "best" : "")},
+                   {"last", Html::text(number(series.last()))},
+                   {"more", Html::text(more)}});
+}
+
+Html table_of(const std::vector<RunData>& runs) {
+  const std::vector<Setting> settings = differing_settings(runs);
+  const std::vector<Column> columns = metric_columns(runs);
+  Html head, rows;
+  for (const Setting& setting : settings)
+    head += fragment("head", {{"text", Html::text(setting.name, 60)}});
+  for (const Column& column : columns)
+    head += fragment("number head", {{"text", Html::text(column.title, 60)}});
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Html cells;
+    for (const Setting& setting : settings)
+      cells += fragment("cell",
+                        {{"text", setting.values[i].empty() ? Html::text("–")
+                                                            : Html::text(setting.values[i], 80)}});
+    for (const Column& column : columns) cells += metric_cell(column, i);
+    const auto& record = runs[i].record;
+    const auto steps = record ? record->last_step : std::optional<int64_t>();
+    rows += fragment(
+        "run row",
+        {{"class", Html::trusted(class_of_run(i))},
+         {"index", Html::trusted(std::to_string(i))},
+         {"name", Html::text(runs[i].name)},
+         {"cells", cells},
+         {"steps", Html::text(steps ? std::to_string(*steps) : "–")},
+         {"time", Html::text(record && record->seconds ? duration(*record->seconds) : "–")},
+         {"state", badge(runs[i])}});
+  }
+  return fragment("run table", {{"head", head}, {"rows", rows}});
+}
+
+}  // namespace
+
+Html runs_section(const Report& report) {
+  if (report.runs.size() == 1) return section("run", "Run", "", facts_of(report.runs.front()));
+  Html body = table_of(report.runs);
+  for (size_t i = 0; i < report.runs.size(); ++i)
+    body += fragment("run details", {{"class", Html::trusted(class_of_run(i))},
+                                     {"name", Html::text(report.runs[i].name)},
+                                     {"facts", facts_of(report.runs[i])}});
+  return section("run", "Runs", "the last value of each metric, and its best or its range", body);
+}
+
+}  // namespace flow::cli::report

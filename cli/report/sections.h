@@ -1,0 +1,43 @@
+// The sections of a report, from top to bottom. One that has nothing to show is empty.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/report/arrays.h"
+#include "cli/report/comparison.h"
+#include "cli/report/html.h"
+#include "cli/report/run_data.h"
+
+namespace flow::cli::report {
+
+struct Report {
+  std::vector<RunData> runs;
+  std::vector<Arrays> arrays;  // by run
+  std::vector<Comparison> comparisons;
+};
+
+/// What ran, how, where, and how it ended; of several runs a table, with settings that differ.
+Html runs_section(const Report& report);
+/// Each metric over the steps, of all runs.
+Html curves_section(const Report& report);
+/// The network as `flowc show` draws it.
+Html network_section(const Report& report);
+/// Memory over the steps of a call.
+Html memory_section(const Report& report);
+/// Histograms of watched values and gradients.
+Html distributions_section(const Report& report);
+/// What the jobs returned.
+Html samples_section(const Report& report);
+/// Verdicts of flowdiff.
+Html comparisons_section(const Report& report);
+/// What could not be read or was left out.
+Html notes_section(const Report& report);
+
+/// A section with its title and a line below it.
+Html section(std::string_view id, std::string_view title, std::string_view remark, Html body);
+
+/// "run-3": the class that gives a run its color and dashes.
+std::string class_of_run(size_t run);
+
+}  // namespace flow::cli::report

@@ -1,0 +1,148 @@
+// Which event files there are, and what of them a resumed run keeps.
+#include "runtime/exec/events/event_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/base/error.h"
+#include "runtime/base/process.h"
+#include "runtime/base/text.h"
+#include "runtime/io/events/protobuf.h"
+#include "runtime/io/events/record_file.h"
+
+namespace flow::exec {
+namespace event {
+namespace {
+
+enum Field { kWallTime = 1, kStep = 2, kFileVersion = 3, kSessionLog = 7 };
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+io::Protobuf begun(int64_t step) {
+  io::Protobuf event;
+  event.float64(kWallTime, now());
+  event.integer(kStep, step);
+  return event;
+}
+
+std::string session_log(int64_t step, int status, std::string_view message) {
+  constexpr int kStatus = 1, kMessage = 3;
+  io::Protobuf log;
+  log.integer(kStatus, status);
+  log.text(kMessage, message);
+  io::Protobuf event = begun(step);
+  event.message(kSessionLog, log);
+  return event.bytes();
+}
+
+}  // namespace
+
+std::string version() {
+  io::Protobuf event = begun(0);
+  event.text(kFileVersion, "brain.Event:2");
+  return event.bytes();
+}
+
+std::string start(std::string_view identity) { return session_log(0, 1, identity); }
+
+std::string checkpoint(int64_t steps) { return session_log(steps, 3, ""); }
+
+std::string holding(int field, int64_t step, std::string_view message) {
+  io::Protobuf event = begun(step);
+  event.text(field, message);
+  return event.bytes();
+}
+
+}  // namespace event
+
+namespace {
+
+constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".flow";
+
+[[noreturn]] void refuse(const fs::path& directory, const std::string& what,
+                         const std::string& hint) {
+  throw RequestError(fmt::format("--tensorboard {}: {}", directory.string(), what), hint);
+}
+
+/// Our event files, the newest last. TensorBoard reads them in the order of their names, too.
+std::vector<fs::path> list_files(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (!fs::exists(directory, error) && !error) return files;
+  if (!error && !fs::is_directory(directory, error))
+    refuse(directory, "is a file, not a directory", "name another directory");
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix) && entry.is_regular_file(ignored))
+      files.push_back(entry.path());
+  }
+  if (error) throw cannot("read", directory, error.value());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// "events.out.tfevents.1764184417.HOST.flow", with a time after that of the file before it.
+fs::path next_path(const EventsRequest& request, const std::vector<fs::path>& earlier) {
+  auto second = std::chrono::duration_cast<std::chrono::seconds>(
+                    std::chrono::system_clock::now().time_since_epoch())
+                    .count();
+  if (!earlier.empty()) {
+    const std::string name = earlier.back().filename().string().substr(kPrefix.size());
+    const auto before = whole_number(name.substr(0, name.find('.')));
+    constexpr int64_t kTenDigits = 9'999'999'999;
+    if (before && *before < kTenDigits) second = std::max(second, *before + 1);
+  }
+  std::string host = host_name();
+  std::ranges::replace(host, '/', '_');
+  return request.directory / fmt::format("{}{:010}.{}{}", kPrefix, second, host, kSuffix);
+}
+
+std::string_view without_time(std::string_view event) {
+  return event.substr(std::min(event.size(), event::kTimeBytes));
+}
+
+/// The bytes of a file up to the checkpoint that the run resumes from. RequestError where the file
+/// is of another run.
+std::string kept_bytes(const EventsRequest& request, const fs::path& path) {
+  const std::string start = event::start(request.identity);
+  const std::string checkpoint = event::checkpoint(request.first);
+  const MappedFile file(path);
+  const std::span<const std::byte> bytes = file.bytes();
+  size_t number = 0, end_of_kept = 0;
+  bool ours = false;
+  io::visit_records(bytes, [&](std::string_view record, size_t end) {
+    if (number++ == 1) ours = without_time(record) == without_time(start);
+    if (without_time(record) == without_time(checkpoint)) end_of_kept = end;
+  });
+  if (!ours)
+    refuse(request.directory, "has the events of another job",
+           "name the directory that the run began with, or another one");
+  if (request.first == 0) return {};
+  if (end_of_kept == 0)
+    refuse(
+        request.directory,
+        fmt::format("has events of this job, but none of the checkpoint at step {}", request.first),
+        "name the directory that the run began with, or another one");
+  return {reinterpret_cast<const char*>(bytes.data()), end_of_kept};
+}
+
+}  // namespace
+
+EventFiles find_event_files(const EventsRequest& request) {
+  EventFiles files;
+  files.earlier = list_files(request.directory);
+  files.path = next_path(request, files.earlier);
+  if (files.earlier.empty() || request.replaces) return files;
+  if (!request.resumes)
+    refuse(request.directory, "has the events of an earlier run",
+           "name another directory, or use --force to remove them");
+  files.kept = kept_bytes(request, files.earlier.back());
+  return files;
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,175 @@
+// Metrics and histograms as events.
+#include "runtime/exec/events/tensorboard.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string_view>
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/events/graph_def.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/io/events/protobuf.h"
+#include "runtime/io/statistics.h"
+#include "runtime/plan/model/variable_sharing.h"
+
+namespace flow::exec {
+namespace {
+
+using io::Protobuf;
+
+/// tensorflow/core/framework/summary.proto
+class Summary {
+ public:
+  void scalar(const std::string& tag, double value) {
+    constexpr int kSimpleValue = 2;
+    Protobuf held = tagged(tag);
+    held.float32(kSimpleValue, static_cast<float>(value));
+    message_.message(kValue, held);
+  }
+
+  void histogram(const std::string& tag, const io::Histogram& histogram) {
+    constexpr int kHistogram = 5;
+    Protobuf held = tagged(tag);
+    held.message(kHistogram, message_of(histogram));
+    message_.message(kValue, held);
+  }
+
+  std::string event(int64_t step) const {
+    return event::holding(event::kSummary, step, message_.bytes());
+  }
+
+ private:
+  static constexpr int kValue = 1;
+
+  static Protobuf tagged(const std::string& tag) {
+    constexpr int kTag = 1;
+    Protobuf value;
+    value.text(kTag, tag);
+    return value;
+  }
+
+  /// HistogramProto. A bucket ends at its limit; the first begins at the minimum.
+  static Protobuf message_of(const io::Histogram& histogram) {
+    enum Field { kMin = 1, kMax, kNumber, kSum, kSquares, kLimits, kCounts };
+    const io::Statistics& found = histogram.statistics;
+    const auto bins = static_cast<double>(histogram.bins.size());
+    std::vector<double> limits, counts;
+    for (size_t i = 0; i < histogram.bins.size(); ++i) {
+      const double share = static_cast<double>(i + 1) / bins;
+      limits.push_back(found.min * (1 - share) + found.max * share);
+      counts.push_back(static_cast<double>(histogram.bins[i]));
+    }
+    const double number = std::accumulate(counts.begin(), counts.end(), 0.0);
+    Protobuf message;
+    message.float64(kMin, found.min);
+    message.float64(kMax, found.max);
+    message.float64(kNumber, number);
+    message.float64(kSum, found.mean * number);
+    message.float64(kSquares, (found.std * found.std + found.mean * found.mean) * number);
+    message.float64s(kLimits, limits);
+    message.float64s(kCounts, counts);
+    return message;
+  }
+
+  Protobuf message_;
+};
+
+/// A number, a bool or null as JSON has it.
+double number_of(std::string_view json) {
+  if (json == "true") return 1;
+  if (json == "false") return 0;
+  double value = 0;
+  const auto [end, error] = std::from_chars(json.data(), json.data() + json.size(), value);
+  return error == std::errc() ? value : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// "train/accuracy". A followed value has its job in its label: "eval.loss". What the steps of a
+/// train job have under the same name is another series.
+std::string tag_of(const plan::ReducedMetrics& metrics) {
+  const std::string& job = metrics.place.job;
+  std::string_view label = metrics.label.empty() ? metrics.name : metrics.label;
+  if (label.starts_with(job + ".")) label.remove_prefix(job.size() + 1);
+  const bool taken = label == "loss" || label == "learning_rate" || label == "loss_scale";
+  return fmt::format("{}/{}{}", job, label, taken ? " (reduced)" : "");
+}
+
+}  // namespace
+
+namespace {
+
+EventsRequest events_request(const RunRequest& request, int64_t first) {
+  return {.directory = *request.tensorboard,
+          .identity = plan::resume_hash(request.plan, request.job),
+          .replaces = request.replaces_events,
+          .resumes = request.resume || request.restarts,
+          .first = first};
+}
+
+}  // namespace
+
+void check_events(const RunRequest& request, int64_t first) {
+  const fs::path& directory = *request.tensorboard;
+  if (directory.empty())
+    throw RequestError("--tensorboard: empty directory name", "name a directory");
+  if (!request.directory.empty() && is_written(directory, request.directory))
+    throw RequestError(
+        fmt::format("--tensorboard {}: the run writes other files there", directory.string()),
+        "name another directory");
+  const EventFiles found = find_event_files(events_request(request, first));
+  if (first > 0 && found.kept.empty() && request.say)
+    request.say(fmt::format("--tensorboard {}: no events of the steps before {}; they begin there",
+                            directory.string(), first));
+}
+
+TensorBoard::TensorBoard(const RunRequest& request, int64_t first,
+                         const std::vector<const plan::Job*>& jobs)
+    : job_(request.job.name) {
+  const EventsRequest asked = events_request(request, first);
+  const EventFiles files = find_event_files(asked);
+  std::string start = files.kept;
+  if (start.empty())
+    start = io::framed(event::version()) + io::framed(event::start(asked.identity)) +
+            io::framed(event::holding(event::kGraph, 0, graph_def(jobs)));
+  make_folders(asked.directory);
+  file_.emplace(files.path, start);
+  std::error_code error;
+  for (const fs::path& path : files.earlier)
+    if (!fs::remove(path, error) && error) throw cannot("remove", path, error.value());
+}
+
+void TensorBoard::add(const plan::Metrics& metrics) {
+  Summary summary;
+  summary.scalar(job_ + "/loss", metrics.loss);
+  summary.scalar(job_ + "/learning_rate", metrics.learning_rate);
+  if (metrics.loss_scale) summary.scalar(job_ + "/loss_scale", *metrics.loss_scale);
+  file_->append(summary.event(metrics.step));
+}
+
+void TensorBoard::add(const plan::ReducedMetrics& metrics) {
+  Summary summary;
+  summary.scalar(tag_of(metrics), number_of(metrics.value));
+  const plan::MetricsPlace& place = metrics.place;
+  file_->append(
+      summary.event(metrics.each_step ? place.job_step.value_or(place.step) : place.step));
+}
+
+void TensorBoard::add(const plan::CalledMetrics& metrics) {
+  Summary summary;
+  summary.scalar(metrics.place.job + "/loss", metrics.loss);
+  summary.scalar(metrics.place.job + "/learning_rate", metrics.learning_rate);
+  file_->append(summary.event(metrics.place.job_step.value_or(metrics.place.step)));
+}
+
+void TensorBoard::add(const std::string& job, const io::Histogram& histogram) {
+  if (!std::isfinite(histogram.statistics.min)) return;  // no element is finite
+  Summary summary;
+  summary.histogram(job + "/" + histogram.label, histogram);
+  file_->append(summary.event(histogram.step));
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,247 @@
+"""flowc report: one HTML file from runs, whole and damaged ones."""
+import html
+import html.parser
+import json
+import os
+import re
+import struct
+import unittest
+import zlib
+
+import numpy as np
+
+from flow import FlowTest
+
+JOB = """flow: 1
+seed: 3
+vars: {lr: 0.1}
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [16, 4], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}}
+    graph:
+      hidden: {op: dense, in: x, units: 8, activation: relu}
+      y:      {op: dense, units: 1}
+      loss:   {op: reduce_mean, in: y}
+    optimizer: {type: sgd, learning_rate: $lr, minimize: loss}
+    returns: {value: loss, to: npy}
+    hooks:
+      - {watch: hidden, to: {type: stats, bins: 7}}
+      - {watch_diff: hidden/weight, to: npy}
+    run: {steps: 30, also: [{job: eval, every: {steps: 10}}]}
+  eval:
+    type: predict
+    extends: train
+    graph: {size: {op: abs, in: loss}}
+    returns: {value: size, to: {type: print, label: size, reduce: mean, over: run}}
+  draw:
+    type: predict
+    inputs: {x: {shape: [3, 1, 8, 8], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}}
+    graph: {pictures: {op: multiply, in: [x, 2]}}
+    returns: {value: pictures, to: npy}
+"""
+VOID = {"meta", "link", "img", "br", "input", "hr"}
+
+
+class Page(html.parser.HTMLParser):
+    """A page whose elements close in their order, and what is in it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.texts, self.links, self.ids, self.counts, self.data = [], [], [], [], {}, None
+        self.feed(text)
+        self.close()
+        if self.open:
+            raise ValueError(f"not closed: {self.open}")
+
+    def handle_starttag(self, tag, attributes):
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        for name, value in attributes:
+            if name.startswith("on"):
+                raise ValueError(f"{tag} has {name}")
+            if name in ("src", "href", "action", "xlink:href"):
+                self.links.append(value)
+            if name == "id":
+                self.ids.append(value)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag in VOID or self.open.pop() != tag:
+            raise ValueError(f"</{tag}> closes something else, in {self.open}")
+
+    def handle_data(self, text):
+        if self.open and self.open[-1] == "script" and text.lstrip().startswith("["):
+            self.data = json.loads(text)
+        elif not self.open or self.open[-1] not in ("script", "style"):
+            self.texts.append(text)
+
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.texts))
+
+
+class Report(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", JOB)
+
+    def train(self, out, *words):
+        return self.flowrun("train", "job.yaml", "-o", out, "--quiet", *words)
+
+    def report(self, *words, status=0):
+        done = self.call("flowc", "report", *words, "-o", "report.html", status=status)
+        return done.stderr if status else self.page()
+
+    def page(self, name="report.html"):
+        page = Page((self.dir / name).read_text())
+        for link in page.links:  # nothing comes from elsewhere
+            self.assertRegex(link, r"^(#|data:image/png;base64,)")
+        self.assertTrue({link[1:] for link in page.links if link[0] == "#"} <= set(page.ids))
+        return page
+
+    def test_a_run(self):
+        self.train("out", "--set", "vars.lr=0.05")
+        page = self.report("out")
+        for text in ("job.yaml, train", "✓ done", "--set vars.lr=0.05", "30 (", "seed", "loss", "learning_rate", "eval: size",
+                     "hidden/weight", "gradient", "24 of 30 events", "at peak", "host"):
+            self.assertIn(text.replace("30 (", "30"), page.text())
+        self.assertEqual(page.ids[:1], ["run"])
+        self.assertEqual([each for each in page.ids if each in ("curves", "distributions", "network", "memory", "samples", "notes")],
+                         ["curves", "distributions", "network", "memory"])
+        losses = [row["loss"] for row in self.metrics("out")]
+        curve = page.data[0]["curves"][0]
+        self.assertEqual(curve["x"], list(range(30)))
+        np.testing.assert_allclose(curve["y"], losses, rtol=1e-5)
+        self.assertNotIn("http", re.sub(r'xmlns="[^"]*"', "", (self.dir / "report.html").read_text()))
+
+    def test_a_sweep_has_what_differs(self):
+        for lr in ("0.1", "0.2", "0.4"):
+            self.train(f"runs/lr-{lr}", "--set", f"vars.lr={lr}", "--steps", "12")
+        page = self.report(*(f"runs/lr-{lr}" for lr in ("0.1", "0.2", "0.4")))
+        text = page.text()
+        self.assertIn("run vars.lr loss", text)
+        self.assertNotIn("run vars.lr --steps", text)
+        for lr in ("0.1", "0.2", "0.4"):
+            self.assertIn(f"lr-{lr} {lr} ", text)
+        self.assertEqual([curve["run"] for curve in page.data[0]["curves"]], [0, 1, 2])
+        self.assertEqual(len(page.data[0]["curves"]), 3)
+        self.train("other", "--steps", "12")  # no flag says that the learning rate differs
+        self.write("job.yaml", JOB.replace("lr: 0.1", "lr: 0.3"))
+        self.train("another", "--steps", "12")
+        self.assertIn("optimizer.learning_rate", self.report("other", "another").text())
+
+    def test_pictures_of_what_was_returned(self):
+        self.flowrun("draw", "job.yaml", "-o", "out", "--quiet")
+        text = self.call("flowc", "report", "out", "-o", "report.html").stderr
+        self.assertIn("without metrics: train jobs and print sinks with `reduce` write them", text)
+        page = self.page()
+        self.assertIn("The runs have no metrics.", page.text())
+        [uri] = [link for link in page.links if link.startswith("data:")]
+        width, height, pixels = self.png(uri)
+        values = self.load("out/returns/pictures/value.npy")[-1, :, 0]
+        shades = (values - values.min()) / (values.max() - values.min()) * 255
+        self.assertEqual((width, height), (3 * 10 - 2, 8))
+        for i in range(3):
+            np.testing.assert_allclose(pixels[:, i * 10:i * 10 + 8], shades[i], atol=0.5001)
+
+    def png(self, uri):
+        """Width, height and gray pixels; each chunk has its checksum."""
+        import base64
+        data = base64.b64decode(uri.split(",")[1])
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        at, chunks = 8, {}
+        while at < len(data):
+            length, kind = struct.unpack_from(">I4s", data, at)
+            body = data[at + 8:at + 8 + length]
+            self.assertEqual(struct.unpack_from(">I", data, at + 8 + length)[0], zlib.crc32(kind + body))
+            chunks[kind] = body
+            at += length + 12
+        width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+        rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, width + 1)
+        self.assertFalse(rows[:, 0].any())
+        return width, height, rows[:, 1:]
+
+    def test_comparisons(self):
+        self.train("a")
+        self.train("b", "--set", "vars.lr=0.2")
+        self.call("flowdiff", "a", "b", "--json", "b/diff.json", status=1)
+        text = self.report("b").text()
+        summary = json.loads((self.dir / "b/diff.json").read_text())["summary"]
+        for expected in (summary, "returns/loss/value", "✕ differs", "against a"):
+            self.assertIn(expected, text)
+        self.call("flowdiff", "a", "a", "--json", "same.json")
+        self.assertIn("✓ equal", self.report("a", "--diff", "same.json").text())
+        self.assertIn("is not a report of flowdiff", self.report("a", "--diff", "a/run.json", status=2))
+        self.assertIn("no such file", self.report("a", "--diff", "none.json", status=2))
+
+    def test_a_run_that_was_killed(self):
+        self.train("out")
+        (self.dir / "out/run.json").unlink()
+        with open(self.dir / "out/metrics.jsonl", "a") as file:
+            file.write('{"step": 30, "los')
+        text = self.report("out").text()
+        for expected in ("running, or killed", "1 line is not a row of metrics, and left out; the first is line 34", "does not say which job"):
+            self.assertIn(expected, text)
+
+    def test_hostile_files(self):
+        attack = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{title}}\u202e\x07"
+        self.train("out")
+        record = json.loads((self.dir / "out/run.json").read_text())
+        record.update(host=attack, error=attack * 1000, overrides=[f"--set {attack}={attack}", 5, None], libraries={attack: attack}, seconds="x", seed=1.5)
+        self.write("out/run.json", json.dumps(record))
+        rows = [{"step": i, "job": attack, "job_step": i, "label": attack, "value": v}
+                for i, v in enumerate([1, 1e308, -1e308, None, "x", [], True, 1e-320])]
+        rows += [{"step": "x"}, [], 5, {"step": 1e300, "loss": 1e300}, {"step": -1, "loss": {}}, {"a": [[[[]]]]}]
+        rows += [{"step": 1, "job": "j", "job_step": 1, "label": f"v{i}", "value": i} for i in range(100)]
+        text = "\n".join(map(json.dumps, rows))
+        self.write("out/metrics.jsonl", text + "\n" + "[" * 10**6 + "\n\xff\n" + '{"step":0,"loss":NaN}\n')
+        self.write("out/watch/hidden/stats.csv", "step,epoch,mean,std,min,max,zeros,not_finite,bin0,bin1\n" + "\n".join(
+            ["0,0,1,1,0,1,0,0,1,2", "1,0,nan,nan,nan,nan,nan,5,0,0", "2,0,1,1,-1e308,1e308,0,0,1,2", "x", "3,0,1,1,5,1,0,0,1,2", "4,0,1,1,1,1,0,0,7,0", ""]))
+        self.write("out/watch/bad/value.npy", "\x93NUMPY no")
+        self.write("out/watch/table/stats.csv", "a,b\n")
+        self.write("out/diff.json", json.dumps({"golden": attack, "out": attack, "summary": attack, "arrays": [{"name": attack, "verdict": attack}, 3] * 40, "notes": [attack] * 50}))
+        (self.dir / "out/link.json").symlink_to("/dev/zero")
+        os.mkfifo(self.dir / "out/pipe.json")
+        np.save(self.dir / "out/returns/empty.npy", np.zeros((0, 3)))
+        page = self.report("out")
+        self.assertEqual((page.counts["script"], page.counts.get("img", 0)), (2, 0))
+        text = page.text()
+        self.assertIn("alert(1)", text)
+        for expected in ("lines are not a row", "more than 60 different values", "watch/bad/value.npy", "is not the table of a stats sink", "pipe.json is not a file"):
+            self.assertIn(expected, text)
+        self.assertNotIn("\u202e", text)
+        self.assertLess((self.dir / "report.html").stat().st_size, 2_000_000)
+        for name in ("plan.json", "run.json", "metrics.jsonl"):
+            self.write(f"out/{name}", "{" * 100)
+        self.assertIn("run.json is damaged: it is not a JSON object", self.report("out").text())
+
+    def test_a_long_run_is_thinned_out(self):
+        self.train("out")
+        with open(self.dir / "out/metrics.jsonl", "w") as file:
+            for step in range(50_000):
+                file.write(f'{{"step":{step},"epoch":0,"loss":{1000 if step == 33_333 else 1 / (step + 1)},"learning_rate":0.1,"seconds":1}}\n')
+        page = self.report("out")
+        [curve] = page.data[0]["curves"]
+        self.assertLess(len(curve["x"]), 900)
+        self.assertIn((33_333, 1000), list(zip(curve["x"], curve["y"])))
+        self.assertEqual(curve["x"][-1], 49_999)
+        self.assertRegex(page.text(), r"\d+ of 50,000 points")
+        self.assertLess((self.dir / "report.html").stat().st_size, 300_000)
+
+    def test_wrong_requests(self):
+        self.train("runs/one", "--steps", "2")
+        for words, message in ((("none",), "no such directory: none"), (("job.yaml",), "job.yaml is not a directory"),
+                               (("runs",), "hint: it has directories of runs: name runs/*"), (("runs/one", "runs/../runs/one"), "is given twice")):
+            self.assertIn(message, self.report(*words, status=2))
+        self.assertIn("may overwrite a file of a run", self.call("flowc", "report", "runs/one", "-o", "runs/one/plan.json", status=2).stderr)
+        self.call("flowc", "report", "runs/one", "-o", "nowhere/report.html", status=3)
+        self.assertIn("<!doctype html>", self.call("flowc", "report", "runs/one", "-o", "-").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
