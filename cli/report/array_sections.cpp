@@ -11,7 +11,7 @@
 namespace flow::cli::report {
 namespace {
 
-constexpr size_t kMostRuns = 4;
+constexpr size_t kMostRunsShown = 4;
 
 /// The elements of a histogram, counted again in `cells` cells of a range: a bin gives each cell
 /// what overlaps.
@@ -69,7 +69,8 @@ class Ridges {
     for (size_t i = 0; i < count; ++i) {
       const double base = base_of(i);
       plot.drawing += ridge(counts_[i], base, full, i);
-      if (i % ((count + 5) / 6) == 0 || i + 1 == count)
+      const size_t stride = (count + 5) / 6, left = count - 1 - i;
+      if (left == 0 || (i % stride == 0 && left >= (stride + 1) / 2))
         plot.y_labels.emplace_back(1 - base / kDrawing, std::to_string(found_.histograms[i].step));
     }
     return report::draw(plot);
@@ -157,7 +158,7 @@ Html by_run(const Report& report, const FiguresOf& figures_of) {
   for (size_t i = 0; i < report.runs.size(); ++i) {
     const Html figures = figures_of(report.arrays[i]);
     if (figures.empty()) continue;
-    if (shown == kMostRuns) {
+    if (shown == kMostRunsShown) {
       ++left_out;
       continue;
     }

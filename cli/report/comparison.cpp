@@ -5,20 +5,15 @@
 
 #include <algorithm>
 
+#include "cli/report/json_fields.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json/json.h"
 
 namespace flow::cli::report {
 namespace {
 
 constexpr uint64_t kLargest = 64 << 20;
 constexpr size_t kMostRows = 50, kMostNotes = 20;
-
-std::string text_in(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 std::string number_in(const Json& json, const char* key) {
   const auto found = json.find(key);

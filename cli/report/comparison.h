@@ -17,9 +17,9 @@ struct Comparison {
   };
   std::string golden, out, summary;
   bool failed = false;
-  std::vector<Row> rows;  // that fail or are mistrusted come first
-  size_t left_out = 0;    // rows
-  std::vector<std::string> notes;
+  std::vector<Row> rows = {};  // that fail or are mistrusted come first
+  size_t left_out = 0;         // rows
+  std::vector<std::string> notes = {};
 };
 
 /// RequestError where the file has something else.

@@ -104,11 +104,13 @@ Html figure_of(const Chart& chart, size_t number, size_t most_points, std::strin
   plot.x_labels = tick_labels(plot.x, kXTicks);
   plot.y_labels = tick_labels(plot.y, kYTicks);
   plot.x_name = chart.own_steps ? "step of that job" : "step";
-  for (size_t i = 0; i < all.size(); ++i)
-    plot.drawing +=
-        fragment("curve", {{"class", Html::trusted(class_of_run(chart.curves[i].first))},
-                           {"index", Html::trusted(std::to_string(chart.curves[i].first))},
-                           {"path", Html::trusted(path_through(all[i], plot))}});
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t run = chart.curves[i].first;
+    plot.drawing += fragment("curve", {{"class", Html::trusted(class_of_run(run))},
+                                       {"index", Html::trusted(std::to_string(run))},
+                                       {"path", Html::trusted(path_through(all[i], plot))},
+                                       {"dots", Html::trusted(dots_at(all[i], plot))}});
+  }
   data += (number > 0 ? ",\n" : "") + json_of(chart, all);
   return fragment("chart", {{"number", Html::trusted(std::to_string(number))},
                             {"title", Html::text(chart.title)},

@@ -16,7 +16,7 @@
 namespace flow::cli::report {
 namespace {
 
-constexpr size_t kMostPictures = 6, kLargestPicture = 2 << 20, kMostSteps = 20'000;
+constexpr size_t kMostNetworks = 6, kLargestPicture = 2 << 20, kMostSteps = 20'000;
 
 Html picture_of_job(const RunData& run, const plan::Job& job, bool open) {
   const std::string title = run.name.empty() ? job.name : fmt::format("{}, {}", job.name, run.name);
@@ -136,7 +136,7 @@ Html network_section(const Report& report) {
       RunData shown;  // with the name of the run where there are several
       shown.directory = run.directory;
       shown.name = report.runs.size() > 1 && !seen.empty() ? run.name : "";
-      if (drawn == kMostPictures) {
+      if (drawn == kMostNetworks) {
         ++left_out;
         continue;
       }

@@ -8,8 +8,15 @@
 namespace flow::cli::report {
 namespace {
 
-/// One decimal place of a thousandth of the plot is enough; none for whole numbers.
+/// A tenth of a thousandth of the plot is enough.
 std::string coordinate(double share) { return fmt::format("{:.5g}", share * kDrawing); }
+
+/// A line of no length, which has round ends: a dot.
+constexpr const char* kNoLength = "h0";
+
+std::string place_of(const Series::Point& point, const Plot& plot) {
+  return coordinate(plot.x.place(point.x)) + ' ' + coordinate(1 - plot.y.place(point.y));
+}
 
 }  // namespace
 
@@ -25,16 +32,19 @@ std::string path_through(const std::vector<Series::Point>& points, const Plot& p
   std::string path;
   bool open = false;
   for (const Series::Point& point : points) {
-    if (!std::isfinite(point.y)) {
-      open = false;
-      continue;
-    }
-    // A line of no length has round ends.
-    path += fmt::format("{}{} {}", open ? "L" : "M", coordinate(plot.x.place(point.x)),
-                        coordinate(1 - plot.y.place(point.y)));
-    if (!open) path += "h0";
-    open = true;
+    const bool finite = std::isfinite(point.y);
+    if (finite) path += (open ? 'L' : 'M') + place_of(point, plot) + (open ? "" : kNoLength);
+    open = finite;
   }
+  return path;
+}
+
+std::string dots_at(const std::vector<Series::Point>& points, const Plot& plot) {
+  constexpr size_t kFew = 40;
+  std::string path;
+  for (const Series::Point& point : points)
+    if (points.size() <= kFew && std::isfinite(point.y))
+      path += 'M' + place_of(point, plot) + kNoLength;
   return path;
 }
 

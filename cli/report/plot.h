@@ -25,8 +25,9 @@ Html draw(const Plot& plot);
 /// Labels at ticks.
 std::vector<std::pair<double, std::string>> tick_labels(const Range& range, int about);
 
-/// "M0 500L12 480": an SVG path through the points, with gaps where y is NaN. Alone between gaps, a
-/// point becomes a dot.
+/// "M0 500h0L12 480": an SVG path through the points, with gaps where y is NaN.
 std::string path_through(const std::vector<Series::Point>& points, const Plot& plot);
+/// "M0 500h0M12 480h0": dots instead, where they are few.
+std::string dots_at(const std::vector<Series::Point>& points, const Plot& plot);
 
 }  // namespace flow::cli::report

@@ -5,27 +5,16 @@
 
 #include <algorithm>
 
+#include "cli/report/json_fields.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
-#include "runtime/plan/json/json.h"
 #include "runtime/plan/json/serialize.h"
 
 namespace flow::cli::report {
 namespace {
 
 constexpr uint64_t kLargestRecord = 4 << 20, kLargestPlan = 256 << 20;
-
-std::string text_in(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-std::optional<int64_t> integer_in(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_integer()) return {};
-  return found->get<int64_t>();
-}
 
 Record record_of(const Json& json) {
   Record record{.job = text_in(json, "job"),

@@ -20,18 +20,19 @@ struct Curve {
   bool own_steps = false;  // x counts steps of that job, not of the one that calls it
   Series series;
 
-  std::string title() const { return job.empty() ? label : job + ": " + label; }
+  std::string title() const { return job.empty() || job == label ? label : job + ": " + label; }
 };
 
 /// run.json. Of a run that was killed, or still runs, there is none.
 struct Record {
   std::string job, source, device, instruction_set, version, host, started, stop_reason, error;
-  std::optional<std::string> load;
-  std::vector<std::string> overrides;  // "--set vars.lr=0.1"
-  std::map<std::string, std::string> libraries;
-  std::optional<int64_t> seed, threads, first_step, last_step, epochs, exit_status, ranks;
+  std::optional<std::string> load = {};
+  std::vector<std::string> overrides = {};  // "--set vars.lr=0.1"
+  std::map<std::string, std::string> libraries = {};
+  std::optional<int64_t> seed, threads, first_step, last_step, epochs, exit_status;
+  std::optional<int64_t> ranks = {};
   std::optional<int64_t> arena_bytes, peak_memory_bytes;
-  std::optional<double> seconds;
+  std::optional<double> seconds = {};
 };
 
 struct RunData {

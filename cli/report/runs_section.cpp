@@ -126,7 +126,7 @@ struct Column {
 };
 
 std::vector<Column> metric_columns(const std::vector<RunData>& runs) {
-  constexpr size_t kMostColumns = 6;
+  constexpr size_t kMostColumns = 7;
   std::vector<Column> columns;
   for (size_t i = 0; i < runs.size(); ++i)
     for (const Curve& curve : runs[i].curves) {
@@ -140,6 +140,7 @@ std::vector<Column> metric_columns(const std::vector<RunData>& runs) {
       }
       column->curves[i] = &curve;
     }
+  std::ranges::stable_partition(columns, [](const auto& each) { return each.title == "loss"; });
   return columns;
 }
 
@@ -192,14 +193,15 @@ Html table_of(const std::vector<RunData>& runs) {
                                                             : Html::text(setting.values[i], 80)}});
     for (const Column& column : columns) cells += metric_cell(column, i);
     const auto& record = runs[i].record;
-    const auto steps = record ? record->last_step : std::optional<int64_t>();
+    const bool counted = record && record->last_step;
+    const std::string steps = counted ? std::to_string(*record->last_step) : "–";
     rows += fragment(
         "run row",
         {{"class", Html::trusted(class_of_run(i))},
          {"index", Html::trusted(std::to_string(i))},
          {"name", Html::text(runs[i].name)},
          {"cells", cells},
-         {"steps", Html::text(steps ? std::to_string(*steps) : "–")},
+         {"steps", Html::text(steps)},
          {"time", Html::text(record && record->seconds ? duration(*record->seconds) : "–")},
          {"state", badge(runs[i])}});
   }
@@ -209,7 +211,7 @@ Html table_of(const std::vector<RunData>& runs) {
 }  // namespace
 
 Html runs_section(const Report& report) {
-  if (report.runs.size() == 1) return section("run", "Run", "", facts_of(report.runs.front()));
+  if (report.runs.size() == 1) return section("run", "Runs", "", facts_of(report.runs.front()));
   Html body = table_of(report.runs);
   for (size_t i = 0; i < report.runs.size(); ++i)
     body += fragment("run details", {{"class", Html::trusted(class_of_run(i))},

@@ -41,7 +41,7 @@ DOORS = {
 
 # Folders whose files are compiled together, in batches of neighbours.
 TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/cpu"],
-            ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"],
+            ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"], ["cli/report"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 TYPE = r"(?:struct|class|enum class) (\w+)(?= [:{]| final)"

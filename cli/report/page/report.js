@@ -37,12 +37,16 @@
     return found.map((value) => [value, tickText(value, step)]);
   };
   const logTicks = (from, to) => {  // both as powers of ten
+    const factors = to - from < 2.5 ? [1, 2, 5] : [1];
     const stride = Math.max(1, Math.ceil((to - from) / 5));
     const found = [];
-    for (let power = Math.ceil(from); power <= to; power += stride)
-      found.push([power, shortText(10 ** power)]);
+    for (let power = Math.floor(from); power <= to; power += stride)
+      for (const factor of factors) {
+        const place = power + Math.log10(factor);
+        if (place >= from && place <= to) found.push([place, shortText(factor * 10 ** power)]);
+      }
     return found.length > 1 ? found
-        : linearTicks(from, to, 3).map(([value]) => [value, shortText(10 ** value)]);
+        : linearTicks(10 ** from, 10 ** to, 4).map(([value, text]) => [Math.log10(value), text]);
   };
   const shortText = (value) => {
     const size = Math.abs(value);
@@ -63,7 +67,8 @@
       this.svg = figure.querySelector('svg');
       this.grid = figure.querySelector('.grid-lines');
       this.axis = chart.x;
-      this.curves = chart.curves.map((curve, i) => ({...curve, path: figure.querySelectorAll('path[data-run]')[i]}));
+      const [paths, dots] = ['.curve', '.dots'].map((each) => figure.querySelectorAll(each));
+      this.curves = chart.curves.map((curve, i) => ({...curve, path: paths[i], dots: dots[i]}));
       const xs = this.curves.flatMap((curve) => curve.x);
       this.from = xs.reduce((a, b) => Math.min(a, b), Infinity);
       this.to = xs.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -82,7 +87,7 @@
     draw() {
       for (const curve of this.curves) {
         curve.shown = smoothing > 0 ? smoothed(curve.y) : curve.y;
-        curve.path.classList.toggle('off', hidden.has(curve.run));
+        for (const each of [curve.path, curve.dots]) each.classList.toggle('off', hidden.has(curve.run));
       }
       const ys = this.visible().flatMap((curve) => (smoothing > 0 ? curve.y.concat(curve.shown) : curve.y))
           .map((y) => this.scaled(y)).filter((y) => y !== null);
@@ -94,7 +99,9 @@
       [this.bottom, this.top] = [least - room, greatest + room];
       for (const curve of this.curves) {
         this.drawRaw(curve);
-        curve.path.setAttribute('d', this.path(curve, curve.shown));
+        const path = this.path(curve, curve.shown);
+        curve.path.setAttribute('d', path);
+        curve.dots.setAttribute('d', curve.x.length <= 40 ? path.replace(/h0/g, '').replaceAll('L', 'M').replace(/(M[^M]*)/g, '$1h0') : '');
       }
       this.drawLabels();
     }
@@ -103,8 +110,7 @@
       curve.raw?.remove();
       if (smoothing === 0 || hidden.has(curve.run)) return;
       curve.raw = curve.path.cloneNode();
-      curve.raw.removeAttribute('data-run');
-      curve.raw.classList.add('raw');
+      curve.raw.classList.replace('curve', 'raw');
       curve.raw.setAttribute('d', this.path(curve, curve.y));
       curve.path.before(curve.raw);
     }
@@ -156,7 +162,7 @@
       this.tip.append(element('div', '', `${this.axis} ${step}`));
       for (const [curve, y] of rows.slice(0, 12)) {
         const row = element('div', '');
-        const name = element('span', curve.path.getAttribute('class'), names[curve.run] ?? 'value');
+        const name = element('span', curve.dots.getAttribute('class').replace('dots ', ''), names[curve.run] ?? 'value');
         row.append(name, element('b', '', y === null ? 'not finite' : shortText(y)));
         this.tip.append(row);
       }
