@@ -8,7 +8,8 @@ std::span<const FileRow> run_files() {
       {"plan.json",
        "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
       {"run.json",
-       "The summary: start in UTC, overrides, seed, machine, device, steps, seconds, exit status, error and "
+       "The summary: start, overrides, seed, machine, device, steps, seconds, exit status, error "
+       "and "
        "`stop_reason`: done, early_stopping with its reason, signal, command or failure. Of a "
        "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},

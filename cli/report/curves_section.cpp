@@ -102,6 +102,8 @@ Html figure_of(const Chart& chart, size_t number, size_t most_points, std::strin
   set_ranges(all, plot);
   constexpr int kXTicks = 5, kYTicks = 5;
   plot.x_labels = tick_labels(plot.x, kXTicks);
+  std::erase_if(plot.x_labels,
+                [](const auto& label) { return label.first != std::floor(label.first); });
   plot.y_labels = tick_labels(plot.y, kYTicks);
   plot.x_name = chart.own_steps ? "step of that job" : "step";
   for (size_t i = 0; i < all.size(); ++i) {

@@ -153,11 +153,15 @@ std::optional<double> best_of(const Column& column, size_t run) {
 
 bool is_best_of_all(const Column& column, size_t run) {
   const auto own = best_of(column, run);
-  if (!own || column.curves.size() < 2) return false;
-  for (size_t i = 0; i < column.curves.size(); ++i)
-    if (const auto other = best_of(column, i); other && (*other - *own) * column.direction > 0)
-      return false;
-  return true;
+  if (!own) return false;
+  bool any_other = false;
+  for (size_t i = 0; i < column.curves.size(); ++i) {
+    const auto other = best_of(column, i);
+    if (!other || i == run) continue;
+    if ((*other - *own) * column.direction > 0) return false;
+    any_other = true;
+  }
+  return any_other;
 }
 
 Html metric_cell(const Column& column, size_t run) {

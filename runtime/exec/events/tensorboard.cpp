@@ -132,9 +132,11 @@ TensorBoard::TensorBoard(const RunRequest& request, int64_t first,
   const EventsRequest asked = events_request(request, first);
   const EventFiles files = find_event_files(asked);
   std::string start = files.kept;
-  if (start.empty())
-    start = io::framed(event::version()) + io::framed(event::start(asked.identity)) +
-            io::framed(event::holding(event::kGraph, 0, graph_def(jobs)));
+  if (start.empty()) {  // one after another, so that their times are in order
+    start = io::framed(event::version());
+    start += io::framed(event::start(asked.identity));
+    start += io::framed(event::holding(event::kGraph, 0, graph_def(jobs)));
+  }
   make_folders(asked.directory);
   file_.emplace(files.path, start);
   std::error_code error;
