@@ -18,12 +18,13 @@ constexpr size_t kMostRunsShown = 4;
 std::vector<double> counted_again(const Histogram& histogram, const Range& range, size_t cells) {
   std::vector<double> counts(cells, 0.0);
   const double width = (range.to - range.from) / static_cast<double>(cells);
-  const double bin = (histogram.to - histogram.from) / static_cast<double>(histogram.counts.size());
+  const double start = drawn(histogram.from);
+  const double bin = (drawn(histogram.to) - start) / static_cast<double>(histogram.counts.size());
   const auto cell_of = [&](double x) {
     return std::clamp((x - range.from) / width, 0.0, static_cast<double>(cells) - 1e-9);
   };
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
-    const double from = histogram.from + bin * static_cast<double>(i);
+    const double from = start + bin * static_cast<double>(i);
     const double first = cell_of(from), last = std::max(cell_of(from + bin), first + 1e-9);
     for (size_t cell = static_cast<size_t>(first);
          cell <= static_cast<size_t>(last) && cell < cells; ++cell) {

@@ -18,7 +18,7 @@
 namespace flow::cli::report {
 namespace {
 
-constexpr size_t kMostFiles = 20'000, kMostDistributions = 40, kMostSamples = 24;
+constexpr size_t kMostEntries = 20'000, kMostDistributions = 40, kMostSamples = 24;
 constexpr size_t kLongestName = 120;
 
 /// The files of one value, or of its gradient.
@@ -112,21 +112,21 @@ void sort_in(const fs::path& file, const fs::path& below,
 
 std::vector<ArrayFiles> list_arrays(RunData& run) {
   std::map<std::pair<std::string, bool>, ArrayFiles> found;
-  size_t files = 0;
+  size_t entries = 0;
   for (const char* part : {"returns", "watch", "also"}) {
     std::error_code error;
     fs::recursive_directory_iterator each(run.directory / part,
                                           fs::directory_options::skip_permission_denied, error);
     for (; !error && each != fs::recursive_directory_iterator(); each.increment(error)) {
+      if (++entries > kMostEntries) break;
       std::error_code gone;
-      if (!each->is_regular_file(gone) || each->is_symlink(gone)) continue;
-      if (++files > kMostFiles) break;
-      sort_in(each->path(), each->path().lexically_relative(run.directory), found);
+      if (each->is_regular_file(gone) && !each->is_symlink(gone))
+        sort_in(each->path(), each->path().lexically_relative(run.directory), found);
     }
   }
-  if (files > kMostFiles)
+  if (entries > kMostEntries)
     run.note(fmt::format("more than {} files of arrays: the others are left out",
-                         grouped_digits(kMostFiles)));
+                         grouped_digits(kMostEntries)));
   std::vector<ArrayFiles> list;
   for (auto& [key, each] : found) list.push_back(std::move(each));
   return list;

@@ -12,10 +12,8 @@ namespace flow::cli::report {
 
 Range range_of(double least, double greatest) {
   if (!(least <= greatest)) return {};
-  // Beyond this a tick times a count may overflow.
-  constexpr double kMost = 1e300;
-  least = std::clamp(least, -kMost, kMost);
-  greatest = std::clamp(greatest, -kMost, kMost);
+  least = drawn(least);
+  greatest = drawn(greatest);
   const double size = greatest - least;
   const double room = size > 1e-9 * std::max(std::abs(least), std::abs(greatest)) ? size * 0.04
                       : least == 0                                                ? 1

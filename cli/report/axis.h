@@ -1,10 +1,15 @@
 // Where the ticks of an axis are, and what they say.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 namespace flow::cli::report {
+
+/// Values beyond are drawn here: their differences would overflow.
+inline constexpr double kFarthest = 1e300;
+inline double drawn(double value) { return std::clamp(value, -kFarthest, kFarthest); }
 
 /// From the least to the greatest value; never empty.
 struct Range {

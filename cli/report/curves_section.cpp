@@ -68,6 +68,8 @@ void set_ranges(const std::vector<Points>& all, Plot& plot) {
       any_y = true;
     }
   plot.y = range_of(y_least, y_greatest);
+  x_least = drawn(x_least);
+  x_greatest = drawn(x_greatest);
   plot.x = x_least < x_greatest ? Range{x_least, x_greatest} : Range{x_least - 1, x_least + 1};
 }
 

@@ -58,26 +58,43 @@ void read_record(RunData& run) {
     run.note("run.json is damaged: it is not a JSON object");
 }
 
-/// The job that ran: run.json names it, or the plan has one only.
+/// Does another job of the plan call it?
+bool is_called(const plan::Plan& plan, const plan::Job& job) {
+  return std::ranges::any_of(plan.jobs, [&](const plan::Job& other) {
+    return std::ranges::count(other.run.also, job.name, &plan::SubJob::job) > 0;
+  });
+}
+
+/// The job that ran, as run.json says. Of a run that was killed: the only job of the plan, or,
+/// where steps have losses, the only train job that no other one calls. Null where it is not known.
 const plan::Job* job_that_ran(const RunData& run) {
   const std::vector<plan::Job>& jobs = run.plan->jobs;
-  if (!run.record) return jobs.size() == 1 ? &jobs.front() : nullptr;
-  const auto job = std::ranges::find(jobs, run.record->job, &plan::Job::name);
-  return job == jobs.end() ? nullptr : &*job;
+  const plan::Job* found = nullptr;
+  if (run.record) {
+    const auto job = std::ranges::find(jobs, run.record->job, &plan::Job::name);
+    return job == jobs.end() ? nullptr : &*job;
+  }
+  if (jobs.size() == 1) return &jobs.front();
+  if (std::ranges::count(run.curves, "loss", &Curve::title) == 0) return nullptr;
+  for (const plan::Job& job : jobs) {
+    if (!job.train || is_called(*run.plan, job)) continue;
+    if (found) return nullptr;
+    found = &job;
+  }
+  return found;
 }
 
 void read_plan(RunData& run) {
   const fs::path path = run.directory / exec::kPlanFile;
   const auto text = read_bounded(path, kLargestPlan, run);
-  if (!text) return run.note("plan.json is missing: no network and no memory");
+  if (!text) return run.note("no network and no memory: there is no plan.json to read");
   try {
     run.plan = plan::from_json(*text, "plan.json");
   } catch (const RunError& error) {
     return run.note(fmt::format("no network and no memory: {}", error.what()));
   }
   run.job = job_that_ran(run);
-  if (!run.job)
-    run.note("no network and no memory: run.json does not say which job of the plan ran");
+  if (!run.job) run.note("no network and no memory: it is not known which job of the plan ran");
 }
 
 void require_run(const fs::path& directory) {
@@ -130,8 +147,8 @@ RunData read_run(const fs::path& directory) {
   RunData run;
   run.directory = directory;
   read_record(run);
-  read_plan(run);
   read_metrics(directory / exec::kMetricsFile, run);
+  read_plan(run);
   return run;
 }
 
