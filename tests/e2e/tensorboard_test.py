@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 from event_file import Events
-from flow import FlowTest
+from launchers import RanksTest
 
 JOB = """flow: 1
 seed: 3
@@ -28,7 +28,7 @@ jobs:
   eval:
     type: predict
     extends: train
-    graph: {size: {op: abs, in: loss}}
+    graph: {size: {op: negative, in: loss}}
     returns: {value: size, to: {type: print, label: size, reduce: mean, over: run}}
   tune:
     type: train
@@ -40,7 +40,7 @@ jobs:
 START, CHECKPOINT = 1, 3  # of SessionLog
 
 
-class TensorBoard(FlowTest):
+class TensorBoard(RanksTest):
     def setUp(self):
         super().setUp()
         self.write("job.yaml", JOB)
@@ -170,6 +170,13 @@ class TensorBoard(FlowTest):
         self.assertIn("cannot write", text)
         self.assertIn("tfevents", text)
         self.assertIn("No space left on device", text)
+
+    def test_of_several_ranks_the_first_writes(self):
+        self.write("job.yaml", JOB.replace("type: train\n    inputs", "type: train\n    shards: 2\n    inputs", 1))
+        self.train("one", events="one_tb")
+        self.ranks(2, "train", "job.yaml", "-o", "two", "--quiet", "--tensorboard", "two_tb")
+        self.assertEqual(len(self.events("two_tb").files), 1)
+        self.assertEqual(self.without_times("two_tb"), self.without_times("one_tb"))
 
     def test_a_predict_job_has_a_graph_and_histograms(self):
         self.write("ask.yaml", """flow: 1
