@@ -322,8 +322,7 @@ constexpr Subcommand kSubcommands[] = {
      "The output is a job file with the same plan, without comments. Its paths stay relative "
      "to the directory of FILE.\n"
      "\nExample:\n  flowc config jobs/lenet.yaml --full --set vars.lr=0.05"},
-    {"report", "Write runs as one HTML page, with plots and pictures",
-     write_report, declare_report,
+    {"report", "Write runs as one HTML page, with plots and pictures", write_report, declare_report,
      "The page needs no server and no network. Several runs are compared: settings that differ, "
      "and their metrics in one plot each. Comparisons that flowdiff --json wrote to DIR are in the "
      "page, too.\n"
