@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "compiler/ir/graph.h"
+#include "ops/attribute_text.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/fields.h"
@@ -11,21 +12,10 @@
 namespace flow::ir {
 namespace {
 
-struct AttributeText {
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return shortest(value); }
-  std::string operator()(const std::string& value) const { return value; }
-  std::string operator()(const std::vector<int64_t>& value) const {
-    return fmt::format("[{}]", fmt::join(value, ", "));
-  }
-  std::string operator()(DType value) const { return std::string(name_of(value)); }
-};
-
 std::string attributes_text(const Attributes& attributes) {
   std::string text;
   for (const auto& [name, value] : attributes)
-    text += fmt::format(" {}={}", name, std::visit(AttributeText(), value));
+    text += fmt::format(" {}={}", name, ops::text_of(value));
   return text;
 }
 

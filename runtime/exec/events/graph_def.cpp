@@ -6,10 +6,9 @@
 #include <cctype>
 #include <map>
 #include <set>
-#include <variant>
 #include <vector>
 
-#include "runtime/base/text.h"
+#include "ops/attribute_text.h"
 #include "runtime/io/events/protobuf.h"
 #include "runtime/plan/model/operands.h"
 
@@ -25,17 +24,6 @@ std::string node_name(std::string_view name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '/' && c != '.' && c != '-') c = '_';
   return out.starts_with('_') ? "x" + out : out;
 }
-
-struct AttributeText {
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return shortest(value); }
-  std::string operator()(const std::string& value) const { return value; }
-  std::string operator()(const std::vector<int64_t>& value) const {
-    return fmt::format("[{}]", fmt::join(value, ", "));
-  }
-  std::string operator()(DType value) const { return std::string(name_of(value)); }
-};
 
 /// A node's map<string, AttrValue>.
 class NodeAttributes {
@@ -134,8 +122,7 @@ class GraphWriter {
       made.push_back(&job[id]);
     }
     attributes.shapes(made);
-    for (const auto& [key, value] : step.attributes)
-      attributes.text(key, std::visit(AttributeText(), value));
+    for (const auto& [key, value] : step.attributes) attributes.text(key, ops::text_of(value));
     graph_.message(1, node);
   }
 
