@@ -122,6 +122,38 @@ Html figure_of(const Chart& chart, size_t number, size_t most_points, std::strin
                             {"plot", draw(plot)}});
 }
 
+Html row_of(const std::vector<double>& row, double greatest) {
+  constexpr double kDarkest = 45;  // percent: text stays readable
+  Html cells;
+  for (const double value : row) {
+    const double share = greatest > 0 && value > 0 ? std::min(1.0, value / greatest) : 0;
+    cells += fragment("matrix cell",
+                      {{"shade", Html::trusted(std::to_string(std::lround(share * kDarkest)))},
+                       {"value", Html::text(human_number(value))}});
+  }
+  return fragment("matrix row", {{"cells", cells}});
+}
+
+/// Each matrix of each run, as it was last.
+Html matrices_of(const std::vector<RunData>& runs) {
+  Html figures;
+  for (const RunData& run : runs)
+    for (const Matrix& matrix : run.matrices) {
+      double greatest = 0;
+      for (const auto& row : matrix.rows)
+        for (const double value : row)
+          if (std::isfinite(value)) greatest = std::max(greatest, value);
+      Html rows;
+      for (const auto& row : matrix.rows) rows += row_of(row, greatest);
+      const std::string of = runs.size() > 1 ? run.name + ", " : "";
+      figures += fragment("matrix",
+                          {{"title", Html::text(matrix.title)},
+                           {"remark", Html::text(fmt::format("{}step {:.12g}", of, matrix.step))},
+                           {"rows", rows}});
+    }
+  return figures.empty() ? figures : fragment("matrices", {{"figures", figures}});
+}
+
 Html legend_of(const std::vector<RunData>& runs) {
   if (runs.size() < 2) return {};
   Html items;
@@ -137,17 +169,20 @@ Html legend_of(const std::vector<RunData>& runs) {
 Html curves_section(const Report& report) {
   constexpr size_t kMostPoints = 120'000, kLeastOfCurve = 60, kMostOfCurve = 800;
   const std::vector<Chart> charts = list_charts(report.runs);
-  if (charts.empty()) return section("curves", "Metrics", "", fragment("no metrics"));
+  const Html matrices = matrices_of(report.runs);
+  if (charts.empty())
+    return section("curves", "Metrics", "", matrices.empty() ? fragment("no metrics") : matrices);
   size_t curves = 0;
   for (const Chart& chart : charts) curves += chart.curves.size();
   const size_t most = std::clamp(kMostPoints / curves, kLeastOfCurve, kMostOfCurve);
   Html figures;
   std::string data;
   for (size_t i = 0; i < charts.size(); ++i) figures += figure_of(charts[i], i, most, data);
-  return section("curves", "Metrics", "",
-                 fragment("curves", {{"legend", legend_of(report.runs)},
-                                     {"figures", figures},
-                                     {"charts", Html::trusted(data)}}));
+  Html body = fragment(
+      "curves",
+      {{"legend", legend_of(report.runs)}, {"figures", figures}, {"charts", Html::trusted(data)}});
+  body += matrices;
+  return section("curves", "Metrics", "", std::move(body));
 }
 
 }  // namespace flow::cli::report

@@ -24,6 +24,27 @@ double number_of(const Json& json) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+/// The numbers of an array of one or two axes; nothing where it is another one, or large.
+std::vector<std::vector<double>> matrix_of(const Json& json) {
+  constexpr size_t kMost = 32;
+  const auto row_of = [](const Json& values) {
+    std::vector<double> row;
+    for (const Json& value : values) row.push_back(number_of(value));
+    return row;
+  };
+  const auto fits = [](const Json& array) {
+    return array.is_array() && !array.empty() && array.size() <= kMost;
+  };
+  if (!fits(json)) return {};
+  if (!json.front().is_array()) return {row_of(json)};
+  std::vector<std::vector<double>> rows;
+  for (const Json& each : json) {
+    if (!fits(each) || each.size() != json.front().size()) return {};
+    rows.push_back(row_of(each));
+  }
+  return rows;
+}
+
 class MetricsReader {
  public:
   explicit MetricsReader(RunData& run) : run_(run) {}
@@ -52,6 +73,10 @@ class MetricsReader {
       curve.own_steps = found.repeats;
       if (found.repeats) curve.series = std::move(found.by_own_steps);
     }
+    if (arrays_left_out_ > 0)
+      run_.note(fmt::format("metrics.jsonl: {} left out, with more than 32 rows or columns",
+                            counted(arrays_left_out_, "matrix value")));
+    for (auto& [key, matrix] : matrices_) run_.matrices.push_back(std::move(matrix));
     for (const auto& key : order_) run_.curves.push_back(std::move(found_.at(key).curve));
   }
 
@@ -94,6 +119,7 @@ class MetricsReader {
   void add(const Json& row, const std::string& job, const std::string& label, const Json& value) {
     constexpr size_t kLongestName = 80;
     const Key key{clipped(job, kLongestName), clipped(label, kLongestName)};
+    if (value.is_array()) return add_matrix(key, row["step"].get<double>(), value);
     auto found = found_.find(key);
     if (found == found_.end()) {
       if (found_.size() == kMostCurves) {
@@ -114,6 +140,16 @@ class MetricsReader {
     if (own != row.end() && own->is_number()) at.by_own_steps.add(own->get<double>(), number);
   }
 
+  void add_matrix(const Key& key, double step, const Json& value) {
+    constexpr size_t kMost = 12;
+    if (matrices_.size() == kMost && !matrices_.contains(key)) return;
+    auto rows = matrix_of(value);
+    if (rows.empty())
+      ++arrays_left_out_;
+    else
+      matrices_[key] = {Curve{key.first, key.second}.title(), step, std::move(rows)};
+  }
+
   void refuse() {
     if (wrong_++ == 0) first_wrong_ = line_;
   }
@@ -121,6 +157,8 @@ class MetricsReader {
   RunData& run_;
   std::map<Key, Found> found_;
   std::vector<Key> order_;
+  std::map<Key, Matrix> matrices_;
+  uint64_t arrays_left_out_ = 0;
   uint64_t line_ = 0, wrong_ = 0, first_wrong_ = 0, left_out_ = 0;
 };
 

@@ -154,8 +154,8 @@ int write_report(const FlowcOptions& options) {
   if (options.output != "-") check_reports({{"-o", options.output}});
   report::check_diffs(options);
   const report::Report read = report::read_report(options);
-  const bool has_metrics =
-      std::ranges::any_of(read.runs, [](const auto& run) { return !run.curves.empty(); });
+  const bool has_metrics = std::ranges::any_of(
+      read.runs, [](const auto& run) { return !run.curves.empty() || !run.matrices.empty(); });
   write_output(options, report::page_of(read), {});
   if (options.output == "-") return kDone;
   print_to_stderr(fmt::format("{}: {}{}\n", escaped(options.output),

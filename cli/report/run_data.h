@@ -18,9 +18,16 @@ struct Curve {
   std::string job;         // empty: the job itself
   std::string label;       // "loss", "accuracy"
   bool own_steps = false;  // x counts steps of that job, not of the one that calls it
-  Series series;
+  Series series = {};
 
   std::string title() const { return job.empty() || job == label ? label : job + ": " + label; }
+};
+
+/// The last value of a metric that is an array, such as a confusion matrix.
+struct Matrix {
+  std::string title;
+  double step = 0;
+  std::vector<std::vector<double>> rows;
 };
 
 /// run.json. Of a run that was killed, or still runs, there is none.
@@ -42,6 +49,7 @@ struct RunData {
   std::optional<plan::Plan> plan;
   const plan::Job* job = nullptr;  // of the plan: that ran
   std::vector<Curve> curves;
+  std::vector<Matrix> matrices;
   std::vector<std::string> notes;  // what could not be read, or was left out
 
   void note(std::string text) { notes.push_back(std::move(text)); }

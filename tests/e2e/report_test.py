@@ -216,7 +216,7 @@ class Report(FlowTest):
         self.assertEqual((page.counts["script"], page.counts.get("img", 0)), (2, 0))
         text = page.text()
         self.assertIn("alert(1)", text)
-        for expected in ("lines are not a row", "more than 60 different values", "watch/bad/value.npy", "is not the table of a stats sink", "pipe.json is not a file"):
+        for expected in ("lines are not a row", "1 matrix value left out", "more than 60 different values", "watch/bad/value.npy", "is not the table of a stats sink", "pipe.json is not a file"):
             self.assertIn(expected, text)
         self.assertNotIn("\u202e", text)
         self.assertLess((self.dir / "report.html").stat().st_size, 2_000_000)
@@ -229,7 +229,9 @@ class Report(FlowTest):
         with open(self.dir / "out/metrics.jsonl", "w") as file:
             for step in range(50_000):
                 file.write(f'{{"step":{step},"epoch":0,"loss":{1000 if step == 33_333 else 1 / (step + 1)},"learning_rate":0.1,"seconds":1}}\n')
+            file.write('{"step":50000,"epoch":0,"job":"eval","job_step":1,"name":"m","label":"matrix","value":[[99,7],[0,101]]}\n')
         page = self.report("out")
+        self.assertIn("eval: matrix step 50000 99 7 0 101", page.text())
         [curve] = page.data[0]["curves"]
         self.assertLess(len(curve["x"]), 900)
         self.assertIn((33_333, 1000), list(zip(curve["x"], curve["y"])))

@@ -153,6 +153,7 @@ void TensorBoard::add(const plan::Metrics& metrics) {
 }
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics) {
+  if (metrics.value.starts_with('[')) return;  // a matrix is no scalar
   Summary summary;
   summary.scalar(tag_of(metrics), number_of(metrics.value));
   const plan::MetricsPlace& place = metrics.place;
