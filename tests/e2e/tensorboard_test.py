@@ -128,7 +128,9 @@ class TensorBoard(RanksTest):
                 name = self.events(events).files[0].name
                 with open(self.dir / events / name, "ab") as file:
                     file.write(b"\x21\0\0\0")  # the start of a record
+                self.write(f"{events}/.{name}.0123456789abcdef.tmp", "of a run that was killed at its start")
                 self.train(f"out{at}", "--resume", events=events)
+                self.assertEqual(len(list((self.dir / events).iterdir())), 1)
                 found = self.events(events)
                 self.assertGreater(found.files[0].name, name)  # which a reader takes for a newer one
                 self.assertEqual(self.without_times(events), self.without_times("whole_tb"))

@@ -68,9 +68,18 @@ constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".flow";
   throw RequestError(fmt::format("--tensorboard {}: {}", directory.string(), what), hint);
 }
 
+bool is_event_file(std::string_view name) {
+  return name.starts_with(kPrefix) && name.ends_with(kSuffix);
+}
+
+bool is_temporary_event_file(std::string_view name) {
+  return name.starts_with('.') && name.substr(1).starts_with(kPrefix) &&
+         name.ends_with(kTemporarySuffix);
+}
+
 /// Our event files, the newest last. TensorBoard reads them in the order of their names, too.
-std::vector<fs::path> list_files(const fs::path& directory) {
-  std::vector<fs::path> files;
+EventFiles list_files(const fs::path& directory) {
+  EventFiles files;
   std::error_code error;
   if (!fs::exists(directory, error) && !error) return files;
   if (!error && !fs::is_directory(directory, error))
@@ -78,11 +87,12 @@ std::vector<fs::path> list_files(const fs::path& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
-    if (name.starts_with(kPrefix) && name.ends_with(kSuffix) && entry.is_regular_file(ignored))
-      files.push_back(entry.path());
+    if (!entry.is_regular_file(ignored)) continue;
+    if (is_event_file(name)) files.earlier.push_back(entry.path());
+    if (is_temporary_event_file(name)) files.temporaries.push_back(entry.path());
   }
   if (error) throw cannot("read", directory, error.value());
-  std::ranges::sort(files);
+  std::ranges::sort(files.earlier);
   return files;
 }
 
@@ -134,8 +144,7 @@ std::string kept_bytes(const EventsRequest& request, const fs::path& path) {
 }  // namespace
 
 EventFiles find_event_files(const EventsRequest& request) {
-  EventFiles files;
-  files.earlier = list_files(request.directory);
+  EventFiles files = list_files(request.directory);
   files.path = next_path(request, files.earlier);
   if (files.earlier.empty() || request.replaces) return files;
   if (!request.resumes)

@@ -27,9 +27,10 @@ constexpr int kGraph = 4, kSummary = 5;
 
 /// What a directory has before the run writes to it.
 struct EventFiles {
-  std::vector<fs::path> earlier;  // which the new file replaces
-  std::string kept;               // the first bytes of the new file; empty: a fresh one
-  fs::path path;                  // of the new file
+  std::vector<fs::path> earlier;      // which the new file replaces
+  std::vector<fs::path> temporaries;  // of a run that was killed: TensorBoard would read them
+  std::string kept;                   // the first bytes of the new file; empty: a fresh one
+  fs::path path;                      // of the new file
 };
 
 struct EventsRequest {

@@ -139,9 +139,10 @@ TensorBoard::TensorBoard(const RunRequest& request, int64_t first,
   }
   make_folders(asked.directory);
   file_.emplace(files.path, start);
-  std::error_code error;
-  for (const fs::path& path : files.earlier)
-    if (!fs::remove(path, error) && error) throw cannot("remove", path, error.value());
+  for (const auto* old : {&files.earlier, &files.temporaries})
+    for (const fs::path& path : *old)
+      if (std::error_code error; !fs::remove(path, error) && error)
+        throw cannot("remove", path, error.value());
 }
 
 void TensorBoard::add(const plan::Metrics& metrics) {
