@@ -45,6 +45,9 @@ std::vector<std::vector<double>> matrix_of(const Json& json) {
   return rows;
 }
 
+/// Behind the label of a value that the run follows.
+constexpr const char* kFollowed = " (followed)";
+
 class MetricsReader {
  public:
   explicit MetricsReader(RunData& run) : run_(run) {}
@@ -104,7 +107,7 @@ class MetricsReader {
       std::string label = text_of("label");
       if (label.empty()) label = text_of("name");
       const std::string of_job = text_of("job") + ".";  // of a followed value
-      if (label.starts_with(of_job)) label.erase(0, of_job.size());
+      if (label.starts_with(of_job)) label = label.substr(of_job.size()) + kFollowed;
       return add(row, job, job.empty() ? label + reduced(label) : label, *value);
     }
     for (const char* key : {"loss", "learning_rate", "loss_scale"})
@@ -134,6 +137,9 @@ class MetricsReader {
     Found& at = found->second;
     const double step = row["step"].get<double>(), number = number_of(value);
     const auto own = row.find("job_step");
+    // What a print sink wrote, too.
+    if (own == row.end() && at.last_step == step && !label.ends_with(kFollowed))
+      return add(row, job, label + kFollowed, value);
     at.repeats |= own != row.end() && at.last_step == step;
     at.last_step = step;
     at.curve.series.add(step, number);

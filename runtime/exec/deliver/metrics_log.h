@@ -19,6 +19,11 @@ class MetricsLog : public io::LineLog {
     write(plan::to_json_line(metrics));
     if (tensorboard_) tensorboard_->add(metrics);
   }
+  /// A value that the run follows: a print sink may have written it, too.
+  void append_followed(const plan::ReducedMetrics& metrics) {
+    write(plan::to_json_line(metrics));
+    if (tensorboard_) tensorboard_->add_followed(metrics);
+  }
 
  private:
   TensorBoard* tensorboard_;

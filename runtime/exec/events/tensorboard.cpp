@@ -88,19 +88,13 @@ double number_of(std::string_view json) {
   return error == std::errc() ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// "train/accuracy". A followed value has its job in its label: "eval.loss". What the steps of a
-/// train job have under the same name is another series.
+/// "train/accuracy" of the label "accuracy", and of "train.accuracy", which a followed value has.
 std::string tag_of(const plan::ReducedMetrics& metrics) {
   const std::string& job = metrics.place.job;
   std::string_view label = metrics.label.empty() ? metrics.name : metrics.label;
   if (label.starts_with(job + ".")) label.remove_prefix(job.size() + 1);
-  const bool taken = label == "loss" || label == "learning_rate" || label == "loss_scale";
-  return fmt::format("{}/{}{}", job, label, taken ? " (reduced)" : "");
+  return fmt::format("{}/{}", job, label);
 }
-
-}  // namespace
-
-namespace {
 
 EventsRequest events_request(const RunRequest& request, int64_t first) {
   return {.directory = *request.tensorboard,
@@ -154,9 +148,18 @@ void TensorBoard::add(const plan::Metrics& metrics) {
 }
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics) {
+  // The steps of a train job have such values, too.
+  const std::string& label = metrics.label;
+  const bool taken = label == "loss" || label == "learning_rate" || label == "loss_scale";
+  add(metrics, taken ? " (reduced)" : "");
+}
+
+void TensorBoard::add_followed(const plan::ReducedMetrics& metrics) { add(metrics, " (followed)"); }
+
+void TensorBoard::add(const plan::ReducedMetrics& metrics, std::string_view suffix) {
   if (metrics.value.starts_with('[')) return;  // a matrix is no scalar
   Summary summary;
-  summary.scalar(tag_of(metrics), number_of(metrics.value));
+  summary.scalar(fmt::format("{}{}", tag_of(metrics), suffix), number_of(metrics.value));
   const plan::MetricsPlace& place = metrics.place;
   file_->append(
       summary.event(metrics.each_step ? place.job_step.value_or(place.step) : place.step));

@@ -28,6 +28,7 @@ class TensorBoard {
   void add(const plan::Metrics& metrics);
   void add(const plan::ReducedMetrics& metrics);
   void add(const plan::CalledMetrics& metrics);
+  void add_followed(const plan::ReducedMetrics& metrics);
   void add(const std::string& job, const io::Histogram& histogram);
   /// All that was added is of the first `steps` steps, of which a checkpoint is about to be
   /// written. Returns when it is on the disk.
@@ -43,6 +44,8 @@ class TensorBoard {
   void close() { file_->close(); }
 
  private:
+  void add(const plan::ReducedMetrics& metrics, std::string_view suffix);
+
   const std::string job_;
   std::optional<io::RecordFile> file_;
 };

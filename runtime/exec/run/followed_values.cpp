@@ -59,7 +59,7 @@ void FollowedValues::take_of(SubJobRun& called, MetricsLog& metrics, int64_t ste
 void FollowedValues::take(const plan::FollowedValue& value, double number,
                           const plan::MetricsPlace& place, MetricsLog& metrics, int64_t steps) {
   const std::string text = std::isfinite(number) ? plan::json_number(number) : "null";
-  metrics.append(plan::ReducedMetrics{place, value.tensor, value.text, text});
+  metrics.append_followed({place, value.tensor, value.text, text});
   const std::optional<double> before = decisions_.learning_rate();
   found_best_ |= decisions_.take(value, number, steps);
   if (const auto rate = decisions_.learning_rate(); request_.say && rate != before)
