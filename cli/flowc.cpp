@@ -11,6 +11,7 @@
 #include "cli/flowc_init.h"
 #include "cli/flowc_options.h"
 #include "cli/flowc_show.h"
+#include "cli/flowc_weights.h"
 #include "cli/help_topics.h"
 #include "cli/job_source.h"
 #include "cli/report/report.h"
@@ -234,6 +235,34 @@ void declare_diff(CLI::App& app, FlowcOptions& options) {
   add_sets(app, options);
 }
 
+void add_ema(CLI::App& app, FlowcOptions& options) {
+  app.add_flag("--ema", options.ema, "take averages of variables, where the checkpoint has them");
+}
+
+void declare_names(CLI::App& app, FlowcOptions& options) {
+  add_file(app, "FILE", options.file, "a job file or a plan");
+  add_file(app, "WEIGHTS", options.weights,
+           "a .safetensors file, a folder with one, an .npz file, a checkpoint or a run");
+  add_job(app, options);
+  add_ema(app, options);
+  app.add_flag("--json", options.json, "print a JSON object");
+  add_sets(app, options);
+}
+
+void declare_export(CLI::App& app, FlowcOptions& options) {
+  add_file(app, "CKPT", options.weights, "a checkpoint or a run");
+  app.add_option("-o,--output", options.output, "new file, NAME.safetensors or NAME.npz")
+      ->type_name("OUT")
+      ->required();
+  app.add_option("--names", options.file,
+                 "job file or plan whose rules for names are turned round: arrays get their "
+                 "original names")
+      ->type_name("FILE");
+  add_job(app, options);
+  add_ema(app, options);
+  add_sets(app, options);
+}
+
 void declare_init(CLI::App& app, FlowcOptions& options) {
   app.add_option("NAME", options.start, "template; default: list the templates")->type_name("");
   app.add_option("-o,--output", options.output, "job file to write; default: NAME.yaml")
@@ -315,6 +344,20 @@ constexpr Subcommand kSubcommands[] = {
      "\nExit status: 0 equivalent; 1 different; 2 one is invalid or missing; 3 one cannot be "
      "read.\n"
      "\nExample:\n  flowc diff jobs/lenet.yaml runs/lenet-train-001/plan.json --job train"},
+    {"names", "Show which arrays of a weights file become which variables", list_names,
+     declare_names,
+     "Lists each variable with the array that it gets by name, or by the rules in `names` of the "
+     "job's checkpoint section. `!` marks what does not match. For the rest it proposes rules as "
+     "YAML.\n"
+     "\nExit status: 0 a run can load the file; 1 something does not match; 2 one is invalid or "
+     "missing; 3 one cannot be read.\n"
+     "\nExample:\n  flowc names jobs/gpt2.yaml gpt2/model.safetensors --job train"},
+    {"export", "Write the weights of a checkpoint for other programs", export_weights,
+     declare_export,
+     "Writes all variables without the state of the optimizer, in a file that does not exist yet. "
+     "With --names, the rules are applied in reverse: transposed back, joined again, or split.\n"
+     "\nExamples:\n  flowc export runs/lenet-train-001 -o lenet.safetensors\n  flowc export run "
+     "-o model.safetensors --names jobs/gpt2.yaml --job train"},
     {"init", "Write a commented job file to start from", init_job_file, declare_init,
      "flowc init also writes job.schema.json next to the file; editors use it for completion.\n"
      "\nExamples:\n  flowc init\n  flowc init lenet"},
@@ -346,7 +389,7 @@ void declare(CLI::App& app, FlowcOptions& options) {
   app.footer(
       "Exit status:\n"
       "  0   success\n"
-      "  1   the plans differ (flowc diff)\n"
+      "  1   the plans differ (flowc diff), or names do not match (flowc names)\n"
       "  2   invalid request or job file, or no such file\n"
       "  3   a file cannot be read or written\n"
       "  70  bug in flowc\n"

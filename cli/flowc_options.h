@@ -15,12 +15,14 @@ struct FlowcOptions {
   std::vector<std::string> files;
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job", topic;
+  std::string weights;  // of `names` and `export`
   CompletionRequest completion;
   std::vector<std::string> sets, command_names, diffs;
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
   int ranks = 0;                                                      // of `show`
   bool gradients = false, hooks = false, values = false;
   bool full = false, minimal = false;
+  bool ema = false, json = false;  // of `names` and `export`
 };
 
 /// What the options say of compiling `options.file`.

@@ -115,8 +115,9 @@ void add_options(CLI::App& app, RunOptions& options) {
            "write all tensors and gradients below this name every N steps; repeatable");
 
   group("Checkpoints");
-  app.add_option("--load", options.load,
-                 "load variables from a checkpoint, run or .npz; `none`: initialize them")
+  app.add_option(
+         "--load", options.load,
+         "load variables from a checkpoint, run, .safetensors or .npz; `none`: initialize them")
       ->type_name("CKPT");
   add_many("--load-partial", options.load_partial, "GLOB",
            "initialize matching variables if CKPT lacks them or has another shape; repeatable");

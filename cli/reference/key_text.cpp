@@ -73,6 +73,8 @@ std::string named(KeyType type) {
       return "number, or a list of numbers";
     case KeyType::kBoundaries:
       return "list of steps";
+    case KeyType::kIntegers:
+      return "list of integers";
     case KeyType::kShape:
       return "shape";
     case KeyType::kDType:

@@ -17,6 +17,8 @@ constexpr Rule kRules[] = {
     {"flowdiff", "OUT", "files"},
     {"update", "GOLDEN", "folders"},
     {"update", "OUT", "folders"},
+    {"names", "WEIGHTS", "files"},
+    {"export", "CKPT", "files"},
     {"ops", "NAME", "ops"},
     {"init", "NAME", "templates"},
     {"", "JOB", "jobs"},

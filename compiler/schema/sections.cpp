@@ -91,6 +91,7 @@ OrderedJson Tables::value(const KeyDef& def) {
     case KeyType::kNumbers:
       return list_of(number(def.bounds), true);
     case KeyType::kBoundaries:
+    case KeyType::kIntegers:
       return list_of(integer(def.bounds), false);
     case KeyType::kShape:
       return reference("shape");

@@ -128,9 +128,9 @@ std::vector<std::byte> inflate_start(std::span<const std::byte> packed, size_t m
   return bytes;
 }
 
-uint32_t zip_checksum(std::span<const std::byte> bytes) {
+uint32_t zip_checksum(std::span<const std::byte> bytes, uint32_t before) {
   return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace flow::io

@@ -52,7 +52,7 @@ std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size
 /// is damaged.
 std::vector<std::byte> inflate_start(std::span<const std::byte> packed, size_t most);
 
-/// CRC-32 as zip archives have it.
-uint32_t zip_checksum(std::span<const std::byte> bytes);
+/// CRC-32 as zip archives have it, of bytes that follow those with the checksum `before`.
+uint32_t zip_checksum(std::span<const std::byte> bytes, uint32_t before = 0);
 
 }  // namespace flow::io

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
+
+#include "runtime/io/permuted.h"
 
 namespace flow::io {
 
@@ -14,25 +17,12 @@ void swap_bytes(std::span<std::byte> bytes, size_t element) {
                  bytes.begin() + static_cast<ptrdiff_t>(i + element));
 }
 
-/// Copies an array whose first axis runs fastest into one whose last does.
+/// Copies an array whose first axis runs fastest into one whose last does: with its axes in reverse
+/// order it is in C order.
 void copy_fortran(const std::byte* from, const Shape& shape, size_t element, std::byte* to) {
-  std::vector<int64_t> index(static_cast<size_t>(shape.rank())), stride(index.size());
-  int64_t step = 1;
-  for (size_t axis = 0; axis < index.size(); ++axis) {
-    stride[axis] = step;
-    step *= shape[static_cast<int>(axis)];
-  }
-  int64_t source = 0;
-  for (int64_t i = 0, n = shape.elements(); i < n; ++i) {
-    std::memcpy(to + static_cast<size_t>(i) * element, from + static_cast<size_t>(source) * element,
-                element);
-    for (size_t axis = index.size(); axis-- > 0;) {  // the next index, the last axis first
-      source += stride[axis];
-      if (++index[axis] < shape[static_cast<int>(axis)]) break;
-      source -= stride[axis] * index[axis];
-      index[axis] = 0;
-    }
-  }
+  std::vector<int64_t> reversed(shape.extents().rbegin(), shape.extents().rend()), perm;
+  for (size_t axis = reversed.size(); axis-- > 0;) perm.push_back(static_cast<int64_t>(axis));
+  copy_permuted(from, Shape(std::move(reversed)), perm, element, to);
 }
 
 }  // namespace

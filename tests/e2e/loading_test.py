@@ -68,11 +68,11 @@ class Npz(FlowTest):
         for flags in ((), ("--load-partial", "**")):
             told = self.refused("torch.npz", *flags)
             self.assertIn("torch.npz does not match: 4 of 4 variables", told)
-            self.assertIn("\n    body.weight [4, 3] float32\n   hint: rename the variables", told)
+            self.assertIn("\n    body.weight [4, 3] float32\n   hint: map the names of the arrays with `names`", told)
 
     def test_other_files_are_refused_by_name(self):
         np.save(self.dir / "w.npy", X)
-        self.assertIn("flowrun: error: --load: w.npy is neither a checkpoint nor an .npz\n", self.refused("w.npy"))
+        self.assertIn("flowrun: error: --load: w.npy is not a checkpoint, a .safetensors file or an .npz\n", self.refused("w.npy"))
         self.assertIn("numpy.savez(", self.refused("w.npy"))
         self.assertIn("--load: absent.npz does not exist", self.refused("absent.npz"))
         np.savez(self.dir / "none.npz")

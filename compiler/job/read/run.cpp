@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/read/followed.h"
+#include "compiler/job/read/name_rules.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/sub_jobs.h"
 #include "compiler/job/tables/tables.h"
@@ -61,6 +62,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
     made.load = fields.text("load");
     made.load_where = reader.sources.where(load->span);
   }
+  if (const yaml::Node* names = fields.find("names")) made.names = read_name_rules(reader, *names);
   for (const KeyDef& def : checkpoint_section().keys) {
     if (train || !def.train_only || !fields.find(def.name)) continue;
     reader.error(Diagnosis::kCheckpoint, fields.key_span(def.name),

@@ -21,7 +21,7 @@ std::string describe_call(const ops::OpSpec& op) {
   };
   add(training_keys(&op));
   add(call_keys());
-  return describe(op, of_entries);
+  return flow::describe(op, of_entries);
 }
 
 }  // namespace flow::job

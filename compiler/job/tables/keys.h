@@ -25,6 +25,7 @@ enum class KeyType {
   kNumber,
   kNumbers,     // a list, or one
   kBoundaries,  // a list of steps
+  kIntegers,    // a list
   kShape,
   kDType,
   kTexts,     // a list of names or patterns

@@ -204,15 +204,52 @@ const Section& checkpoint_section() {
     Section made{
         "`checkpoint`",
         {text("load", "none",
-              "path to load variables from: a checkpoint, a run directory or an .npz file"),
+              "path to load variables from: a checkpoint, a run directory, a .safetensors file, a "
+              "folder with one, or an .npz file"),
+         {.name = "names",
+          .type = KeyType::kSections,
+          .fallback = "none",
+          .doc = "list of rules that map names of arrays in `load` to variables; the first match "
+                 "counts",
+          .section = &name_rule_section()},
          text("save", "none", "path to save the final state to"),
          section("every", "none", "interval between checkpoints", every_section()),
          {"keep", KeyType::kInteger, "3", "number of recent checkpoints to keep", kAtLeastOne},
          section("keep_best", "none", "also keep the best state, in the folder best",
                  keep_best_section())}};
-    for (KeyDef& key : made.keys) key.train_only = key.name != "load";
+    for (KeyDef& key : made.keys) key.train_only = key.name != "load" && key.name != "names";
     return made;
   }();
+  return kSection;
+}
+
+const Section& name_rule_section() {
+  const auto axis = [](std::string_view name, std::string_view doc) {
+    return KeyDef{name, KeyType::kInteger, "none", doc,
+                  Bounds{.min = 0, .max = plan::kMaxRank - 1}};
+  };
+  static const Section kSection = {
+      "an item of `names`",
+      {{"from", KeyType::kGlobs, "",
+        "array, or list of arrays: `*` matches within one component (between `.` or `/`), `**` "
+        "matches several"},
+       {"to", KeyType::kGlobs, "none",
+        "variable, or list of variables: `{1}` is what the first wildcard matched, `{1+2}` a "
+        "number plus 2"},
+       {"perm", KeyType::kIntegers, "none",
+        "order of the axes of each array, such as [1, 0] for a transposed matrix"},
+       axis("concat", "axis along which the arrays of `from` are joined"),
+       {.name = "sizes",
+        .type = KeyType::kIntegers,
+        .fallback = "none",
+        .doc = "sizes of the arrays along the axis of `concat`; default when weights are "
+               "exported: equal sizes",
+        .with = "concat"},
+       axis("split", "axis along which the array is split into the variables of `to`"),
+       {"copy", KeyType::kBool, "false", "each variable of `to` gets the whole array"},
+       {"reshape", KeyType::kBool, "false",
+        "accept another shape with the same number of elements"},
+       {"ignore", KeyType::kBool, "false", "do not read the arrays"}}};
   return kSection;
 }
 

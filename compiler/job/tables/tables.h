@@ -23,6 +23,7 @@ const Section& checkpoint_section();
 const Section& keep_best_section();
 const Section& early_stopping_section();
 const Section& metrics_section();
+const Section& name_rule_section();
 const Section& sub_jobs_section();
 const Section& every_section();
 const Section& regularizer_section();

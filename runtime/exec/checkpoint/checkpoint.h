@@ -35,6 +35,7 @@ class Checkpoint : public StoredVariables {
   std::vector<Item> items() const override;
   Array read(const std::string& name) const override;
   bool is_replaced() const override;
+  bool has_names_of_flow() const override { return true; }
 
  private:
   fs::path path_;

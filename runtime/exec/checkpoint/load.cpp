@@ -11,12 +11,15 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/rounding.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/exec/weights/safetensors_variables.h"
+#include "runtime/io/safetensors.h"
 
 namespace flow::exec {
 
 namespace {
 
-using Items = std::map<std::string, StoredVariables::Item>;
+using Item = StoredVariables::Item;
+using Items = std::map<std::string, Item>;
 
 Items items_by_name(const StoredVariables& stored) {
   Items items;
@@ -24,21 +27,14 @@ Items items_by_name(const StoredVariables& stored) {
   return items;
 }
 
-bool convertible(DType from, DType to) {
-  const auto wide = [](DType dtype) {
-    return dtype == DType::kFloat32 || dtype == DType::kFloat64;
-  };
-  return from == to || (wide(from) && wide(to));
-}
-
 bool fits(const State::Entry& entry, const Items& items) {
   const auto found = items.find(entry.tensor->name);
   return found != items.end() && found->second.shape == entry.tensor->shape &&
-         convertible(found->second.dtype, entry.tensor->dtype);
+         is_convertible(found->second, entry.tensor->dtype);
 }
 
-std::string line(bool matches, std::string_view name, const Shape& shape, DType dtype) {
-  return fmt::format("\n  {} {} {} {}", matches ? ' ' : '!', name, shape.str(), name_of(dtype));
+std::string line(bool matches, std::string_view name, const Shape& shape, std::string_view dtype) {
+  return fmt::format("\n  {} {} {} {}", matches ? ' ' : '!', name, shape.str(), dtype);
 }
 
 /// Both lists, what does not fit marked with `!`.
@@ -48,15 +44,18 @@ std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& it
   std::map<std::string_view, bool> matches;
   for (const State::Entry* entry : wanted) {
     const bool match = matches[entry->tensor->name] = fits(*entry, items);
-    text += line(match, entry->tensor->name, entry->tensor->shape, entry->tensor->dtype);
+    text += line(match, entry->tensor->name, entry->tensor->shape, name_of(entry->tensor->dtype));
   }
   text += "\n  the loaded checkpoint has";
+  constexpr size_t kMost = 1000;
+  size_t count = 0;
   for (const auto& [name, item] : items) {
     // Slots of optimizers are named after their variable.
     const size_t slash = name.rfind('/');
     if (slash != name.npos && items.contains(name.substr(0, slash))) continue;
+    if (++count > kMost) return text + fmt::format("\n    and {} more", items.size() - kMost);
     const auto found = matches.find(name);
-    text += line(found == matches.end() || found->second, name, item.shape, item.dtype);
+    text += line(found == matches.end() || found->second, name, item.shape, item.dtype_name());
   }
   return text;
 }
@@ -69,24 +68,26 @@ std::vector<State::Entry*> list_wanted(State& state, bool slots) {
   return wanted;
 }
 
-/// Reads those that fit; returns the others.
-std::vector<State::Entry*> read_fitting(const StoredVariables& stored, const Items& items,
-                                        const std::vector<State::Entry*>& wanted) {
-  std::vector<State::Entry*> others;
+/// Reads those that fit.
+Loaded read_fitting(const StoredVariables& stored, const Items& items,
+                    const std::vector<State::Entry*>& wanted) {
+  Loaded loaded;
   for (State::Entry* entry : wanted) {
     if (!fits(*entry, items)) {
-      others.push_back(entry);
+      loaded.missing.push_back(entry);
       continue;
     }
     Array value = stored.read(entry->tensor->name);
     // The list was made of headers; the file may have changed since.
-    if (value.shape() != entry->tensor->shape || !convertible(value.dtype(), entry->tensor->dtype))
+    const Item& item = items.at(entry->tensor->name);
+    if (value.shape() != item.shape || value.dtype() != item.dtype)
       throw RunError(fmt::format("{} changed while it was read", stored.path().string()));
+    loaded.rounded += size_of(value.dtype()) > size_of(entry->tensor->dtype);
     entry->value = value.dtype() == entry->tensor->dtype
                        ? std::move(value)
                        : convert(value, entry->tensor->dtype, entry->tensor->name);
   }
-  return others;
+  return loaded;
 }
 
 void require_fitting(const StoredVariables& stored, const Items& items,
@@ -107,6 +108,23 @@ void require_fitting(const StoredVariables& stored, const Items& items,
         hint);
 }
 
+/// What to do where variables do not fit; `any`: some have an array of their name.
+std::string hint_for(const StoredVariables& stored, const Items& items,
+                     const std::vector<State::Entry*>& wanted, bool any) {
+  if (!any)
+    return stored.has_names_of_flow()
+               ? "rename the variables: they are matched by name, and none match"
+               : "map the names of the arrays with `names` of the checkpoint section; "
+                 "`flowc names FILE WEIGHTS` proposes rules";
+  for (const State::Entry* entry : wanted)
+    if (const auto found = items.find(entry->tensor->name);
+        found != items.end() && !is_convertible(found->second, entry->tensor->dtype))
+      return fmt::format("`{}` is {}; save it as float16, bfloat16, float32 or float64",
+                         found->first, found->second.dtype_name());
+  return "repeat the --set options of that run (see its run.json), or initialize variables with "
+         "--load-partial GLOB";
+}
+
 }  // namespace
 
 std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std::string& where) {
@@ -124,21 +142,32 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   std::error_code ignored;
   const bool file = fs::is_regular_file(path, ignored);
   if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
+  if (const auto found = io::find_safetensors(named))
+    return std::make_unique<SafetensorsVariables>(*found);
   if (file)
-    throw RequestError(
-        fmt::format("{}: {} is neither a checkpoint nor an .npz", where, path.string()),
-        "save the variables of another program with "
-        R"(numpy.savez("x.npz", **{"net/fc/weight": array}))");
+    throw RequestError(fmt::format("{}: {} is not a checkpoint, a .safetensors file or an .npz",
+                                   where, path.string()),
+                       "save the variables of another program with "
+                       R"(numpy.savez("x.npz", **{"net/fc/weight": array}))");
   throw RequestError(
       fmt::format("{}: {} {}", where, path.string(),
                   fs::exists(path, ignored)
-                      ? "is neither a checkpoint nor a run with one in checkpoints/"
+                      ? "is not a checkpoint, a run with one in checkpoints/, or a folder with a "
+                        ".safetensors file"
                       : "does not exist"),
       "name a run or a directory in its checkpoints/; to create one, train the job first");
 }
 
-std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,
-                                const std::vector<std::string>& optional) {
+std::vector<WantedVariable> wanted_variables(const State& state) {
+  std::vector<WantedVariable> wanted;
+  for (const State::Entry& entry : state.entries())
+    if (!entry.variable->slot)
+      wanted.push_back({entry.tensor->name, entry.tensor->dtype, entry.tensor->shape});
+  return wanted;
+}
+
+Loaded load(const StoredVariables& stored, const plan::Job& job, State& state,
+            const std::vector<std::string>& optional) {
   const std::vector<State::Entry*> wanted = list_wanted(state, false);
   for (const std::string& glob : optional)
     if (std::ranges::none_of(wanted, [&](const State::Entry* entry) {
@@ -150,9 +179,7 @@ std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& 
   const bool any = std::ranges::any_of(
       wanted, [&](const State::Entry* entry) { return items.contains(entry->tensor->name); });
   require_fitting(stored, items, wanted, job, any ? optional : std::vector<std::string>{},
-                  any ? "repeat the --set options of that run (see its run.json), or initialize "
-                        "variables with --load-partial GLOB"
-                      : "rename the variables: they are matched by name, and none match");
+                  hint_for(stored, items, wanted, any));
   return read_fitting(stored, items, wanted);
 }
 

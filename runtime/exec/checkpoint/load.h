@@ -8,20 +8,29 @@
 #include "runtime/base/file.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/checkpoint/state.h"
+#include "runtime/exec/weights/name_map.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
 
-/// A checkpoint, an .npz file, or a run directory: then its newest whole checkpoint. RequestError,
-/// which begins with `where`, when `path` is none of them.
+/// A checkpoint, an .npz file, a .safetensors file or a set of them, a folder with one, or a run
+/// directory: then its newest whole checkpoint. RequestError, which begins with `where`, when
+/// `path` is none of them.
 std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std::string& where);
 
-/// Reads what `load` reads: parameters and moving statistics, not slots; float32 and float64 become
-/// each other. RequestError with both lists when variables are missing or misshapen, but for those
-/// that a glob of `optional` matches: they are returned. RequestError, too, for a glob that matches
-/// none.
-std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,
-                                const std::vector<std::string>& optional = {});
+/// The variables that `load` reads into: parameters and moving statistics, not slots.
+std::vector<WantedVariable> wanted_variables(const State& state);
+
+struct Loaded {
+  std::vector<State::Entry*> missing;  // of the optional variables
+  size_t rounded = 0;                  // variables whose arrays are of a wider float
+};
+
+/// Reads them; floats become each other, rounded once. RequestError with both lists when variables
+/// are missing or misshapen, but for those that a glob of `optional` matches. RequestError, too,
+/// for a glob that matches none.
+Loaded load(const StoredVariables& stored, const plan::Job& job, State& state,
+            const std::vector<std::string>& optional = {});
 
 /// Reads everything, slots too, exactly.
 void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state);

@@ -12,6 +12,10 @@
 
 namespace flow::exec {
 
+bool is_convertible(const StoredVariables::Item& item, DType to) {
+  return item.foreign.empty() && (item.dtype == to || (is_float(item.dtype) && is_float(to)));
+}
+
 NpzVariables::NpzVariables(const fs::path& path)
     : path_(path), file_(path), npz_(file_.bytes(), path.string()) {
   const std::vector<std::string> arrays = npz_.arrays();

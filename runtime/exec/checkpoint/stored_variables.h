@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/array.h"
@@ -18,6 +19,9 @@ class StoredVariables {
     std::string name;  // of the variable
     DType dtype;
     Shape shape;
+    std::string_view foreign = {};  // the dtype, where flow does not have it: "F8_E4M3"
+
+    std::string_view dtype_name() const { return foreign.empty() ? name_of(dtype) : foreign; }
   };
 
   virtual ~StoredVariables() = default;
@@ -29,7 +33,12 @@ class StoredVariables {
   virtual Array read(const std::string& name) const = 0;
   /// Is there something else at the path by now, or nothing?
   virtual bool is_replaced() const { return false; }
+  /// Did a run of flow name them? Then rules for names do not apply.
+  virtual bool has_names_of_flow() const { return false; }
 };
+
+/// Can the array become one of this dtype? Floats become each other.
+bool is_convertible(const StoredVariables::Item& item, DType to);
 
 /// The arrays of an .npz file, called as the variables are. Each is unpacked when it is read.
 class NpzVariables : public StoredVariables {
@@ -58,6 +67,7 @@ class AveragedVariables : public StoredVariables {
   std::vector<Item> items() const override;
   Array read(const std::string& name) const override;
   bool is_replaced() const override { return all_->is_replaced(); }
+  bool has_names_of_flow() const override { return all_->has_names_of_flow(); }
 
  private:
   std::unique_ptr<StoredVariables> all_;

@@ -16,6 +16,7 @@
 #include "runtime/exec/checkpoint/stored_variables.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/exec/weights/mapped_variables.h"
 
 namespace flow::exec {
 namespace {
@@ -34,14 +35,22 @@ void require_values(const RunRequest& request) {
                        "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
-/// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
-/// not loaded.
-std::vector<State::Entry*> load_unreplaced(const fs::path& path, const std::string& where,
-                                           const RunRequest& request, State& state) {
+/// What the run loads, by the names of its variables.
+std::unique_ptr<StoredVariables> open_named(const fs::path& path, const std::string& where,
+                                            const RunRequest& request, const State& state) {
+  auto stored = open_variables(path, where);
+  if (request.ema) stored = std::make_unique<AveragedVariables>(std::move(stored));
+  if (stored->has_names_of_flow() || request.job.run.checkpoint.names.empty()) return stored;
+  return std::make_unique<MappedVariables>(std::move(stored), request.job, wanted_variables(state),
+                                           request.load_partial);
+}
+
+/// Loads what the run asks for, and again where another run replaced it meanwhile.
+Loaded load_unreplaced(const fs::path& path, const std::string& where, const RunRequest& request,
+                       State& state) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
-    auto stored = open_variables(path, where);
-    if (request.ema) stored = std::make_unique<AveragedVariables>(std::move(stored));
+    const auto stored = open_named(path, where, request, state);
     try {
       return load(*stored, request.job, state, request.load_partial);
     } catch (const RunError&) {
@@ -55,10 +64,13 @@ void load_variables(const RunRequest& request, State& state) {
   state.initialize(request.root, true);
   std::vector<std::string> anew;
   const std::string where = request.load ? "--load" : request.job.run.checkpoint.load_where;
-  for (State::Entry* entry : load_unreplaced(*loaded_from(request), where, request, state)) {
+  const Loaded loaded = load_unreplaced(*loaded_from(request), where, request, state);
+  for (State::Entry* entry : loaded.missing) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");
   }
+  if (request.say && loaded.rounded > 0)
+    request.say(fmt::format("rounded {} to float32", counted(loaded.rounded, "float64 array")));
   if (request.say && !anew.empty())
     request.say("not loaded, initialized instead: " + join(anew, ", "));
 }

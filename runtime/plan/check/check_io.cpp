@@ -166,6 +166,14 @@ void check_optimizer(const Job& job, const Location& location) {
   check_scalar(optimizer.loss_scale->factor, Role::kResult, "factor of the gradients");
 }
 
+void check_names(const std::vector<NameRule>& rules, const Location& location) {
+  location.require(rules.size() <= kMostNameRules, "{} rules for names; expected at most {}",
+                   rules.size(), kMostNameRules);
+  for (const NameRule& rule : rules)
+    if (const std::vector<NameRuleFault> faults = faults_of(rule); !faults.empty())
+      location.refuse(fmt::format("a rule for names: {}", faults.front().message));
+}
+
 void check_run(const Job& job, const Location& location) {
   const Run& run = job.run;
   const Checkpointing& checkpoint = run.checkpoint;
@@ -178,6 +186,7 @@ void check_run(const Job& job, const Location& location) {
   location.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
                        checkpoint.every_epochs >= 0,
                    "a number in the run section is out of range");
+  check_names(checkpoint.names, location);
 }
 
 }  // namespace

@@ -302,6 +302,19 @@ void fields(auto& text, Is<Optimizer> auto& optimizer) {
   text.remark("where", optimizer.where);
 }
 
+void fields(auto& text, Is<NameRule> auto& rule) {
+  text.optional("concat", rule.concat);
+  text.flag("copy", rule.copy);
+  text("from", rule.from);
+  text.flag("ignore", rule.ignore);
+  text.some("perm", rule.perm);
+  text.flag("reshape", rule.reshape);
+  text.some("sizes", rule.sizes);
+  text.optional("split", rule.split);
+  text.some("to", rule.to);
+  text.remark("where", rule.where);
+}
+
 void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text("every_epochs", checkpoint.every_epochs);
   text("every_steps", checkpoint.every_steps);
@@ -309,6 +322,7 @@ void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text.optional("keep_best", checkpoint.keep_best);
   text("load", checkpoint.load);
   text.remark("load_where", checkpoint.load_where);
+  text.some("names", checkpoint.names);
   text("save", checkpoint.save);
   text.remark("save_where", checkpoint.save_where);
 }

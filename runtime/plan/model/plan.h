@@ -21,6 +21,7 @@
 #include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/initializer.h"
 #include "runtime/plan/model/metric.h"
+#include "runtime/plan/model/name_rules.h"
 #include "runtime/plan/model/schedule.h"
 
 namespace flow::plan {
@@ -276,6 +277,7 @@ struct Checkpointing {
   int64_t every_steps = 0, every_epochs = 0;  // 0: not
   int64_t keep = 3;
   std::optional<FollowedValue> keep_best = {};  // by this value
+  std::vector<NameRule> names = {};             // of arrays that `load` reads
   std::string load_where, save_where;
 };
 

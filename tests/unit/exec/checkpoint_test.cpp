@@ -424,8 +424,7 @@ TEST_CASE("a damaged checkpoint is refused, naming the file", "[exec]") {
   CHECK_THAT(message_of_load(&status), Catch::Contains("checkpoint.json"));
   CHECK(status == 2);
   fs::remove(trained / "checkpoint.json");
-  CHECK_THAT(message_of_load(&status),
-             Catch::Contains("is neither a checkpoint nor a run with one"));
+  CHECK_THAT(message_of_load(&status), Catch::Contains("is not a checkpoint, a run with one"));
 }
 
 TEST_CASE("files outside the checkpoint are not read, whatever its record names", "[exec]") {

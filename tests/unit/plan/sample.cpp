@@ -315,6 +315,15 @@ Job train_job() {
       1,
       5,
       FollowedValue{"digits.hit", "digits", "hit", Mode::kMax, 0, 0, "job.yaml:54:1"},
+      {{.from = {"h.*.q", "h.*.k"},
+        .to = {"net/{1+1}/w"},
+        .perm = {1, 0},
+        .concat = 0,
+        .sizes = {2, 1},
+        .where = "job.yaml:55:1"},
+       {.from = {"e"}, .to = {"a", "b"}, .copy = true, .reshape = true},
+       {.from = {"l"}, .to = {"c", "d"}, .split = 1},
+       {.from = {"**"}, .ignore = true}},
       "job.yaml:50:1",
       "job.yaml:51:1"};
   return b.done();

@@ -1,0 +1,117 @@
+// `flowc names` and `flowc export`.
+#include "cli/flowc_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cli/console.h"
+#include "cli/job_source.h"
+#include "cli/names_report.h"
+#include "runtime/base/display.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/weights/write_weights.h"
+
+namespace flow::cli {
+namespace {
+
+/// Do the jobs load the same variables by the same rules?
+bool load_alike(const plan::Job& a, const plan::Job& b) {
+  const auto rules_of = [](const plan::Job& job) {
+    std::vector<std::string> texts;
+    for (const plan::NameRule& rule : job.run.checkpoint.names)
+      texts.push_back(exec::yaml_text(rule));
+    return texts;
+  };
+  const auto variables_of = [](const plan::Job& job) {
+    std::vector<std::pair<std::string, Shape>> variables;
+    for (const exec::WantedVariable& one : exec::wanted_variables(job))
+      variables.emplace_back(one.name, one.shape);
+    return variables;
+  };
+  return rules_of(a) == rules_of(b) && variables_of(a) == variables_of(b);
+}
+
+/// The job that is named or, where none is, the only one that can be meant: one with rules for
+/// names, else any; of jobs that load alike the first.
+const plan::Job& job_for_names(const plan::Plan& plan, const std::string& name) {
+  if (!name.empty()) return find_job(plan, name);
+  std::vector<const plan::Job*> jobs;
+  for (const plan::Job& job : plan.jobs)
+    if (!job.run.checkpoint.names.empty()) jobs.push_back(&job);
+  if (jobs.empty())
+    for (const plan::Job& job : plan.jobs) jobs.push_back(&job);
+  for (const plan::Job* job : jobs)
+    if (!load_alike(*jobs[0], *job))
+      throw RequestError(fmt::format("{} has {}: {}", plan.source, counted(plan.jobs.size(), "job"),
+                                     job_names(plan)),
+                         "name one with --job");
+  return *jobs[0];
+}
+
+/// Averages in the place of the variables that have one, where they are asked for.
+std::unique_ptr<exec::StoredVariables> open_weights(const FlowcOptions& options,
+                                                    const char* where) {
+  auto stored = exec::open_variables(options.weights, where);
+  if (options.ema) stored = std::make_unique<exec::AveragedVariables>(std::move(stored));
+  return stored;
+}
+
+}  // namespace
+
+int list_names(const FlowcOptions& options) {
+  const auto loaded = load(request_of(options));
+  if (!loaded) return kRequestWrong;
+  const plan::Job& job = job_for_names(loaded->plan, options.job);
+  const auto stored = open_weights(options, "WEIGHTS");
+  const std::vector<plan::NameRule> none;
+  const std::vector<plan::NameRule>& rules =
+      stored->has_names_of_flow() ? none : job.run.checkpoint.names;
+  const NamesReport report{
+      .job = job.name,
+      .weights = stored->path().string(),
+      .has_rules = !rules.empty(),
+      .map =
+          exec::map_names(stored->has_names_of_flow() ? exec::weights_in(*stored) : stored->items(),
+                          exec::wanted_variables(job), rules)};
+  print(options.json ? names_json(report) : names_text(report));
+  return report.matches() ? kDone : kCheckFailed;
+}
+
+int export_weights(const FlowcOptions& options) {
+  std::optional<LoadedPlan> loaded;
+  std::vector<plan::NameRule> rules;
+  if (!options.file.empty()) {
+    loaded = load(request_of(options));
+    if (!loaded) return kRequestWrong;
+    const plan::Job& job = job_for_names(loaded->plan, options.job);
+    rules = job.run.checkpoint.names;
+    if (rules.empty())
+      throw RequestError(
+          fmt::format("job `{}` of {} has no rules for names", job.name, loaded->plan.source),
+          "add `names` to its checkpoint section, or omit --names");
+  } else if (!options.job.empty() || !options.sets.empty()) {
+    throw RequestError("--job and --set require --names", "add --names FILE, or omit them");
+  }
+  const auto stored = open_weights(options, "CKPT");
+  if (!stored->has_names_of_flow())
+    throw RequestError(fmt::format("{} is not a checkpoint or a run", options.weights),
+                       "name a run directory or a folder in its checkpoints/");
+  const auto arrays = exec::original_arrays(exec::weights_in(*stored), rules);
+  exec::write_weights(options.output, *stored, arrays);
+  std::vector<std::string> kept;
+  for (const exec::OriginalArray& array : arrays)
+    if (!array.rule) kept.push_back("`" + array.name + "`");
+  if (!rules.empty() && !kept.empty())
+    print_to_stderr(fmt::format("{}: no rule names {}; they keep their names\n",
+                                escaped(options.output), escaped(join(kept, ", "))));
+  print_to_stderr(fmt::format("{}: {} from {}\n", escaped(options.output),
+                              counted(arrays.size(), "array"), escaped(stored->path().string())));
+  return kDone;
+}
+
+}  // namespace flow::cli

@@ -1,0 +1,139 @@
+// Groups of names, and the words in them.
+#include "runtime/exec/weights/name_groups.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "runtime/plan/model/name_pattern.h"
+
+namespace flow::exec {
+namespace {
+
+constexpr const char* kNameSeparators = "./";
+
+/// Words that programs use for the same thing; the first one of a row stands for all.
+constexpr std::array<std::array<std::string_view, 6>, 14> kSynonyms = {{
+    {"weight", "kernel", "gamma", "w", "scale"},
+    {"bias", "beta", "b"},
+    {"mean", "avg"},
+    {"variance", "var"},
+    {"running", "moving"},
+    {"attention", "attn", "self"},
+    {"mlp", "ffn", "perceptron", "feedforward", "ff"},
+    {"norm", "ln", "layernorm", "rmsnorm", "bn", "batchnorm"},
+    {"embedding", "embed", "embeddings", "wte", "emb", "tokens"},
+    {"out", "o", "proj", "project", "output"},
+    {"query", "q"},
+    {"key", "k"},
+    {"value", "v"},
+    {"blocks", "h", "layers", "layer", "block"},
+}};
+
+std::string plain_word(const std::string& word) {
+  for (const auto& row : kSynonyms)
+    if (std::ranges::count(row, word) > 0) return std::string(row[0]);
+  return word;
+}
+
+/// "norm", "1" of "norm1"; "c", "attn" of "c_attn".
+std::vector<std::string> words_in(const std::string& name) {
+  std::vector<std::string> words;
+  const auto kind = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return std::isdigit(byte) ? 2 : std::isalpha(byte) ? 1 : 0;
+  };
+  for (size_t i = 0; i < name.size(); ++i) {
+    const int now = kind(name[i]);
+    if (now == 0) continue;
+    if (i == 0 || kind(name[i - 1]) != now) words.emplace_back();
+    words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
+  }
+  for (std::string& word : words) word = plain_word(word);
+  std::ranges::sort(words);
+  return words;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// "h.*.attn" of "h.11.attn", and "11".
+std::string without_numbers(const std::string& name, std::vector<std::string>& numbers) {
+  std::string pattern;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find_first_of(kNameSeparators, at), name.size());
+    const std::string part = name.substr(at, end - at);
+    if (is_number(part)) numbers.push_back(part);
+    pattern += is_number(part) ? "*" : part;
+    if (end < name.size()) pattern += name[end];
+    at = end + 1;
+  }
+  return pattern;
+}
+
+NameGroup single(const NamedShape& one) {
+  return {one.name, one.shape, {std::vector<std::string>()}, words_in(one.name)};
+}
+
+}  // namespace
+
+std::vector<NameGroup> group_names(std::span<const NamedShape> names) {
+  struct Members {
+    std::set<std::vector<std::string>> numbers;
+    std::vector<const NamedShape*> names;
+  };
+  std::map<std::string, Members> by_pattern;
+  std::vector<std::string> order;
+  for (const NamedShape& one : names) {
+    std::vector<std::string> numbers;
+    const std::string pattern = without_numbers(one.name, numbers);
+    Members& members = by_pattern[pattern];
+    if (members.names.empty()) order.push_back(pattern);
+    members.numbers.insert(std::move(numbers));
+    members.names.push_back(&one);
+  }
+  std::vector<NameGroup> groups;
+  for (const std::string& pattern : order) {
+    const Members& members = by_pattern.at(pattern);
+    const Shape& shape = members.names[0]->shape;
+    const bool alike =
+        members.names.size() > 1 && members.numbers.begin()->size() <= plan::kMaxCaptures &&
+        std::ranges::all_of(members.names,
+                            [&](const NamedShape* one) { return one->shape == shape; });
+    if (alike)
+      groups.push_back({pattern, shape, members.numbers, words_in(pattern)});
+    else
+      for (const NamedShape* one : members.names) groups.push_back(single(*one));
+  }
+  return groups;
+}
+
+double similarity(const NameGroup& a, const NameGroup& b) {
+  std::vector<std::string> both;
+  std::ranges::set_intersection(a.words, b.words, std::back_inserter(both));
+  const auto all = static_cast<double>(a.words.size() + b.words.size());
+  return all > 0 ? 2 * static_cast<double>(both.size()) / all : 0;
+}
+
+std::string parent_of(const std::string& name) {
+  const size_t end = name.find_last_of(kNameSeparators);
+  return end == name.npos ? "" : name.substr(0, end);
+}
+
+std::string leaf_of(const std::string& name) {
+  const size_t end = name.find_last_of(kNameSeparators);
+  return end == name.npos ? name : name.substr(end + 1);
+}
+
+size_t common_components(const std::string& a, const std::string& b) {
+  const size_t length = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  return static_cast<size_t>(std::count_if(
+      a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length),
+      [](char c) { return std::string_view(kNameSeparators).find(c) != std::string_view::npos; }));
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,271 @@
+// Groups the arrays that a rule matches with the same captures, and gives each group to variables.
+#include "runtime/exec/weights/name_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/io/permuted.h"
+
+namespace flow::exec {
+namespace {
+
+/// The arrays of one rule with the same captures, by their position in `from`.
+struct ArrayGroup {
+  plan::Captures captures;
+  std::vector<const StoredItem*> arrays;  // null: missing
+};
+
+/// "`x` [3, 4]"
+std::string with_shape(const StoredItem& item) {
+  return fmt::format("`{}` {}", item.name, item.shape.str());
+}
+
+/// The shape that the arrays have together; nothing after `problem` has been filled.
+std::optional<Shape> joined_shape(const plan::NameRule& rule, const std::vector<StoredItem>& arrays,
+                                  std::string& problem) {
+  std::optional<Shape> whole;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const StoredItem& item = arrays[i];
+    const auto rank = static_cast<size_t>(item.shape.rank());
+    if (item.shape.elements() == 0) {
+      problem = with_shape(item) + " is empty";
+      return {};
+    }
+    if (!rule.perm.empty() && rank != rule.perm.size()) {
+      problem =
+          fmt::format("`perm` has {} axes; {} has {}", rule.perm.size(), with_shape(item), rank);
+      return {};
+    }
+    Shape shape = rule.perm.empty() ? item.shape : io::permuted(item.shape, rule.perm);
+    const auto axis = rule.concat ? rule.concat : rule.split;
+    if (axis && *axis >= shape.rank()) {
+      problem = fmt::format("{} has no axis {}", with_shape(item), *axis);
+      return {};
+    }
+    if (!rule.sizes.empty() && shape[static_cast<int>(*axis)] != rule.sizes[i]) {
+      problem = fmt::format("{} has size {} along axis {}; `sizes` has {}", with_shape(item),
+                            shape[static_cast<int>(*axis)], *axis, rule.sizes[i]);
+      return {};
+    }
+    if (!whole) {
+      whole = std::move(shape);
+      continue;
+    }
+    Shape same = shape;  // but for the axis that grows
+    const auto grows = static_cast<int>(*rule.concat);
+    if (same.rank() == whole->rank()) same[grows] = (*whole)[grows];
+    if (same != *whole || item.dtype_name() != arrays[0].dtype_name()) {
+      problem = fmt::format("{} {} cannot be joined with {} {}", with_shape(item),
+                            item.dtype_name(), with_shape(arrays[0]), arrays[0].dtype_name());
+      return {};
+    }
+    (*whole)[grows] += shape[grows];
+  }
+  return whole;
+}
+
+/// Builds the map of names.
+class NameMapper {
+ public:
+  NameMapper(const std::vector<StoredItem>& items, std::vector<WantedVariable> wanted,
+             const std::vector<plan::NameRule>& rules)
+      : items_(items), rules_(rules) {
+    for (WantedVariable& variable : wanted) map_.variables.push_back({std::move(variable)});
+    for (MappedVariable& variable : map_.variables) by_name_[variable.wanted.name] = &variable;
+  }
+
+  NameMap run() {
+    group_arrays();
+    for (const auto& [key, group] : groups_) give(rules_.rule(key.first), key.first, group);
+    for (const StoredItem* item : unmatched_) give_by_name(*item);
+    for (MappedVariable& variable : map_.variables) {
+      check_dtype(variable);
+      if (variable.arrays.empty() && variable.problem.empty()) variable.problem = "no array";
+    }
+    return std::move(map_);
+  }
+
+ private:
+  using Key = std::pair<size_t, std::vector<std::string>>;  // rule, captures
+
+  void group_arrays() {
+    for (const StoredItem& item : items_) {
+      const auto match = rules_.match(item.name);
+      if (!match) {
+        unmatched_.push_back(&item);
+        continue;
+      }
+      const plan::NameRule& rule = rules_.rule(match->rule);
+      if (rule.ignore) {
+        map_.unused.push_back({item, &rule, true});
+        continue;
+      }
+      Key key{match->rule, {}};
+      for (const auto& capture : match->captures) key.second.push_back(capture.value_or(""));
+      ArrayGroup& group = groups_[key];
+      group.captures = match->captures;
+      group.arrays.resize(rule.from.size());
+      group.arrays[match->position] = &item;
+    }
+  }
+
+  /// None of the arrays of the group is used.
+  void refuse(const plan::NameRule& rule, const ArrayGroup& group, const std::string& problem) {
+    for (const StoredItem* item : group.arrays)
+      if (item) map_.unused.push_back({*item, &rule, false, problem});
+  }
+
+  /// The names of the arrays of a group that the file lacks, or that an earlier rule matches.
+  std::string missing_of(size_t rule, const ArrayGroup& group) const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < group.arrays.size(); ++i)
+      if (!group.arrays[i])
+        names.push_back("`" + rules_.patterns(rule).from[i].fill(group.captures).value_or("?") +
+                        "`");
+    return join(names, ", ");
+  }
+
+  void give(const plan::NameRule& rule, size_t index, const ArrayGroup& group) {
+    if (const std::string missing = missing_of(index, group); !missing.empty())
+      return refuse(rule, group, fmt::format("{} is missing to join it with", missing));
+    std::vector<MappedVariable*> targets;
+    for (size_t i = 0; i < rule.to.size(); ++i) {
+      const auto name = rules_.patterns(index).to[i].fill(group.captures);
+      if (!name)
+        return refuse(rule, group,
+                      fmt::format("a capture of `{}` is not a number that fits", rule.to[i]));
+      const auto found = by_name_.find(*name);
+      if (found == by_name_.end())
+        return refuse(rule, group, fmt::format("the job has no variable `{}`", *name));
+      if (!found->second->arrays.empty())
+        return refuse(
+            rule, group,
+            fmt::format("`{}` already gets `{}`", *name, found->second->arrays.front().name));
+      if (std::ranges::count(targets, found->second) > 0)
+        return refuse(rule, group, fmt::format("`to` names `{}` twice", *name));
+      targets.push_back(found->second);
+    }
+    if (rule.split) return give_parts(rule, group, targets);
+    for (MappedVariable* variable : targets) assign(*variable, rule, group, {});
+  }
+
+  void give_parts(const plan::NameRule& rule, const ArrayGroup& group,
+                  const std::vector<MappedVariable*>& targets) {
+    const std::vector<StoredItem> arrays{*group.arrays[0]};
+    std::string problem;
+    const auto whole = joined_shape(rule, arrays, problem);
+    const auto axis = static_cast<int>(*rule.split);
+    const int64_t slice = whole ? whole->elements() / (*whole)[axis] : 1;  // of one index there
+    int64_t at = 0;
+    bool fits = true;
+    std::vector<AxisRange> ranges;
+    for (const MappedVariable* variable : targets) {
+      const int64_t elements = variable->wanted.shape.elements();
+      fits = fits && elements % slice == 0;
+      ranges.push_back({rule.split, at, elements / slice});
+      at += elements / slice;
+    }
+    if (whole && (!fits || at != (*whole)[axis]))
+      problem = fmt::format("{} cannot be split along axis {} into these shapes",
+                            with_shape(arrays[0]), axis);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      targets[i]->problem = problem;
+      assign(*targets[i], rule, group, ranges[i]);
+    }
+  }
+
+  void assign(MappedVariable& variable, const plan::NameRule& rule, const ArrayGroup& group,
+              AxisRange range) {
+    for (const StoredItem* item : group.arrays) variable.arrays.push_back(*item);
+    variable.rule = &rule;
+    variable.range = range;
+    if (!variable.problem.empty()) return;
+    auto shape = joined_shape(rule, variable.arrays, variable.problem);
+    if (!shape) return;
+    if (range.axis) (*shape)[static_cast<int>(*range.axis)] = range.size;
+    check_shape(variable, *shape);
+  }
+
+  void give_by_name(const StoredItem& item) {
+    const auto found = by_name_.find(item.name);
+    if (found == by_name_.end()) return map_.unused.push_back({item, nullptr, false, "no rule"});
+    MappedVariable& variable = *found->second;
+    if (!variable.arrays.empty())
+      return map_.unused.push_back({item, nullptr, false,
+                                    fmt::format("variable `{}` already gets `{}`", item.name,
+                                                variable.arrays.front().name)});
+    variable.arrays = {item};
+    check_shape(variable, item.shape);
+  }
+
+  static void check_shape(MappedVariable& variable, const Shape& shape) {
+    const Shape& wanted = variable.wanted.shape;
+    const bool may_reshape = variable.rule && variable.rule->reshape;
+    if (shape == wanted || (may_reshape && shape.elements() == wanted.elements())) return;
+    variable.problem = fmt::format("shape {}; expected {}", shape.str(), wanted.str());
+  }
+
+  static void check_dtype(MappedVariable& variable) {
+    if (!variable.problem.empty() || variable.arrays.empty()) return;
+    const StoredItem& item = variable.arrays.front();
+    if (is_convertible(item, variable.wanted.dtype)) return;
+    variable.problem =
+        fmt::format("dtype {}; expected float16, bfloat16, float32 or float64", item.dtype_name());
+  }
+
+  const std::vector<StoredItem>& items_;
+  const NameRules rules_;
+  NameMap map_;
+  std::map<std::string, MappedVariable*> by_name_;
+  std::map<Key, ArrayGroup> groups_;
+  std::vector<const StoredItem*> unmatched_;
+};
+
+}  // namespace
+
+std::vector<WantedVariable> wanted_variables(const plan::Job& job) {
+  std::vector<WantedVariable> wanted;
+  for (const plan::Variable& variable : job.variables) {
+    const plan::Tensor& tensor = job[variable.tensor];
+    if (!variable.slot) wanted.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  return wanted;
+}
+
+RulePatterns::RulePatterns(const plan::NameRule& rule) {
+  plan::Wildcards wildcards;
+  plan::NamePatternError error;
+  for (const std::string& text : rule.from) {
+    wildcards = {};
+    from.push_back(parse_pattern(text, wildcards, error).value());
+  }
+  for (const std::string& text : rule.to)
+    to.push_back(parse_template(text, wildcards, error).value());
+}
+
+NameRules::NameRules(const std::vector<plan::NameRule>& rules) : rules_(rules) {
+  for (const plan::NameRule& rule : rules) patterns_.emplace_back(rule);
+}
+
+std::optional<RuleMatch> NameRules::match(const std::string& array) const {
+  for (size_t rule = 0; rule < patterns_.size(); ++rule)
+    for (size_t i = 0; i < patterns_[rule].from.size(); ++i)
+      if (const auto captures = patterns_[rule].from[i].match(array))
+        return RuleMatch{rule, i, *captures};
+  return {};
+}
+
+NameMap map_names(const std::vector<StoredItem>& items, std::vector<WantedVariable> wanted,
+                  const std::vector<plan::NameRule>& rules) {
+  return NameMapper(items, std::move(wanted), rules).run();
+}
+
+std::string place_of(const plan::NameRule* rule) {
+  return rule && !rule->where.empty() ? rule->where + ": " : "";
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,330 @@
+// Pairs groups of arrays with groups of variables: first one with one, then several with one.
+#include "runtime/exec/weights/propose_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/exec/weights/name_groups.h"
+#include "runtime/io/permuted.h"
+
+namespace flow::exec {
+namespace {
+
+/// Beyond these, pairs would take too long.
+constexpr size_t kMostGroups = 300;
+
+/// How an array becomes a variable.
+struct Way {
+  std::vector<int64_t> perm = {};
+  bool reshape = false;
+};
+
+/// Matrices transposed, and filters of convolutions from TensorFlow's order.
+const std::array<std::vector<int64_t>, 2> kPerms = {{{1, 0}, {3, 2, 0, 1}}};
+
+Shape without_ones(const Shape& shape) {
+  std::vector<int64_t> extents = shape.extents();
+  std::erase(extents, 1);
+  return Shape(std::move(extents));
+}
+
+std::optional<Way> way_between(const Shape& from, const Shape& to) {
+  if (from == to) return Way{};
+  for (const std::vector<int64_t>& perm : kPerms)
+    if (perm.size() == static_cast<size_t>(from.rank()) && io::permuted(from, perm) == to)
+      return Way{perm};
+  if (without_ones(from) == without_ones(to)) return Way{{}, true};
+  return {};
+}
+
+/// The number that is added to those of `from`, where the groups have the same numbers but for
+/// that.
+std::optional<int64_t> offset_between(const NameGroup& from, const NameGroup& to) {
+  if (from.numbers == to.numbers) return 0;
+  if (from.wildcards() != 1 || to.wildcards() != 1) return {};
+  const auto numbers_of = [](const NameGroup& group) {
+    std::set<int64_t> numbers;
+    for (const auto& one : group.numbers) numbers.insert(whole_number(one[0]).value_or(-1));
+    return numbers;
+  };
+  const std::set<int64_t> a = numbers_of(from), b = numbers_of(to);
+  const int64_t offset = *b.begin() - *a.begin();
+  std::set<int64_t> moved;
+  for (const int64_t number : a) moved.insert(number + offset);
+  if (moved != b || *a.begin() < 0 || *b.begin() < 0) return {};
+  return offset;
+}
+
+/// "gpt/{1}/weight" of "gpt/*/weight".
+std::string template_of(const NameGroup& group, int64_t offset) {
+  std::string text;
+  int capture = 0;
+  for (const char c : group.pattern)
+    text += c != '*'      ? std::string(1, c)
+            : offset == 0 ? fmt::format("{{{}}}", ++capture)
+                          : fmt::format("{{{}{:+}}}", ++capture, offset);
+  return text;
+}
+
+/// The place of a part in the order in which programs join parts; others come last.
+size_t order_of(const NameGroup& group) {
+  constexpr std::array<std::string_view, 5> kOrder = {"query", "key", "value", "gate", "up"};
+  for (size_t i = 0; i < kOrder.size(); ++i)
+    if (std::ranges::count(group.words, kOrder[i]) > 0) return i;
+  return kOrder.size();
+}
+
+class Proposer {
+ public:
+  explicit Proposer(const NameMap& map) {
+    std::vector<NamedShape> arrays, variables;
+    const auto add = [](std::vector<NamedShape>& list, const std::string& name,
+                        const Shape& shape) {
+      // A rule cannot name what has a wildcard in its own name.
+      if (name.find_first_of("*{}") == name.npos && shape.elements() > 0)
+        list.push_back({name, shape});
+    };
+    for (const UnusedArray& array : map.unused)
+      if (!array.rule && !array.ignored) add(arrays, array.item.name, array.item.shape);
+    for (const MappedVariable& variable : map.variables)
+      if (variable.arrays.empty()) add(variables, variable.wanted.name, variable.wanted.shape);
+    arrays_ = group_names(arrays);
+    variables_ = group_names(variables);
+    arrays_.resize(std::min(arrays_.size(), kMostGroups));
+    variables_.resize(std::min(variables_.size(), kMostGroups));
+    used_.resize(arrays_.size());
+    given_.resize(variables_.size());
+  }
+
+  std::vector<ProposedRule> run() {
+    pair_singles();
+    decide_squares();
+    join_several();
+    split_several();
+    std::ranges::sort(made_, {}, [](const Made& one) { return one.variable; });
+    std::vector<ProposedRule> rules;
+    for (Made& one : made_) rules.push_back({std::move(one.rule), std::move(one.remark)});
+    for (size_t i = 0; i < arrays_.size(); ++i)
+      if (!used_[i])
+        rules.push_back({{.from = {arrays_[i].pattern}, .ignore = true},
+                         fmt::format("{}: no variable fits", arrays_[i].shape.str())});
+    std::erase_if(rules, [](const ProposedRule& one) { return !faults_of(one.rule).empty(); });
+    return rules;
+  }
+
+ private:
+  struct Made {
+    size_t variable;  // the first one
+    plan::NameRule rule;
+    std::string remark = {};
+  };
+  struct Pair {
+    size_t array, variable;
+    Way way;
+    double score;
+  };
+
+  std::vector<Pair> find_pairs() const {
+    std::vector<Pair> pairs;
+    for (size_t a = 0; a < arrays_.size(); ++a)
+      for (size_t v = 0; v < variables_.size(); ++v)
+        if (const auto way = way_between(arrays_[a].shape, variables_[v].shape);
+            way && offset_between(arrays_[a], variables_[v]))
+          pairs.push_back({a, v, *way, similarity(arrays_[a], variables_[v])});
+    for (Pair& pair : pairs) {
+      const auto only = [&](size_t Pair::*side) {
+        return std::ranges::count(pairs, pair.*side, side) == 1;
+      };
+      if (only(&Pair::array) && only(&Pair::variable)) pair.score += 1;
+      if (pair.way.reshape) pair.score -= 0.5;
+    }
+    return pairs;
+  }
+
+  /// The best pair first; then those next to it, such as the bias of a weight.
+  void pair_singles() {
+    constexpr double kSameParents = 0.5;
+    std::vector<Pair> pairs = find_pairs();
+    std::set<std::pair<std::string, std::string>> parents;
+    for (;;) {
+      const Pair* best = nullptr;
+      double most = -1;
+      for (const Pair& pair : pairs) {
+        if (used_[pair.array] || given_[pair.variable]) continue;
+        const bool near = parents.contains(
+            {parent_of(arrays_[pair.array].pattern), parent_of(variables_[pair.variable].pattern)});
+        const double score = pair.score + (near ? kSameParents : 0);
+        if (score > most) best = &pair, most = score;
+      }
+      if (!best) return;
+      used_[best->array] = given_[best->variable] = true;
+      const NameGroup &array = arrays_[best->array], &variable = variables_[best->variable];
+      parents.insert({parent_of(array.pattern), parent_of(variable.pattern)});
+      made_.push_back({best->variable,
+                       {.from = {array.pattern},
+                        .to = {template_of(variable, *offset_between(array, variable))},
+                        .perm = best->way.perm,
+                        .reshape = best->way.reshape}});
+      if (array.shape.rank() == 2 && array.shape[0] == array.shape[1])
+        squares_.push_back(made_.size() - 1);
+      else if (array.shape.rank() == 2)
+        deciding_.push_back(made_.size() - 1);
+    }
+  }
+
+  /// A square matrix does not show whether it is transposed: others near it do.
+  void decide_squares() {
+    for (const size_t square : squares_) {
+      Made& made = made_[square];
+      int64_t votes = 0;
+      for (const size_t other : deciding_) {
+        const auto weight = static_cast<int64_t>(
+            1 << std::min<size_t>(common_components(made.rule.from[0], made_[other].rule.from[0]),
+                                  20));
+        votes += made_[other].rule.perm.empty() ? -weight : weight;
+      }
+      if (votes > 0) made.rule.perm = {1, 0};
+      made.remark = "square: check `perm`";
+    }
+  }
+
+  /// Groups that are not taken, by the name around their last but one component.
+  std::map<std::string, std::vector<size_t>> families(const std::vector<NameGroup>& groups,
+                                                      const std::vector<bool>& taken) const {
+    std::map<std::string, std::vector<size_t>> found;
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (!taken[i])
+        found[parent_of(parent_of(groups[i].pattern)) + "\n" + leaf_of(groups[i].pattern)]
+            .push_back(i);
+    for (auto& [key, members] : found)
+      std::ranges::stable_sort(members, {}, [&](size_t i) { return order_of(groups[i]); });
+    return found;
+  }
+
+  /// Several groups that make `whole` along an axis, two or three of those next to each other.
+  struct Parts {
+    std::vector<size_t> members;
+    int64_t axis = 0;
+  };
+  static std::optional<Parts> parts_of(const NameGroup& whole, const Shape& shape,
+                                       const std::vector<NameGroup>& groups,
+                                       const std::vector<size_t>& family, bool transposed) {
+    for (const size_t count : {3, 2})
+      for (size_t first = 0; first + count <= family.size(); ++first)
+        for (int axis = 0; axis < shape.rank(); ++axis) {
+          Parts parts{{family.begin() + static_cast<std::ptrdiff_t>(first),
+                       family.begin() + static_cast<std::ptrdiff_t>(first + count)},
+                      axis};
+          int64_t sum = 0;
+          const bool fit = std::ranges::all_of(parts.members, [&](size_t i) {
+            const NameGroup& part = groups[i];
+            if (part.shape.rank() != shape.rank() || part.numbers != whole.numbers) return false;
+            if (transposed && part.shape.rank() != 2) return false;
+            Shape same = transposed ? io::permuted(part.shape, kPerms[0]) : part.shape;
+            sum += same[axis];
+            same[axis] = shape[axis];
+            return same == shape;
+          });
+          if (fit && sum == shape[axis]) return parts;
+        }
+    return {};
+  }
+
+  void join_several() {
+    for (const bool transposed : {false, true})
+      for (size_t v = 0; v < variables_.size(); ++v) {
+        if (given_[v]) continue;
+        for (const auto& [key, family] : families(arrays_, used_))
+          if (const auto parts =
+                  parts_of(variables_[v], variables_[v].shape, arrays_, family, transposed)) {
+            add_joined(v, *parts, transposed);
+            break;
+          }
+      }
+  }
+
+  void add_joined(size_t v, const Parts& parts, bool transposed) {
+    plan::NameRule rule{.to = {template_of(variables_[v], 0)}, .concat = parts.axis};
+    if (transposed) rule.perm = kPerms[0];
+    std::vector<int64_t> sizes;
+    for (const size_t a : parts.members) {
+      used_[a] = true;
+      rule.from.push_back(arrays_[a].pattern);
+      const auto axis = static_cast<int>(parts.axis);
+      sizes.push_back(arrays_[a].shape[transposed ? 1 - axis : axis]);
+    }
+    if (std::ranges::count(sizes, sizes[0]) != static_cast<std::ptrdiff_t>(sizes.size()))
+      rule.sizes = sizes;
+    given_[v] = true;
+    made_.push_back({v, std::move(rule), "check the order"});
+  }
+
+  void split_several() {
+    for (const bool transposed : {false, true})
+      for (size_t a = 0; a < arrays_.size(); ++a) {
+        if (used_[a] || (transposed && arrays_[a].shape.rank() != 2)) continue;
+        const Shape shape =
+            transposed ? io::permuted(arrays_[a].shape, kPerms[0]) : arrays_[a].shape;
+        for (const auto& [key, family] : families(variables_, given_))
+          if (const auto parts = parts_of(arrays_[a], shape, variables_, family, false)) {
+            plan::NameRule rule{.from = {arrays_[a].pattern}, .split = parts->axis};
+            if (transposed) rule.perm = kPerms[0];
+            for (const size_t v : parts->members) {
+              given_[v] = true;
+              rule.to.push_back(template_of(variables_[v], 0));
+            }
+            used_[a] = true;
+            made_.push_back({parts->members[0], std::move(rule), "check the order"});
+            break;
+          }
+      }
+  }
+
+  std::vector<NameGroup> arrays_, variables_;
+  std::vector<bool> used_, given_;
+  std::vector<Made> made_;
+  std::vector<size_t> squares_, deciding_;  // of made_
+};
+
+/// In double quotes, with dollar signs that are not variables of the file.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '$') out += '$';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string quoted_list(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) all.push_back(quoted(text));
+  return all.size() == 1 ? all[0] : fmt::format("[{}]", join(all, ", "));
+}
+
+}  // namespace
+
+std::vector<ProposedRule> propose_rules(const NameMap& map) { return Proposer(map).run(); }
+
+std::string yaml_text(const plan::NameRule& rule) {
+  std::string text = "{from: " + quoted_list(rule.from);
+  if (!rule.to.empty()) text += ", to: " + quoted_list(rule.to);
+  if (!rule.perm.empty()) text += fmt::format(", perm: [{}]", fmt::join(rule.perm, ", "));
+  if (rule.concat) text += fmt::format(", concat: {}", *rule.concat);
+  if (!rule.sizes.empty()) text += fmt::format(", sizes: [{}]", fmt::join(rule.sizes, ", "));
+  if (rule.split) text += fmt::format(", split: {}", *rule.split);
+  if (rule.copy) text += ", copy: true";
+  if (rule.reshape) text += ", reshape: true";
+  if (rule.ignore) text += ", ignore: true";
+  return text + "}";
+}
+
+}  // namespace flow::exec
