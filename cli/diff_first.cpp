@@ -17,6 +17,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/compare.h"
 #include "runtime/compare/divergence.h"
@@ -157,10 +158,7 @@ class Reruns {
     if (!run(work, first.step, first.step, more, captured.notes)) return captured;
     make_folders(to);
     for (const char* side : {"golden", "out"}) {
-      std::error_code error;
-      fs::copy(work / side / exec::kCaptureFolder, to / side, fs::copy_options::recursive, error);
-      if (error)
-        throw RunError(fmt::format("cannot write {}: {}", (to / side).string(), error.message()));
+      copy_tree(work / side / exec::kCaptureFolder, to / side);
     }
     captured.directory = to;
     compare::ToleranceRules exact;

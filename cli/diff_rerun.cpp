@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/input/source.h"
@@ -111,13 +112,8 @@ std::string Rerun::command(const std::vector<std::string>& more) const {
 /// Without its account of outputs, which the new directory does not have.
 void Rerun::copy_checkpoint() const {
   const fs::path to = directory_ / "checkpoints" / checkpoint_.filename();
-  make_folders(to.parent_path());
-  std::error_code error;
-  fs::copy(checkpoint_, to, fs::copy_options::recursive, error);
-  if (!error) fs::remove(to / "files.json", error);
-  if (error)
-    throw RunError(fmt::format("cannot copy {} to {}: {}", checkpoint_.string(), to.string(),
-                               error.message()));
+  copy_tree(checkpoint_, to);
+  remove_path(to / "files.json");
 }
 
 std::string Rerun::run(const FlowrunChild& flowrun, const std::vector<std::string>& more) const {

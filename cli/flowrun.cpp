@@ -25,6 +25,7 @@
 #include "compiler/complete.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/resumable.h"
 #include "runtime/exec/ranks/follower.h"
@@ -120,8 +121,7 @@ class DefaultDirectory {
   DefaultDirectory(const DefaultDirectory&) = delete;
   DefaultDirectory& operator=(const DefaultDirectory&) = delete;
   ~DefaultDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove(path_, ignored);  // only an empty one can be removed so
+    if (!path_.empty()) remove_path(path_);  // only an empty one can be removed so
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/exec/run/run_files.h"
 
 namespace flow::cli {
@@ -29,14 +30,12 @@ namespace {
 /// Moves what a run wrote into `aside`: all of it, or nothing.
 void move_aside(const fs::path& directory, const fs::path& aside) {
   std::vector<const char*> moved;
-  std::error_code error;
   for (const char* name : exec::kWritten) {
-    fs::rename(directory / name, aside / name, error);
+    const std::error_code error = error_of(calls::rename(directory / name, aside / name));
     if (!error) moved.push_back(name);
     if (!error || error == std::errc::no_such_file_or_directory) continue;
-    std::error_code ignored;
-    for (const char* back : moved) fs::rename(aside / back, directory / back, ignored);
-    fs::remove(aside, ignored);
+    for (const char* back : moved) calls::rename(aside / back, directory / back);
+    remove_path(aside);
     refuse_removal(directory / name, error);
   }
 }
@@ -55,12 +54,10 @@ void remove_run(const fs::path& directory) {
                       exec::kPlanFile),
           "name another directory with -o DIR; --force removes only the files of a run");
   if (!ran) return;
-  fs::remove_all(aside, error);
-  if (!error) fs::create_directory(aside, error);
+  if (error = remove_tree(aside); !error) error = make_path(aside);
   if (error) refuse_removal(aside, error);
   move_aside(directory, aside);
-  fs::remove_all(aside, error);
-  if (error) refuse_removal(aside, error);
+  if (error = remove_tree(aside); error) refuse_removal(aside, error);
   exec::remove_temporaries(directory);
 }
 
@@ -75,13 +72,12 @@ DirectoryLock::DirectoryLock(const fs::path& path)
 
 fs::path make_default_directory(const std::string& file, const std::string& job) {
   const std::string stem = fs::path(file).stem().string() + "-" + job;
-  std::error_code error;
-  fs::create_directories("runs", error);
-  if (error) refuse("runs", error);
+  if (const std::error_code error = make_path("runs")) refuse("runs", error);
   for (int number = 1; number < 1'000'000; ++number) {
     fs::path path = fs::path("runs") / fmt::format("{}-{:03}", stem, number);
-    if (fs::create_directory(path, error)) return path;
-    if (error) refuse(path, error);
+    const std::error_code error = error_of(calls::make_folder(path));
+    if (!error) return path;
+    if (error != std::errc::file_exists) refuse(path, error);
   }
   throw RequestError(fmt::format("all directories runs/{}-NNN are taken", stem),
                      "name a directory with -o DIR");
@@ -108,8 +104,7 @@ DirectoryLock lock_directory(const fs::path& path) {
   std::error_code error;
   if (path.empty() || (fs::exists(path, error) && !fs::is_directory(path, error)))
     check_directory(path, false);
-  fs::create_directories(path, error);
-  if (error) refuse(path, error);
+  if (error = make_path(path); error) refuse(path, error);
   return DirectoryLock(path);
 }
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "runtime/base/file_operations.h"
+
 namespace flow::cli {
 
 WorkDirectory::WorkDirectory(const std::string& program) {
@@ -16,9 +18,6 @@ WorkDirectory::WorkDirectory(const std::string& program) {
   path_ = pattern;
 }
 
-WorkDirectory::~WorkDirectory() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
+WorkDirectory::~WorkDirectory() { remove_tree(path_); }
 
 }  // namespace flow::cli

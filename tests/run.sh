@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds, and runs every test. Then runs tests under AddressSanitizer and
-# UndefinedBehaviorSanitizer, and fuzzes for seconds.
+# UndefinedBehaviorSanitizer, those of threads and processes under ThreadSanitizer, and fuzzes for
+# seconds.
 # Usage: tests/run.sh [--quick]     --quick: only the release build and its tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,5 +34,8 @@ export UBSAN_OPTIONS=print_stacktrace=1
 build asan flow_tests flowc flowrun flowdiff npy_probe fuzzers
 ctest --test-dir build/asan --output-on-failure --parallel "$jobs" -L '^(unit|hostile)$' -E '^(repo|words)$'
 unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
+
+build tsan thread_tests
+TSAN_OPTIONS=halt_on_error=1 build/tsan/bin/thread_tests
 
 tests/fuzz/run.sh 5

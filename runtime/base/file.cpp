@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
 
 namespace flow {
@@ -18,7 +19,8 @@ namespace {
 
 Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
                         const fs::path& shown_path) {
-  Descriptor descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  Descriptor descriptor(flags == O_RDONLY ? ::open(path.c_str(), flags | O_CLOEXEC)
+                                          : calls::open(path, flags));
   if (!descriptor.is_open()) throw cannot(action, shown_path, errno);
   return descriptor;
 }
@@ -41,7 +43,7 @@ RunError cannot(std::string_view action, const fs::path& path, int code) {
 int Descriptor::close() {
   if (!is_open()) return 0;
   // Closed also where a signal interrupts; to try again could close another thread's.
-  return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
+  return calls::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
 }
 
 File File::open_read(const fs::path& path) {
@@ -100,7 +102,7 @@ size_t File::read_at(uint64_t offset, std::span<std::byte> into) const {
 
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t done = ::write(descriptor_.get(), bytes.data(), bytes.size());
+    const long done = calls::write(descriptor_.get(), bytes);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) throw cannot("write", path_, errno);
     bytes = bytes.subspan(static_cast<size_t>(done));
@@ -111,8 +113,7 @@ void File::write(std::string_view text) { write(std::as_bytes(std::span(text)));
 
 void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t done =
-        ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const long done = calls::write_at(descriptor_.get(), offset, bytes);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) throw cannot("write", path_, errno);
     offset += static_cast<uint64_t>(done);
@@ -121,21 +122,19 @@ void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void File::truncate(uint64_t size) {
-  if (::ftruncate(descriptor_.get(), static_cast<off_t>(size)) != 0)
-    throw cannot("write", path_, errno);
+  if (calls::truncate(descriptor_.get(), size) != 0) throw cannot("write", path_, errno);
 }
 
 void File::sync() {
   // Some file systems (pipes, /dev) cannot sync; that loses nothing that could be kept.
-  if (::fsync(descriptor_.get()) != 0 && errno != EINVAL && errno != EROFS)
+  if (calls::sync(descriptor_.get()) != 0 && errno != EINVAL && errno != EROFS)
     throw cannot("write", path_, errno);
 }
 
 void make_folders(const fs::path& path) {
   if (path.empty()) return;
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw cannot("create the directory", path, error.value());
+  if (const std::error_code error = make_path(path))
+    throw cannot("create the directory", path, error.value());
 }
 
 void File::close() {
@@ -180,12 +179,12 @@ Replacement::Replacement(const fs::path& path)
     : path_(path), temporary_(temporary_beside(path)), file_(File::create_new(temporary_, path)) {}
 
 Replacement::~Replacement() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) remove_path(temporary_);
 }
 
 void Replacement::commit() {
   file_.close();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw cannot("write", path_, errno);
+  if (calls::rename(temporary_, path_) != 0) throw cannot("write", path_, errno);
   temporary_.clear();
 }
 

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 
+#include "runtime/base/file_operations.h"
+
 namespace flow {
 
 Folder::Folder(fs::path path)
@@ -15,11 +17,11 @@ Folder::Folder(fs::path path)
 }
 
 void Folder::sync() const {
-  if (descriptor_.is_open()) require(::fsync(descriptor_.get()));
+  if (descriptor_.is_open()) require(calls::sync(descriptor_.get()));
 }
 
 void Folder::sync_file_system() const {
-  if (descriptor_.is_open()) require(::syncfs(descriptor_.get()));
+  if (descriptor_.is_open()) require(calls::sync_file_system(descriptor_.get()));
 }
 
 void Folder::require(int result) const {

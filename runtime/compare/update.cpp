@@ -13,6 +13,7 @@
 
 #include "runtime/base/content_digest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
@@ -66,7 +67,7 @@ void remove_leftovers(const fs::path& golden) {
   for (const auto& entry : fs::directory_iterator(golden.parent_path(), ignored))
     if (is_copy_name(entry.path().filename().string(), golden)) found.push_back(entry.path());
   for (const fs::path& path : found)
-    if (FolderLock(path).is_held()) fs::remove_all(path, ignored);
+    if (FolderLock(path).is_held()) remove_tree(path);
 }
 
 /// A complete new golden folder, under a temporary name until it is exchanged. The destructor
@@ -74,16 +75,11 @@ void remove_leftovers(const fs::path& golden) {
 class Copy {
  public:
   explicit Copy(const fs::path& golden) : golden_(golden), path_(temporary_beside(golden)) {
-    std::error_code error;
-    fs::create_directory(path_, error);
-    if (error) throw cannot("create the directory", path_, error.value());
+    if (calls::make_folder(path_) != 0) throw cannot("create the directory", path_, errno);
     lock_.emplace(path_);
     folder_.emplace(path_);
   }
-  ~Copy() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
+  ~Copy() { remove_tree(path_); }
   Copy(const Copy&) = delete;
   Copy& operator=(const Copy&) = delete;
 
@@ -91,11 +87,9 @@ class Copy {
     for (const fs::path& folder : tree.folders) make_folders(path_ / folder);
     for (const auto& [below, source] : tree.files) copy_file(source, below);
     // Links last: nothing can be written through them.
-    for (const auto& [below, target] : tree.links) {
-      std::error_code error;
-      fs::create_symlink(target, path_ / below, error);
-      if (error) throw cannot("write", golden_ / below, error.value());
-    }
+    for (const auto& [below, target] : tree.links)
+      if (calls::make_link(target, path_ / below) != 0)
+        throw cannot("write", golden_ / below, errno);
   }
 
   void write_record(GoldenRecord record, const GoldenTree& tree) {
@@ -134,8 +128,7 @@ class Copy {
   }
 
   void exchange() {
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, golden_.c_str(), RENAME_EXCHANGE) == 0)
-      return;
+    if (calls::exchange(path_, golden_) == 0) return;
     if (errno != EINVAL && errno != ENOSYS) throw cannot("replace", golden_, errno);
     throw RequestError(
         fmt::format("cannot replace {} at once: its file system cannot exchange two directories",
@@ -144,7 +137,7 @@ class Copy {
   }
 
   void put() {
-    if (::rename(path_.c_str(), golden_.c_str()) != 0) throw cannot("write", golden_, errno);
+    if (calls::rename(path_, golden_) != 0) throw cannot("write", golden_, errno);
   }
 
   const fs::path golden_, path_;

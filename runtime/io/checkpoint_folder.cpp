@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 
 namespace flow::io {
@@ -20,9 +21,7 @@ std::optional<int64_t> step_of(const std::string& name) {
 }
 
 void remove_whole(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) throw cannot("remove", path, error.value());
+  if (const std::error_code error = remove_tree(path)) throw cannot("remove", path, error.value());
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 // Values as .npy files: stacked as the run goes, or one file a step.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string_view>
 
+#include "runtime/base/file_operations.h"
 #include "runtime/io/delivered.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/sink.h"
@@ -20,22 +23,29 @@ struct Kept {
   int64_t length = 0;  // of the values: as many, or all their rows
 };
 
-Kept count_kept(const fs::path& path, const SinkContext& context) {
+/// Of at most so many events.
+Kept count_kept(const fs::path& path, const SinkContext& context, int64_t most) {
   const MappedFile file(path);
   const NpyHeader header = parse_npy_header(file.bytes(), path.string());
-  const bool whole = file.bytes().size() - header.data_offset >= header.data_bytes();
-  if (header.dtype != DType::kInt64 || header.shape.rank() != 1 || header.big_endian || !whole)
+  if (header.dtype != DType::kInt64 || header.shape.rank() != 1 || header.big_endian)
     throw RunError(fmt::format("cannot continue {}: not a list of steps", path.string()));
+  const std::span<const std::byte> data = file.bytes().subspan(header.data_offset);
+  const auto whole = static_cast<int64_t>(data.size() / sizeof(int64_t));
+  most = std::min({most, header.shape[0], whole});
   Kept kept;
-  while (kept.events < header.shape[0]) {
+  for (; kept.events < most; ++kept.events) {
     int64_t step = 0;
-    const size_t at = header.data_offset + static_cast<size_t>(kept.events) * sizeof(step);
-    std::memcpy(&step, file.bytes().data() + at, sizeof(step));
+    std::memcpy(&step, data.data() + static_cast<size_t>(kept.events) * sizeof(step), sizeof(step));
     if (step < 0 || step >= context.resume_from) break;
-    ++kept.events;
     kept.length += context.rows_at ? context.rows_at(step) : 1;
   }
   return kept;
+}
+
+/// Events in a list of steps when the checkpoint was made; nothing where that does not say.
+std::optional<int64_t> recorded_events(const SinkContext& context, const fs::path& steps) {
+  const auto bytes = context.recorded_bytes(steps);
+  return bytes ? std::optional(static_cast<int64_t>(*bytes / sizeof(int64_t))) : std::nullopt;
 }
 
 /// A file that is missing, empty or only has its header was begun and no more.
@@ -89,8 +99,12 @@ class StackedNpySink : public Sink {
   /// enough.
   static std::optional<Kept> kept_of(const SinkContext& context, const fs::path& values,
                                      const fs::path& steps) {
-    const bool resumes = context.resume_from > 0 && (has_entries(values) || has_entries(steps));
-    return resumes ? std::optional(count_kept(steps, context)) : std::nullopt;
+    if (context.resume_from == 0) return {};
+    const std::optional<int64_t> recorded = recorded_events(context, steps);
+    const bool any = recorded ? *recorded > 0 : has_entries(values) || has_entries(steps);
+    if (!any) return {};
+    constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+    return count_kept(steps, context, recorded.value_or(kAll));
   }
 
   static NpyStack open(const fs::path& path, DType dtype, const Shape& item, bool joined,
@@ -149,7 +163,9 @@ class PerStepNpySink : public Sink {
     for (const fs::directory_entry& entry : fs::directory_iterator(directory_))
       if (const std::string name = entry.path().filename(); step_of(name) >= step || is_begun(name))
         dropped.push_back(entry.path());
-    for (const fs::path& path : dropped) fs::remove(path);
+    for (const fs::path& path : dropped)
+      if (const std::error_code error = remove_path(path))
+        throw fs::filesystem_error("remove", path, error);
   } catch (const fs::filesystem_error& error) {
     throw RunError(
         fmt::format("cannot continue in {}: {}", directory_.string(), error.code().message()));

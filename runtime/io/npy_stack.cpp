@@ -5,6 +5,7 @@
 #include <charconv>
 #include <vector>
 
+#include "runtime/base/file_operations.h"
 #include "runtime/io/npy.h"
 
 namespace flow::io {
@@ -45,7 +46,7 @@ NpyStack::NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool con
   } catch (...) {
     // Without its header it is no file that NumPy reads.
     std::error_code error;
-    if (fs::is_regular_file(fs::symlink_status(path, error))) fs::remove(path, error);
+    if (fs::is_regular_file(fs::symlink_status(path, error))) remove_path(path);
     throw;
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,10 @@ struct GrowingFile {
   std::string digest;  // ContentDigest's, of them
 };
 
+/// Of the checkpoint that a run goes on from: the bytes of each file that grows, as of GrowingFile.
+/// A power cut may leave more in a file, such as a header that counts what the disk never got.
+using RecordedFiles = std::map<fs::path, uint64_t>;
+
 struct Statistics;
 
 /// The finite elements of a value in bins of equal width, from the least to the greatest.
@@ -53,11 +58,19 @@ struct SinkContext {
   Shape shape;  // of one full value
   /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
   std::function<int64_t(int64_t step)> rows_at = {};
-  bool gradient = false;    // diff.npy instead of value.npy
-  bool in_scope = false;    // one of many that a `watch_scope` gives
-  fs::path directory;       // DIR/returns/loss, DIR/watch/lenet/conv1
-  int64_t resume_from = 0;  // keep what was written for steps below; 0: a fresh run
-  bool digests = false;     // for list_files
+  bool gradient = false;                    // diff.npy instead of value.npy
+  bool in_scope = false;                    // one of many that a `watch_scope` gives
+  fs::path directory;                       // DIR/returns/loss, DIR/watch/lenet/conv1
+  int64_t resume_from = 0;                  // keep what was written for steps below; 0: a fresh run
+  bool digests = false;                     // for list_files
+  const RecordedFiles* recorded = nullptr;  // null where the checkpoint does not say
+  /// Nothing for a file that the checkpoint does not know, such as that of a hook which was not in
+  /// the run before.
+  std::optional<uint64_t> recorded_bytes(const fs::path& path) const {
+    if (!recorded) return {};
+    const auto found = recorded->find(path);
+    return found == recorded->end() ? std::nullopt : std::optional(found->second);
+  }
   // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
   int64_t delivered_before = 0, epochs_before = 0, calls_before = 0;
   /// Is told each number that a print sink reduces and prints; may be empty.

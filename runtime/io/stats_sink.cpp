@@ -36,7 +36,10 @@ int64_t lines_before(const SinkContext& context) {
   const fs::path path = stats_file(context.directory, context.gradient);
   std::error_code missing;
   if (!fs::exists(path, missing)) return 0;
-  const std::vector<std::string> lines = split(read_text(path), '\n');
+  const std::string text = read_text(path);
+  if (const auto bytes = context.recorded_bytes(path))
+    return std::ranges::count(std::string_view(text).substr(0, *bytes), '\n');
+  const std::vector<std::string> lines = split(text, '\n');
   int64_t count = 1;
   while (static_cast<size_t>(count) < lines.size()) {
     const std::string& line = lines[static_cast<size_t>(count)];

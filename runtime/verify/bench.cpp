@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/plan/model/variable_sharing.h"
@@ -159,7 +160,7 @@ bool compare_trial(Bench& bench, const Trial& trial, const std::string& what, Re
   const fs::path first = bench.reference().directory;
   const fs::path second = bench.run(trial);
   const bool same = compare_directory(first, second, what, result, rules);
-  fs::remove_all(second);
+  remove_tree(second);
   return same;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/arrays.h"
 #include "runtime/compare/values.h"
@@ -56,7 +57,7 @@ Result check_precision(Bench& bench) {
       {.folder = bench.folder_for("precision"), .plan = plan, .steps = bench.request().steps});
   Result result{.verdict = Verdict::kMeasured};
   const auto distances = distances_between(bench.reference().directory, exact.directory);
-  fs::remove_all(exact.directory);
+  remove_tree(exact.directory);
   for (const Distance& distance : distances)
     result.notes.push_back(fmt::format("{:.1e}  {}", distance.relative, distance.tensor));
   result.detail = distances.empty()

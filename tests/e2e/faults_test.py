@@ -1,12 +1,16 @@
 """Calls of the system that fail while a job runs: fault_injector.cpp fails them, each in turn. And runs with little memory.
 
-FLOW_FAULTS=N tries up to N calls of each kind instead of a few; tests/long.sh does."""
+And runs that are killed at random times.
+
+FLOW_FAULTS=N tries up to N calls of each kind instead of a few, FLOW_KILLS=N kills N runs; tests/long.sh does."""
 import concurrent.futures
 import errno
 import json
 import os
+import random
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -150,6 +154,52 @@ class Faults(FlowTest):
 
     def test_whichever_call_fails_a_predict_job_says_so_and_leaves_whole_files(self):
         self.walk(["predict", "job.yaml", "-o", "out", "--load", "none", "--threads", "2"], 5)
+
+
+class Kills(FlowTest):
+    """SIGKILL at random times, of runs and of those that resume them."""
+    STEPS = 400
+    KILLS = int(os.environ.get("FLOW_KILLS", 20))
+
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", JOB.replace("steps: 30", f"steps: {self.STEPS}, shuffle: true").replace("every: 3, to: npy", "every: 3, to: [npy, stats]"))
+
+    def words(self, out):
+        return ["train", "job.yaml", "-o", out, "--save", f"{out}/../{out}-model", "--quiet", "--threads", "1", "--resume"]
+
+    def results(self, out):
+        """What is equal in the end: of checkpoints the last, for the one before may have been removed."""
+        last = self.files(f"{out}/checkpoints/{self.STEPS:06}")
+        return self.outputs_but_checkpoints(out), self.timeless(out), {name: data for name, data in last.items() if name.endswith(".npy")}, \
+            {name: data for name, data in self.files(f"{out}-model").items() if name.endswith(".npy")}
+
+    def outputs_but_checkpoints(self, out):
+        return {name: data for folder in ("returns", "watch") for name, data in self.files(f"{out}/{folder}").items()}
+
+    def timeless(self, out):
+        return [{key: value for key, value in row.items() if key != "seconds"} for row in self.rows(out)]
+
+    def test_a_run_that_is_killed_at_any_time_resumes_to_the_same_results(self):
+        self.assertEqual(subprocess.run([BIN / "flowrun", *self.words("whole")], cwd=self.dir, stdin=subprocess.DEVNULL).returncode, 0)
+        whole = self.results("whole")
+        began = time.monotonic()
+        self.flowrun(*self.words("again"))
+        seconds = time.monotonic() - began
+        chance, killed, resumed = random.Random(1), 0, 0
+        for number in range(self.KILLS):
+            out, delay = f"out{number}", chance.uniform(0.1, 1) * seconds
+            for _ in range(chance.choice((1, 1, 2))):
+                try:
+                    subprocess.run([BIN / "flowrun", *self.words(out)], cwd=self.dir, stdin=subprocess.DEVNULL, capture_output=True, timeout=delay)
+                except subprocess.TimeoutExpired:  # and killed
+                    killed += 1
+            resumed += (self.dir / out / "checkpoints").exists()
+            with self.subTest(killed_after=delay):
+                self.flowrun(*self.words(out))
+                self.assertEqual(self.results(out), whole)
+        self.assertGreater(killed, self.KILLS / 2)
+        self.assertGreater(resumed, self.KILLS / 4)
 
 
 class LittleMemory(FlowTest):

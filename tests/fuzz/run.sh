@@ -11,17 +11,23 @@ echo "== build: fuzzers"
 cmake --preset asan "${flags[@]}" >/dev/null
 cmake --build build/asan --target fuzzers
 
-fuzz() {  # FUZZER: says nothing but what it found
-  local name new
+# FUZZER: prints a line with its name, seconds, executions and covered edges, or what it found.
+fuzz() {
+  local name corpus new
   name=$(basename "$1" _fuzz)
+  corpus=tests/fuzz/corpus/$name
+  [[ -d $corpus ]] || corpus=tests/fuzz/corpus/plan  # prepare: it reads plans, too
   new=$(mktemp -d)
-  echo "== fuzz: $name, $seconds s"
-  if ! "$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
-    -print_final_stats=0 -print_funcs=0 -artifact_prefix="build/asan/$name-" \
-    "$new" "tests/fuzz/corpus/$name" >"$new.log" 2>&1; then
+  if ! "$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -print_funcs=0 -artifact_prefix="build/asan/$name-" "$new" "$corpus" >"$new.log" 2>&1; then
     cat "$new.log"
     return 1
   fi
+  awk -v name="$name" -v seconds="$seconds" '
+    / DONE / { for (i = 1; i < NF; ++i) if ($i == "cov:") edges = $(i + 1) }
+    /^stat::number_of_executed_units:/ { executions = $2 }
+    END { printf "fuzz: %s, %s s, %s executions, %s edges\n", name, seconds, executions, edges }
+  ' "$new.log"
   rm -rf "$new" "$new.log"
 }
 export seconds

@@ -99,6 +99,17 @@ class Layering(unittest.TestCase):
                     if re.match(library, header):
                         self.assertTrue(name.startswith(tuple(doors)), f"{name} includes {header}")
 
+    def test_files_are_changed_in_one_place(self):
+        # runtime/base/file_operations.h, where tests stop runs and cut their power.
+        changes = re.compile(r"(?<!\w)(?:fs::(?:remove|remove_all|rename|create_\w+|copy|copy_file|resize_file)\(|std::ofstream|::?fopen\(|"
+                             r"::(?:write|pwrite|fsync|fdatasync|syncfs|rename|renameat|renameat2|unlink|unlinkat|rmdir|mkdir|mkdtemp|truncate|"
+                             r"ftruncate|link|symlink|open\([^;]*O_CREAT)\()")
+        found = {(name, match[0]) for name, text in sources("runtime", "compiler", "cli") for match in changes.finditer(text)
+                 if name != "runtime/base/file_operations.cpp"}
+        pipes = {"runtime/base/mapped_file.cpp", "runtime/io/child.cpp", "runtime/io/keeper.cpp", "runtime/io/process.cpp", "runtime/verify/child.cpp",
+                 "cli/console.cpp"}
+        self.assertEqual({("cli/work_directory.cpp", "::mkdtemp(")} | {(name, "::write(") for name in pipes}, found)
+
 
 class Lists(unittest.TestCase):
     def test_every_family_of_ops_has_its_files(self):

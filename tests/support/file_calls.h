@@ -1,4 +1,4 @@
-// Records the system calls that make files last: syncs, renames, removals; and lets one fail.
+// Records the calls that make files last: syncs, renames, removals; and lets one fail.
 #pragma once
 
 #include <map>
@@ -6,16 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/file.h"
+#include "runtime/base/file_operations.h"
 
 namespace flow {
 
+/// The path that a descriptor has open.
+fs::path descriptor_path(int descriptor);
+/// The absolute path that an operation is on: the first of two.
+fs::path operation_path(const FileOperation& operation);
+
 /// Records what this program calls on files below a folder, on all threads, for as long as it
-/// lives. One at a time.
-class FileCalls {
+/// lives.
+class FileCalls : public FileObserver {
  public:
   explicit FileCalls(const fs::path& folder);
-  ~FileCalls();
+  ~FileCalls() override;
   FileCalls(const FileCalls&) = delete;
   FileCalls& operator=(const FileCalls&) = delete;
 
@@ -26,14 +31,13 @@ class FileCalls {
   /// Makes the next such call, or a "close", fail with the errno `error`, without effect.
   void fail(const std::string& call, int error);
 
-  /// Of the interposed functions: takes note, and returns the errno to fail with, or 0.
-  static int note(const char* name, const fs::path& path);
-  static int note(const char* name, int descriptor);
+  long make(const FileOperation& operation, const std::function<long()>& call) override;
 
  private:
-  int take(const std::string& name, const fs::path& path);
+  int take(const FileOperation& operation);
 
   const fs::path folder_;
+  FileObserver* const before_;
   mutable std::mutex mutex_;
   std::vector<std::string> calls_;
   std::map<std::string, int> failing_;

@@ -12,8 +12,9 @@ namespace flow {
 
 class FreshDirectory {
  public:
-  FreshDirectory() {
-    std::string pattern = (fs::temp_directory_path() / "flow-test-XXXXXX").string();
+  FreshDirectory() : FreshDirectory(fs::temp_directory_path()) {}
+  explicit FreshDirectory(const fs::path& parent) {
+    std::string pattern = (parent / "flow-test-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
     path_ = pattern;
   }

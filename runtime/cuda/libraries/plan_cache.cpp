@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/digest.h"
+#include "runtime/base/file_operations.h"
 
 namespace flow::cuda {
 namespace {
@@ -53,7 +54,7 @@ void PlanCache::make_room() const {
   if (plans.size() < most_) return;
   std::ranges::sort(plans);
   plans.resize(plans.size() - most_ * 3 / 4);
-  for (const auto& [time, path] : plans) fs::remove(path);
+  for (const auto& [time, path] : plans) remove_path(path);
 }
 
 void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const noexcept {
@@ -62,7 +63,7 @@ void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const
     std::string text(key);
     text += '\0';
     text.append(plan.begin(), plan.end());
-    fs::create_directories(folder_);
+    make_folders(folder_);
     make_room();
     write_text_atomically(path_of(key), digest(text) + text);
   } catch (const std::exception&) {  // the next run asks again

@@ -1,18 +1,16 @@
 // Writing and reading checkpoints.
 #include "runtime/exec/checkpoint/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
 #include "runtime/io/npy.h"
 
@@ -27,28 +25,27 @@ constexpr const char* kTakeAnother =
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
 void exchange(const fs::path& fresh, const fs::path& path) {
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (calls::exchange(fresh, path) == 0) return;
   // Not every file system can; the old one then steps aside for a moment.
   fs::path aside = fresh;
   aside += ".old";
-  std::error_code error;
-  fs::rename(path, aside, error);
-  if (error) throw cannot("replace", path, error.value());
-  fs::rename(fresh, path, error);
-  if (error) {
-    std::error_code ignored;
-    fs::rename(aside, path, ignored);
-    throw cannot("replace", path, error.value());
+  const auto move = [&](const fs::path& from, const fs::path& to) {
+    if (calls::rename(from, to) != 0) throw cannot("replace", path, errno);
+  };
+  move(path, aside);
+  try {
+    move(fresh, path);
+  } catch (const RunError&) {
+    calls::rename(aside, path);
+    throw;
   }
-  fs::rename(aside, fresh, error);
-  if (error) throw cannot("replace", path, error.value());
+  move(aside, fresh);
 }
 
 void move_into_place(const fs::path& fresh, const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
-    fs::rename(fresh, path, error);
-    if (error) throw cannot("write", path, error.value());
+    if (calls::rename(fresh, path) != 0) throw cannot("write", path, errno);
   } else if (io::is_checkpoint(path)) {
     exchange(fresh, path);
   } else {
@@ -84,21 +81,20 @@ void write_checkpoint(const fs::path& path, const State& state, plan::Checkpoint
   const fs::path parent = path.parent_path();
   make_folders(parent);
   const fs::path fresh = temporary_beside(path);
-  if (::mkdir(fresh.c_str(), 0777) != 0) throw cannot("make", fresh, errno);
-  std::error_code ignored;
+  if (calls::make_folder(fresh) != 0) throw cannot("make", fresh, errno);
   try {
     const Folder folder(fresh);
     write_files(fresh, state, record, files);
     folder.sync_file_system();
     move_into_place(fresh, path);
   } catch (...) {
-    fs::remove_all(fresh, ignored);
+    remove_tree(fresh);
     throw;
   }
   Folder(parent).sync();
   // An older checkpoint is here now. It goes once the new one has its name for good: before, a
   // power cut could give the name back to a folder without files.
-  fs::remove_all(fresh, ignored);
+  remove_tree(fresh);
 }
 
 Checkpoint::Checkpoint(const fs::path& path) : path_(path) {

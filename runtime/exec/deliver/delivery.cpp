@@ -73,6 +73,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
   context.digests = options.digests;
+  context.recorded = options.recorded;
   context.calls_before = options.calls_before;
   context.keep_reduced = options.keep_reduced;
   context.keep_histogram = options.keep_histogram;

@@ -97,8 +97,9 @@ struct SinkOptions {
   bool json = false;
   bool run_commands = true;
   io::CommandContext commands = {};
-  Sums sums = {};        // of the checkpoint, when resuming
-  bool digests = false;  // for the files of an OutputState
+  Sums sums = {};                               // of the checkpoint, when resuming
+  const io::RecordedFiles* recorded = nullptr;  // likewise
+  bool digests = false;                         // for the files of an OutputState
   /// As in io::SinkContext.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
   std::function<void(const io::Histogram&)> keep_histogram = {};

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint_writer.h"
@@ -146,8 +147,10 @@ RunResult Run::execute() {
   checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, tensorboard_,
                              followed_.decisions(), warning_);
   if (request_.resume) {
-    fs::remove(request_.directory / kRunRecord);  // which tells of the run before
-    Folder(request_.directory).sync();            // nor may it come back in a power cut
+    const fs::path before = request_.directory / kRunRecord;  // how the run before ended
+    if (const std::error_code error = remove_path(before))
+      throw cannot("remove", before, error.value());
+    Folder(request_.directory).sync();  // nor may it come back in a power cut
   } else {
     open_outputs();
   }
@@ -181,12 +184,13 @@ void Run::open_outputs() {
     metrics_.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows, tensorboard);
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
   options.sums = prepared_.start.sums;
+  if (prepared_.start.recorded) options.recorded = &*prepared_.start.recorded;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
   if (tensorboard)
     options.keep_histogram = [this](const auto& found) { tensorboard_->add(job_.name, found); };
   deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
-  prepared_.called.begin(request_, prepared_.start.sums, metrics_ ? &*metrics_ : nullptr,
-                         tensorboard);
+  prepared_.called.begin(request_, prepared_.start.sums, options.recorded,
+                         metrics_ ? &*metrics_ : nullptr, tensorboard);
   if (request_.fingerprints) open_fingerprints();
 }
 
@@ -483,9 +487,7 @@ PreparedRun prepare_or_clean(Backend& backend, const RunRequest& request) {
   try {
     return prepare_run(backend, request);
   } catch (...) {
-    std::error_code ignored;
-    if (request.tune && !request.resume)
-      fs::remove_all(request.directory / kAlgorithmsFolder, ignored);
+    if (request.tune && !request.resume) remove_tree(request.directory / kAlgorithmsFolder);
     throw;
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 
 namespace flow::exec {
 namespace {
@@ -106,7 +107,7 @@ void remove_temporaries(const fs::path& directory) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
     if (is_temporary(entry)) found.push_back(entry.path());
-  for (const fs::path& path : found) fs::remove(path, ignored);
+  for (const fs::path& path : found) remove_path(path);
 }
 
 void require_own_files(const fs::path& directory) { OwnFiles(directory).require(); }

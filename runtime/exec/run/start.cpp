@@ -140,6 +140,20 @@ Start start_new(const RunRequest& request, std::future<State> drawn) {
   return start;
 }
 
+namespace {
+
+/// The outputs that the checkpoint knows of, by their paths.
+std::optional<io::RecordedFiles> recorded_files(const Checkpoint& checkpoint,
+                                                const fs::path& directory) {
+  const std::optional<plan::FilesRecord> files = checkpoint.files();
+  if (!files) return {};
+  io::RecordedFiles recorded;
+  for (const auto& [name, output] : files->outputs) recorded[directory / name] = output.bytes;
+  return recorded;
+}
+
+}  // namespace
+
 Start start_resumed(const RunRequest& request, State state, const StepIndex& step_index,
                     SubJobRuns& called, const std::vector<Delivery>& deliveries) {
   const Checkpoint checkpoint = open_newest(request);
@@ -156,6 +170,7 @@ Start start_resumed(const RunRequest& request, State state, const StepIndex& ste
   if (request.job.train) start.data = require_same_data(checkpoint, request);
   require_same_outputs(checkpoint, request.directory,
                        growing_files_of(request, deliveries, called));
+  start.recorded = recorded_files(checkpoint, request.directory);
   return start;
 }
 

@@ -17,12 +17,13 @@ namespace flow::exec {
 
 /// Where a run starts: at step 0, or where the run that it resumes ended.
 struct Start {
-  State state;                           // of the variables of all jobs
-  int64_t first = 0;                     // the first global step
-  Sums sums = {};                        // that print sinks of a resumed run continue
-  int64_t metrics_rows = 0;              // of metrics.jsonl that a resumed run keeps
-  DataFiles data = {};                   // of train jobs
-  plan::DecisionRecords decisions = {};  // of a resumed run
+  State state;                                     // of the variables of all jobs
+  int64_t first = 0;                               // the first global step
+  Sums sums = {};                                  // that print sinks of a resumed run continue
+  int64_t metrics_rows = 0;                        // of metrics.jsonl that a resumed run keeps
+  DataFiles data = {};                             // of train jobs
+  plan::DecisionRecords decisions = {};            // of a resumed run
+  std::optional<io::RecordedFiles> recorded = {};  // likewise; nothing where it does not say
 };
 
 /// Starts to draw the initial values where nothing is loaded, which takes a tenth of a second for

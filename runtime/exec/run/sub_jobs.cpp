@@ -106,12 +106,14 @@ void SubJobRun::add_outputs(OutputState& outputs) const {
   deliverer_->add_fired(outputs.sums, sums_prefix());
 }
 
-void SubJobRun::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run,
+void SubJobRun::begin(const RunRequest& request, const Sums& sums,
+                      const io::RecordedFiles* recorded, MetricsLog* of_run,
                       TensorBoard* tensorboard) {
   of_run_ = of_run;
   tensorboard_ = tensorboard;
   const fs::path directory = request.directory / "also" / job_.name;
   SinkOptions options = sink_options(request, job_, directory, steps_);
+  options.recorded = recorded;
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
   for (const auto& [name, words] : sums)
     if (name.starts_with(sums_prefix())) options.sums[name.substr(sums_prefix().size())] = words;
@@ -263,9 +265,10 @@ int64_t SubJobRuns::next_after(int64_t steps) const {
   return next;
 }
 
-void SubJobRuns::begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run,
+void SubJobRuns::begin(const RunRequest& request, const Sums& sums,
+                       const io::RecordedFiles* recorded, MetricsLog* of_run,
                        TensorBoard* tensorboard) {
-  for (const auto& job : jobs_) job->begin(request, sums, of_run, tensorboard);
+  for (const auto& job : jobs_) job->begin(request, sums, recorded, of_run, tensorboard);
 }
 
 RunResult SubJobRuns::call_at(const CallSite& site) {

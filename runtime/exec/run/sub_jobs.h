@@ -80,8 +80,8 @@ class SubJobRun {
   /// Makes the outputs, under DIR/also/JOB. `sums`: of the checkpoint. `of_run`: the metrics of the
   /// main job, which outlive this; null: it has none.
   /// `tensorboard`: of the run, likewise.
-  void begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run,
-             TensorBoard* tensorboard);
+  void begin(const RunRequest& request, const Sums& sums, const io::RecordedFiles* recorded,
+             MetricsLog* of_run, TensorBoard* tensorboard);
   /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
   /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
   /// of a train job is not interrupted.
@@ -148,8 +148,8 @@ class SubJobRuns {
   const SubJobRun* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
-  void begin(const RunRequest& request, const Sums& sums, MetricsLog* of_run,
-             TensorBoard* tensorboard);
+  void begin(const RunRequest& request, const Sums& sums, const io::RecordedFiles* recorded,
+             MetricsLog* of_run, TensorBoard* tensorboard);
   /// Makes all calls that are due there and that were not made. The result has failures and
   /// interruptions.
   RunResult call_at(const CallSite& site);
