@@ -21,14 +21,17 @@ namespace {
 
 using plan::TensorId;
 
-/// Distances below it are rounding. A guess, many times the error of a sum of a few thousand
-/// elements in that dtype.
+/// Distances that rounding alone makes before anything has grown: many times the error of a sum of
+/// a few thousand elements in that dtype.
 double floor_of(DType dtype) {
   if (dtype == DType::kFloat64) return 1e-12;
-  return is_low_precision(dtype) ? 2e-2 : 2e-5;
+  return is_low_precision(dtype) ? 5e-3 : 2e-5;
 }
-/// A jump is as many times what came before.
-constexpr double kJump = 30;
+/// A jump is as many times what came before. Measured with oneDNN limited to SSE4.1 against AVX-512,
+/// two seeds, 20 to 150 steps: where only rounding differs, a tensor has up to 41 times what came
+/// before in ResNet-18, 38 in LeNet, 29 in a siamese network, and 3 in a GPT. The largest are
+/// gradients of biases and of batch_normalization's scales, sums in which nearly all cancels.
+constexpr double kJump = 100;
 
 std::string text_at(const Json& json, const char* key) {
   const auto found = json.find(key);

@@ -163,7 +163,7 @@ class Kills(FlowTest):
 
     def setUp(self):
         super().setUp()
-        self.write("job.yaml", JOB.replace("steps: 30", f"steps: {self.STEPS}, shuffle: true").replace("every: 3, to: npy", "every: 3, to: [npy, stats]"))
+        self.write("job.yaml", JOB.replace("steps: 30", f"steps: {self.STEPS}").replace("every: 3, to: npy", "every: 3, to: [npy, stats]"))
 
     def words(self, out):
         return ["train", "job.yaml", "-o", out, "--save", f"{out}/../{out}-model", "--quiet", "--threads", "1", "--resume"]

@@ -139,7 +139,7 @@ TEST_CASE("a jump is found in the tensor and the step where it happens", "[compa
 TEST_CASE("a jump above much noise is found, one within it is not", "[compare]") {
   const auto with_jump = [](double size) {
     return Runs([size](int64_t step, size_t tensor) {
-             return tensor == 0 ? 0 : 4e-4 + (step == 20 && tensor == 4 ? size : 0);
+             return tensor == 0 ? 0 : 1e-4 + (step == 20 && tensor == 4 ? size : 0);
            })
         .report();
   };
@@ -148,7 +148,7 @@ TEST_CASE("a jump above much noise is found, one within it is not", "[compare]")
   CHECK(found.first->tensor == "t4");
   CHECK(found.first->step == 20);
   CHECK(found.first->growth < 1e-3);
-  CHECK_FALSE(with_jump(1e-3).first);
+  CHECK_FALSE(with_jump(3e-3).first);  // as in sums in which much cancels
 }
 
 TEST_CASE("other data and other infinities are differences, whatever the noise", "[compare]") {

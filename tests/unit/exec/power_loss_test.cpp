@@ -21,7 +21,7 @@
 namespace flow::exec {
 namespace {
 
-constexpr int64_t kSteps = 30;
+constexpr int64_t kAllSteps = 30;
 
 /// Steps as a plan must have, which a resumed run reads; the fake device looks at none.
 plan::Job readable(plan::Job job) {
@@ -52,17 +52,17 @@ plan::Job readable(plan::Job job) {
 plan::Job saving_job(int64_t keep) {
   plan::Job job = make_job(true, 2);
   job.returns = returns(kY);
-  job.hooks = {watch(kLoss, "loss", {{0, kSteps, 3}}), watch(kY, "y", {{0, kSteps, 4}})};
+  job.hooks = {watch(kLoss, "loss", {{0, kAllSteps, 3}}), watch(kY, "y", {{0, kAllSteps, 4}})};
   job.hooks[0].sinks.emplace_back(plan::StatsSink{4});
   job.hooks[1].sinks = {plan::NpySink{true}};
-  job.run.steps = kSteps;
+  job.run.steps = kAllSteps;
   job.run.shuffle = true;
   job.run.checkpoint.every_steps = 7;
   job.run.checkpoint.keep = keep;
   const plan::FollowedValue followed{
       .text = "loss", .job = {}, .tensor = "loss", .every_steps = 5, .where = "job.yaml:13:9"};
   job.run.checkpoint.keep_best = followed;
-  job.hooks.push_back(watch(kLoss, "loss", {{0, kSteps, 1}}));
+  job.hooks.push_back(watch(kLoss, "loss", {{0, kAllSteps, 1}}));
   job.hooks.back().sinks = {plan::MeanSink{followed.key()}};
   job.run.also = {{"eval", 10, 0, "job.yaml:12:9"}};
   return readable(job);
@@ -133,7 +133,7 @@ bool is_done(const fs::path& home) {
   const fs::path path = home / "out" / kRunRecord;
   if (!fs::exists(path)) return false;
   const Json record = Json::parse(read_text(path));  // whole at any moment
-  return record.at("exit_status") == 0 && record.at("last_step") == kSteps;
+  return record.at("exit_status") == 0 && record.at("last_step") == kAllSteps;
 }
 
 /// The variables of all whole checkpoints, by step and name. One that is damaged says so, and is
@@ -170,7 +170,7 @@ class Stopped {
     outputs_ = outputs(home.path());
     Case keeping = case_;
     keeping.job.run.checkpoint.every_steps = 1;
-    keeping.job.run.checkpoint.keep = kSteps;
+    keeping.job.run.checkpoint.keep = kAllSteps;
     const MemoryHome all;
     write_rows(all / "x.npy", 10);
     start(keeping, all.path());
@@ -279,8 +279,8 @@ TEST_CASE("a predict job that is stopped at any change of a file runs again to t
           "[exec]") {
   plan::Job job = make_job(false, 2);
   job.returns = returns(kY, {plan::NpySink{}, plan::NpySink{true}});
-  job.hooks = {watch(kLoss, "loss", {{0, kSteps, 3}})};
-  job.run.steps = kSteps;
+  job.hooks = {watch(kLoss, "loss", {{0, kAllSteps, 3}})};
+  job.run.steps = kAllSteps;
   Stopped stopped({{}, readable(job)});
   stopped.stop_at_changes({}, 7);
   CHECK(stopped.runs() > 5);
