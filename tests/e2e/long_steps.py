@@ -56,7 +56,7 @@ class Steps(FlowTest):
         self.assertEqual(run.returncode, 0)
         rows = self.metrics("out")
         self.assertEqual(len(rows), STEPS // 20)
-        self.assertEqual(self.load("out/returns/loss/value.npy").size, STEPS)
+        self.assertEqual(self.load("out/returns/loss/steps.npy").size, STEPS)
         self.assertEqual(len((self.dir / "out/watch/y/stats.csv").read_text().splitlines()), STEPS // 100 + 1)
         self.assertEqual(len(list((self.dir / "out/checkpoints").iterdir())), 3)
 

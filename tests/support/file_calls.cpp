@@ -77,6 +77,10 @@ int FileCalls::take(const FileOperation& operation) {
   const fs::path path = moves ? fs::absolute(operation.target) : operation_path(operation);
   const std::string below = path.lexically_relative(folder_).string();
   if (below.empty() || below.starts_with("..")) return 0;
+  std::error_code unknown;
+  if (operation.kind == FileOperation::Kind::kRemove &&
+      !fs::exists(fs::symlink_status(path, unknown)))
+    return 0;  // to make sure that there is none is no change
   const std::string call = std::string(name) + ' ' + std::regex_replace(below, kRandom, ".tmp");
   const std::scoped_lock lock(mutex_);
   if (operation.kind != FileOperation::Kind::kClose) calls_.push_back(call);
