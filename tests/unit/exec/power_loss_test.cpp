@@ -16,7 +16,6 @@
 #include "tests/support/disk_model.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
-#include "tests/unit/plan/sample.h"
 
 namespace flow::exec {
 namespace {
@@ -26,13 +25,14 @@ constexpr int64_t kAllSteps = 30;
 /// Steps as a plan must have, which a resumed run reads; the fake device looks at none.
 plan::Job readable(plan::Job job) {
   const auto add = [&](std::string_view op, plan::TensorId result,
-                       std::vector<plan::TensorId> inputs, plan::Attributes attributes) {
+                       std::vector<plan::TensorId> inputs,
+                       const std::vector<plan::Attributes::Entry>& attributes) {
     plan::Step step;
     step.op = op;
     step.name = job[result].name;
     step.inputs = std::move(inputs);
     step.outputs = {result};
-    step.attributes = std::move(attributes);
+    for (const auto& [name, value] : attributes) step.attributes.set(name, value);
     job.steps.push_back(std::move(step));
   };
   using Integers = std::vector<int64_t>;
@@ -40,8 +40,8 @@ plan::Job readable(plan::Job job) {
   const std::vector<plan::Attributes::Entry> ones = {
       {"dtype", DType::kFloat32}, {"shape", Integers{2, 2}}, {"value", 1.0}};
   add("add", kY, {kX, kW}, {});
-  add("reduce_mean", kLoss, {kY}, plan::sample::attributes_of(mean));
-  add("fill", kDiff, {}, plan::sample::attributes_of(ones));
+  add("reduce_mean", kLoss, {kY}, mean);
+  add("fill", kDiff, {}, ones);
   job.tensors[kDiff.index()].batch_axis = plan::kNoBatch;
   plan::assign_lifetimes(job);
   return job;
