@@ -27,10 +27,10 @@ double floor_of(DType dtype) {
   if (dtype == DType::kFloat64) return 1e-12;
   return is_low_precision(dtype) ? 5e-3 : 2e-5;
 }
-/// A jump is as many times what came before. Measured with oneDNN limited to SSE4.1 against AVX-512,
-/// two seeds, 20 to 150 steps: where only rounding differs, a tensor has up to 41 times what came
-/// before in ResNet-18, 38 in LeNet, 29 in a siamese network, and 3 in a GPT. The largest are
-/// gradients of biases and of batch_normalization's scales, sums in which nearly all cancels.
+/// A jump is as many times what came before. Measured with oneDNN limited to SSE4.1 against
+/// AVX-512, two seeds, 20 to 150 steps: where only rounding differs, a tensor has up to 41 times
+/// what came before in ResNet-18, 38 in LeNet, 29 in a siamese network, and 3 in a GPT. The largest
+/// are gradients of biases and of batch_normalization's scales, sums in which nearly all cancels.
 constexpr double kJump = 100;
 
 std::string text_at(const Json& json, const char* key) {
