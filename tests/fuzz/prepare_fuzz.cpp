@@ -39,8 +39,9 @@ void prepare(const plan::Job& job) {
   options.threads = 1;
   for (const plan::Hook& hook : job.hooks) options.deliverables.push_back(hook.tensor);
   std::ranges::sort(options.deliverables, {}, &plan::TensorId::value);
-  const auto same = std::ranges::unique(options.deliverables);
-  options.deliverables.erase(same.begin(), same.end());
+  options.deliverables.erase(std::unique(options.deliverables.begin(), options.deliverables.end()),
+                             options.deliverables.end());
+  options.always.assign(options.deliverables.size(), 0);
   flow::cpu::make_backend()->prepare(job, options);
 }
 
