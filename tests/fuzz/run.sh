@@ -24,7 +24,7 @@ fuzz() {
     return 1
   fi
   awk -v name="$name" -v seconds="$seconds" '
-    / DONE / { for (i = 1; i < NF; ++i) if ($i == "cov:") edges = $(i + 1) }
+    $2 == "DONE" { for (i = 1; i < NF; ++i) if ($i == "cov:") edges = $(i + 1) }
     /^stat::number_of_executed_units:/ { executions = $2 }
     END { printf "fuzz: %s, %s s, %s executions, %s edges\n", name, seconds, executions, edges }
   ' "$new.log"
