@@ -131,8 +131,10 @@ class SafetensorsHeader {
     const std::vector<int64_t> offsets = read_numbers(json["data_offsets"], "data_offsets", key);
     if (offsets.size() != 2) wrong("data_offsets is not a pair");
     const auto elements = array.shape.checked_elements();
-    if (!elements) wrong(fmt::format("its shape is too large: {}", array.shape.str()));
-    const auto bits = static_cast<uint64_t>(*elements) * code->bits;  // of 16 bytes at most
+    // Of an element of one bit; more would overflow below.
+    if (!elements || static_cast<uint64_t>(*elements) > 8 * uint64_t{file_.size()})
+      wrong(fmt::format("its shape is too large: {}", array.shape.str()));
+    const auto bits = static_cast<uint64_t>(*elements) * code->bits;
     const auto begin = static_cast<uint64_t>(offsets[0]), end = static_cast<uint64_t>(offsets[1]);
     if (end < begin || end > file_.size() - data_)
       wrong(fmt::format("bytes {} to {} of {} bytes of data", begin, end, file_.size() - data_));

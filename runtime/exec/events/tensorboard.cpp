@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/exec/events/graph_def.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/io/events/protobuf.h"
@@ -135,7 +136,7 @@ TensorBoard::TensorBoard(const RunRequest& request, int64_t first,
   file_.emplace(files.path, start);
   for (const auto* old : {&files.earlier, &files.temporaries})
     for (const fs::path& path : *old)
-      if (std::error_code error; !fs::remove(path, error) && error)
+      if (const std::error_code error = remove_path(path))
         throw cannot("remove", path, error.value());
 }
 

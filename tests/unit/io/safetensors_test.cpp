@@ -98,6 +98,9 @@ TEST_CASE("damaged headers of .safetensors files are refused", "[io]") {
   CHECK(header_refusal(
             file_of("{" + array_text("a", "F64", "[4611686018427387904,4]", 0, 1) + "}", "1")) ==
         invalid("array `a`: its shape is too large: [4611686018427387904, 4]"));
+  // 2^64 bits and more.
+  CHECK(header_refusal(file_of("{" + array_text("a", "F64", "[288230376151711744]", 0, 0) + "}")) ==
+        invalid("array `a`: its shape is too large: [288230376151711744]"));
   CHECK(header_refusal(file_of("{" + array_text("a", "U8", "[2]", 0, 1) + "}", "1")) ==
         invalid("array `a`: 1 bytes for [2] of U8"));
   CHECK(header_refusal(file_of("{" + array_text("a", "F4", "[3]", 0, 1) + "}", "1")) ==
