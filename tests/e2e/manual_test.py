@@ -98,7 +98,7 @@ class Completion(FlowTest):
     def test_bash(self):
         self.generate()
         self.write("job.yaml", train_job(3))
-        self.assertEqual(self.bash("flowc ex"), ["explain"])
+        self.assertEqual(self.bash("flowc exp"), ["export", "explain"])
         self.assertEqual(self.bash("flowc ops conv2d_"), ["conv2d_transpose"])
         self.assertEqual(self.bash("flowc help sched"), ["schedules"])
         self.assertEqual(self.bash("flowrun tr"), ["train"])

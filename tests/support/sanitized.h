@@ -15,7 +15,7 @@ namespace flow::test {
 /// Of many cases of a kind, sanitizers try one in so many: each takes ten times as long, and the
 /// plain build tries them all.
 #ifdef FLOW_SANITIZED
-inline constexpr int kCasesPerTried = 5;
+inline constexpr int kCasesPerTried = 8;
 #else
 inline constexpr int kCasesPerTried = 1;
 #endif

@@ -18,7 +18,7 @@ std::span<const std::byte> bytes_in(const std::string& text) {
 }
 
 /// A file of this header and data.
-std::string file_of(const std::string& header, const std::string& data = "") {
+std::string safetensors_of(const std::string& header, const std::string& data = "") {
   std::string length(8, '\0');
   for (size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
   return length + header + data;
@@ -54,7 +54,7 @@ constexpr const char* kInvalid = "x is not a valid .safetensors file: ";
 }  // namespace
 
 TEST_CASE("arrays are listed with their dtypes, shapes and bytes", "[io]") {
-  const std::string file = file_of(
+  const std::string file = safetensors_of(
       "{\"__metadata__\":{\"format\":\"pt\"}," + array_text("a", "BF16", "[2,1]", 2, 6) + "," +
           array_text("b", "F8_E4M3", "[2]", 0, 2) + "," + array_text("c", "F4", "[3,2]", 6, 9) +
           "," + array_text("d", "I64", "[0,4]", 9, 9) + "}  ",
@@ -76,54 +76,57 @@ TEST_CASE("damaged headers of .safetensors files are refused", "[io]") {
   CHECK(header_refusal("") == invalid("it has 0 bytes"));
   CHECK(header_refusal(std::string(8, '\xff')) ==
         invalid("its header has 18446744073709551615 bytes; expected at most 100000000"));
-  CHECK(header_refusal(file_of("{}").substr(0, 9)) ==
+  CHECK(header_refusal(safetensors_of("{}").substr(0, 9)) ==
         invalid("its header has 2 bytes, the file only 9"));
-  CHECK(header_refusal(file_of(" {}")) == invalid("its header does not begin with `{`"));
-  CHECK(header_refusal(file_of("{\"a\"")) == "x: header:1:5: invalid JSON: unexpected end of file");
-  CHECK(header_refusal(file_of("{\"__metadata__\":{\"a\":1}}")) ==
+  CHECK(header_refusal(safetensors_of(" {}")) == invalid("its header does not begin with `{`"));
+  CHECK(header_refusal(safetensors_of("{\"a\"")) ==
+        "x: header:1:5: invalid JSON: unexpected end of file");
+  CHECK(header_refusal(safetensors_of("{\"__metadata__\":{\"a\":1}}")) ==
         invalid("its metadata `a` is not text"));
-  CHECK(header_refusal(file_of("{\"__metadata__\":[]}")) ==
+  CHECK(header_refusal(safetensors_of("{\"__metadata__\":[]}")) ==
         invalid("its metadata is not an object"));
-  CHECK(header_refusal(file_of("{\"a\":{}}")) ==
+  CHECK(header_refusal(safetensors_of("{\"a\":{}}")) ==
         invalid("array `a`: expected dtype, shape and data_offsets"));
-  CHECK(header_refusal(file_of("{\"a\":1}")) ==
+  CHECK(header_refusal(safetensors_of("{\"a\":1}")) ==
         invalid("array `a`: expected dtype, shape and data_offsets"));
   const std::string a = array_text("a", "U8", "[1]", 0, 1);
-  CHECK(header_refusal(file_of("{" + a + "," + a + "}", "1")) == "x: header: duplicate key `a`");
-  CHECK(header_refusal(file_of("{" + array_text("a", "F33", "[1]", 0, 4) + "}", "1234")) ==
+  CHECK(header_refusal(safetensors_of("{" + a + "," + a + "}", "1")) ==
+        "x: header: duplicate key `a`");
+  CHECK(header_refusal(safetensors_of("{" + array_text("a", "F33", "[1]", 0, 4) + "}", "1234")) ==
         invalid("array `a`: unknown dtype `\"F33\"`"));
   for (const char* shape : {"[-1]", "[1.0]", "1", "[\"1\"]", "[9223372036854775808]", "[null]"})
-    CHECK(header_refusal(file_of("{" + array_text("a", "U8", shape, 0, 1) + "}", "1")) ==
+    CHECK(header_refusal(safetensors_of("{" + array_text("a", "U8", shape, 0, 1) + "}", "1")) ==
           invalid("array `a`: shape is not a list of whole numbers"));
-  CHECK(header_refusal(
-            file_of("{" + array_text("a", "F64", "[4611686018427387904,4]", 0, 1) + "}", "1")) ==
+  CHECK(header_refusal(safetensors_of(
+            "{" + array_text("a", "F64", "[4611686018427387904,4]", 0, 1) + "}", "1")) ==
         invalid("array `a`: its shape is too large: [4611686018427387904, 4]"));
   // 2^64 bits and more.
-  CHECK(header_refusal(file_of("{" + array_text("a", "F64", "[288230376151711744]", 0, 0) + "}")) ==
+  CHECK(header_refusal(
+            safetensors_of("{" + array_text("a", "F64", "[288230376151711744]", 0, 0) + "}")) ==
         invalid("array `a`: its shape is too large: [288230376151711744]"));
-  CHECK(header_refusal(file_of("{" + array_text("a", "U8", "[2]", 0, 1) + "}", "1")) ==
+  CHECK(header_refusal(safetensors_of("{" + array_text("a", "U8", "[2]", 0, 1) + "}", "1")) ==
         invalid("array `a`: 1 bytes for [2] of U8"));
-  CHECK(header_refusal(file_of("{" + array_text("a", "F4", "[3]", 0, 1) + "}", "1")) ==
+  CHECK(header_refusal(safetensors_of("{" + array_text("a", "F4", "[3]", 0, 1) + "}", "1")) ==
         invalid("array `a`: 1 bytes for [3] of F4"));
-  CHECK(header_refusal(file_of("{" + array_text("a", "U8", "[2]", 0, 2) + "}", "1")) ==
+  CHECK(header_refusal(safetensors_of("{" + array_text("a", "U8", "[2]", 0, 2) + "}", "1")) ==
         invalid("array `a`: bytes 0 to 2 of 1 bytes of data"));
-  CHECK(header_refusal(file_of("{" + array_text("a", "U8", "[1]", 1, 0) + "}", "1")) ==
+  CHECK(header_refusal(safetensors_of("{" + array_text("a", "U8", "[1]", 1, 0) + "}", "1")) ==
         invalid("array `a`: bytes 1 to 0 of 1 bytes of data"));
   std::string axes = "[1";
   for (int i = 0; i < 32; ++i) axes += ",1";
-  CHECK(header_refusal(file_of("{" + array_text("a", "U8", axes + "]", 0, 1) + "}", "1")) ==
+  CHECK(header_refusal(safetensors_of("{" + array_text("a", "U8", axes + "]", 0, 1) + "}", "1")) ==
         invalid("array `a`: more than 32 axes"));
-  CHECK(header_refusal(file_of(std::string(200, '['))) ==
+  CHECK(header_refusal(safetensors_of(std::string(200, '['))) ==
         invalid("its header does not begin with `{`"));
-  CHECK(header_refusal(file_of("{\"a\":" + std::string(200, '['))) ==
+  CHECK(header_refusal(safetensors_of("{\"a\":" + std::string(200, '['))) ==
         "x: header: nested more than 100 levels deep");
 }
 
 TEST_CASE("arrays that overlap, and bytes that belong to none, are refused", "[io]") {
   const auto of = [](int begin, int end, const std::string& data) {
-    return header_refusal(file_of("{" + array_text("a", "U8", "[2]", 0, 2) + "," +
-                                      array_text("b", "U8", "[2]", begin, end) + "}",
-                                  data));
+    return header_refusal(safetensors_of("{" + array_text("a", "U8", "[2]", 0, 2) + "," +
+                                             array_text("b", "U8", "[2]", begin, end) + "}",
+                                         data));
   };
   CHECK(of(2, 4, "1234").empty());
   CHECK(of(1, 3, "123") == std::string(kInvalid) + "arrays `a` and `b` overlap");
