@@ -63,7 +63,8 @@ Comparison comparison_of(const Json& json) {
     found.failed = failed->get<bool>();
   for (const Json& array : json["arrays"])
     if (array.is_object()) found.rows.push_back(row_of(array));
-  std::ranges::stable_partition(found.rows, [](const auto& row) { return !is_good(row); });
+  std::stable_partition(found.rows.begin(), found.rows.end(),
+                        [](const auto& row) { return !is_good(row); });
   found.left_out = found.rows.size() - std::min(found.rows.size(), kMostRows);
   found.rows.resize(found.rows.size() - found.left_out);
   if (const auto first = json.find("first"); first != json.end() && first->is_object())

@@ -28,7 +28,8 @@ std::vector<Chart> list_charts(const std::vector<RunData>& runs) {
       chart->own_steps |= curve.own_steps;
       chart->curves.emplace_back(i, &curve);
     }
-  std::ranges::stable_partition(charts, [](const Chart& chart) { return chart.title == "loss"; });
+  std::stable_partition(charts.begin(), charts.end(),
+                        [](const Chart& chart) { return chart.title == "loss"; });
   return charts;
 }
 

@@ -140,7 +140,8 @@ std::vector<Column> metric_columns(const std::vector<RunData>& runs) {
       }
       column->curves[i] = &curve;
     }
-  std::ranges::stable_partition(columns, [](const auto& each) { return each.title == "loss"; });
+  std::stable_partition(columns.begin(), columns.end(),
+                        [](const auto& each) { return each.title == "loss"; });
   return columns;
 }
 
