@@ -13,20 +13,19 @@ namespace {
 
 /// What a test calls them; nothing for others.
 const char* name_of(FileOperation::Kind kind) {
-  using Kind = FileOperation::Kind;
   switch (kind) {
-    case Kind::kSync:
+    case FileOperation::Kind::kSync:
       return "fsync";
-    case Kind::kSyncFileSystem:
+    case FileOperation::Kind::kSyncFileSystem:
       return "syncfs";
-    case Kind::kClose:
+    case FileOperation::Kind::kClose:
       return "close";
-    case Kind::kRename:
+    case FileOperation::Kind::kRename:
       return "rename";
-    case Kind::kExchange:
+    case FileOperation::Kind::kExchange:
       return "exchange";
-    case Kind::kRemove:
-    case Kind::kRemoveFolder:
+    case FileOperation::Kind::kRemove:
+    case FileOperation::Kind::kRemoveFolder:
       return "remove";
     default:
       return nullptr;
