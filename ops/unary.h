@@ -1,5 +1,5 @@
 // The functors of unary ops and of their gradients (unary.def lists them), which loops of every
-// kind inline.
+// kind inline: arithmetic and functions of numbers. Activations: activations.h.
 #pragma once
 
 #include <tuple>
@@ -96,13 +96,6 @@ struct Trunc {
 
 /// v is x.
 template <typename T>
-struct Acos {
-  FLOW_INLINE T operator()(T x) const { return std::acos(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return -dy / math::sqrt((T(1) - x) * (T(1) + x)); }
-};
-
-/// v is x.
-template <typename T>
 struct Asin {
   FLOW_INLINE T operator()(T x) const { return std::asin(x); }
   FLOW_INLINE T gradient(T dy, T x) const { return dy / math::sqrt((T(1) - x) * (T(1) + x)); }
@@ -110,24 +103,16 @@ struct Asin {
 
 /// v is x.
 template <typename T>
-struct Atan {
-  FLOW_INLINE T operator()(T x) const { return std::atan(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x * x); }
+struct Acos {
+  FLOW_INLINE T operator()(T x) const { return std::acos(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return -Asin<T>{}.gradient(dy, x); }
 };
 
 /// v is x.
 template <typename T>
-struct Celu {
-  static constexpr std::tuple kAttributes{"alpha"};
-  T alpha;
-  FLOW_INLINE T operator()(T x) const {
-    const T negative = alpha * math::expm1(x / alpha);
-    return x > T{0} ? x : negative;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T negative = dy * math::exp(x / alpha);
-    return x > T{0} ? dy : negative;
-  }
+struct Atan {
+  FLOW_INLINE T operator()(T x) const { return std::atan(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x * x); }
 };
 
 /// v is x.
@@ -146,43 +131,9 @@ struct Expm1 {
 
 /// v is x.
 template <typename T>
-struct HardSigmoid {
-  static constexpr std::tuple kAttributes{"alpha", "beta"};
-  T alpha, beta;
-  FLOW_INLINE T operator()(T x) const {
-    const T at = alpha * x + beta;
-    const T above = at < T(0) ? T(0) : at;
-    return above > T(1) ? T(1) : above;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T at = alpha * x + beta;
-    const T not_below = at > T(0) ? alpha * dy : T(0);
-    return at < T(1) ? not_below : T(0);
-  }
-};
-
-/// v is x.
-template <typename T>
 struct Log1p {
   FLOW_INLINE T operator()(T x) const { return std::log1p(x); }
   FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x); }
-};
-
-/// v is x.
-template <typename T>
-struct LogSigmoid {
-  FLOW_INLINE T operator()(T x) const { return -math::softplus(-x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy * math::sigmoid(-x); }
-};
-
-/// v is x.
-template <typename T>
-struct Mish {
-  FLOW_INLINE T operator()(T x) const { return x * math::tanh(math::softplus(x)); }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T t = math::tanh(math::softplus(x));
-    return dy * (t + x * math::sigmoid(x) * (T(1) - t * t));
-  }
 };
 
 /// v is y.
@@ -194,48 +145,9 @@ struct Reciprocal {
 
 /// v is x.
 template <typename T>
-struct Selu {
-  static constexpr T kScale = T(1.05070098735548049342), kAlpha = T(1.67326324235437728481);
-  FLOW_INLINE T operator()(T x) const {
-    const T negative = kScale * kAlpha * math::expm1(x);
-    return x > T{0} ? kScale * x : negative;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T negative = dy * (kScale * kAlpha * math::exp(x));
-    return x > T{0} ? kScale * dy : negative;
-  }
-};
-
-/// v is x.
-template <typename T>
 struct Sinh {
   FLOW_INLINE T operator()(T x) const { return std::sinh(x); }
   FLOW_INLINE T gradient(T dy, T x) const { return dy * std::cosh(x); }
-};
-
-/// NaN of NaN; v is x.
-template <typename T>
-struct Softshrink {
-  static constexpr std::tuple kAttributes{"lambd"};
-  T lambd;
-  FLOW_INLINE T operator()(T x) const {
-    const T above = x > lambd ? x - lambd : x * T(0);
-    return x < -lambd ? x + lambd : above;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T above = x > lambd ? dy : T(0);
-    return x < -lambd ? dy : above;
-  }
-};
-
-/// v is x.
-template <typename T>
-struct Softsign {
-  FLOW_INLINE T operator()(T x) const { return x / (T(1) + Abs<T>{}(x)); }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T r = T(1) / (T(1) + Abs<T>{}(x));
-    return dy * r * r;
-  }
 };
 
 /// v is y.
@@ -243,15 +155,6 @@ template <typename T>
 struct Tan {
   FLOW_INLINE T operator()(T x) const { return std::tan(x); }
   FLOW_INLINE T gradient(T dy, T y) const { return dy * (T(1) + y * y); }
-};
-
-/// NaN of NaN; v is x.
-template <typename T>
-struct Threshold {
-  static constexpr std::tuple kAttributes{"threshold", "value"};
-  T threshold, value;
-  FLOW_INLINE T operator()(T x) const { return x <= threshold ? value : x; }
-  FLOW_INLINE T gradient(T dy, T x) const { return x <= threshold ? T(0) : dy; }
 };
 
 /// v is x.
@@ -293,21 +196,6 @@ struct Sin {
 
 /// v is x.
 template <typename T>
-struct Elu {
-  static constexpr std::tuple kAttributes{"alpha"};
-  T alpha;
-  FLOW_INLINE T operator()(T x) const {
-    const T negative = alpha * math::expm1(x);
-    return x > T{0} ? x : negative;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T negative = dy * (alpha * math::exp(x));
-    return x > T{0} ? dy : negative;
-  }
-};
-
-/// v is x.
-template <typename T>
 struct Erf {
   static constexpr T kSlope = T(1.12837916709551257390);  // 2 / sqrt(pi)
   FLOW_INLINE T operator()(T x) const { return math::erf(x); }
@@ -321,85 +209,11 @@ struct Exp {
   FLOW_INLINE T gradient(T dy, T y) const { return dy * y; }
 };
 
-/// x times the normal distribution's share below x; v is x.
-template <typename T>
-struct GeluErf {
-  static constexpr T kHeight = T(0.39894228040143267794);  // 1 / sqrt(2 pi)
-  FLOW_INLINE T operator()(T x) const { return x * math::normal(x).share; }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const math::Normal<T> normal = math::normal(x);
-    return dy * (normal.share + x * (kHeight * normal.bell));
-  }
-};
-
-/// The same with the share (1 + tanh u) / 2 = sigmoid(2u), u a cubic in x; v is x.
-template <typename T>
-struct GeluTanh {
-  // 2 sqrt(2/pi), and that times 0.044715.
-  static constexpr T kLinear = T(1.59576912160573071176), kCubic = T(0.07135481627260024878);
-  FLOW_INLINE static T cubic(T x) { return x * (kLinear + kCubic * x * x); }
-  FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(cubic(x)); }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const math::Logistic<T> at = math::logistic(cubic(x));
-    return dy * (at.share + x * (kLinear + T(3) * kCubic * x * x) * at.slope);
-  }
-};
-
-/// v is x.
-template <typename T>
-struct HardSwish {
-  FLOW_INLINE T operator()(T x) const {
-    const T above = x + T(3) > T(0) ? x + T(3) : T(0);
-    const T within = above > T(6) ? T(6) : above;
-    return x * within / T(6);
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T within = dy * (x / T(3) + T(0.5));
-    const T not_above = x >= T(3) ? dy : within;
-    return x <= T(-3) ? T(0) : not_above;
-  }
-};
-
-/// v is x.
-template <typename T>
-struct LeakyRelu {
-  static constexpr std::tuple kAttributes{"alpha"};
-  T alpha;
-  FLOW_INLINE T operator()(T x) const {
-    const T negative = alpha * x;
-    return x > T{0} ? x : negative;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T negative = alpha * dy;
-    return x > T{0} ? dy : negative;
-  }
-};
-
 /// v is x.
 template <typename T>
 struct Log {
   FLOW_INLINE T operator()(T x) const { return math::log(x); }
   FLOW_INLINE T gradient(T dy, T x) const { return dy / x; }
-};
-
-/// NaN of NaN, which passes the gradient; v is y.
-template <typename T>
-struct Relu {
-  FLOW_INLINE T operator()(T x) const { return x <= T(0) ? T(0) : x; }
-  FLOW_INLINE T gradient(T dy, T y) const { return y <= T(0) ? T(0) : dy; }
-};
-
-/// v is x.
-template <typename T>
-struct Relu6 {
-  FLOW_INLINE T operator()(T x) const {
-    const T above = x < T(0) ? T(0) : x;
-    return above > T(6) ? T(6) : above;
-  }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const T not_below = x > T(0) ? dy : T(0);
-    return x < T(6) ? not_below : T(0);
-  }
 };
 
 /// v is y: -1/2 x^(-3/2) = -1/2 y^3.
@@ -411,40 +225,9 @@ struct Rsqrt {
 
 /// v is y.
 template <typename T>
-struct Sigmoid {
-  FLOW_INLINE T operator()(T x) const { return math::sigmoid(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return dy * (y * (T(1) - y)); }
-};
-
-/// v is x.
-template <typename T>
-struct Silu {
-  FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(x); }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    const math::Logistic<T> at = math::logistic(x);
-    return dy * (at.share + x * at.slope);
-  }
-};
-
-/// v is x.
-template <typename T>
-struct Softplus {
-  FLOW_INLINE T operator()(T x) const { return math::softplus(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy * math::sigmoid(x); }
-};
-
-/// v is y.
-template <typename T>
 struct Sqrt {
   FLOW_INLINE T operator()(T x) const { return math::sqrt(x); }
   FLOW_INLINE T gradient(T dy, T y) const { return T(0.5) * dy / y; }
-};
-
-/// v is y.
-template <typename T>
-struct Tanh {
-  FLOW_INLINE T operator()(T x) const { return math::tanh(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return dy * ((T(1) - y) * (T(1) + y)); }
 };
 
 }  // namespace flow::functions

@@ -1,6 +1,6 @@
 // Kernels of unary ops and of their gradients: unary.def lists them. They go over memory as it
 // lies, so any layout will do that all operands share.
-#include "ops/unary.h"
+#include "ops/activations.h"
 
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"

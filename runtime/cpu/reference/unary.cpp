@@ -140,8 +140,7 @@ Kernel prepare_log1p_grad(const Request& request) {
 }
 
 Kernel prepare_log_sigmoid(const Request& request) {
-  return map(request,
-             [](double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); });
+  return map(request, [](double x) { return -softplus_of(-x); });
 }
 
 Kernel prepare_log_sigmoid_grad(const Request& request) {

@@ -1,4 +1,5 @@
 // Arithmetic of numbers that broadcast, and scale.
+#include "ops/activations.h"
 #include "ops/spec.h"
 #include "runtime/base/convert.h"
 #include "runtime/cuda/kernels/binary.cuh"

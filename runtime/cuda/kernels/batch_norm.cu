@@ -4,8 +4,8 @@
 // may have 16 bits; vectors along the channels, and what is computed, have 32 then.
 #include <cmath>
 
+#include "ops/activations.h"
 #include "ops/known.h"
-#include "ops/unary.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"

@@ -1,5 +1,5 @@
 // Kernels of unary ops and of their gradients: unary.def lists them.
-#include "ops/unary.h"
+#include "ops/activations.h"
 
 #include "runtime/base/convert.h"
 #include "runtime/cuda/kernels/families.h"

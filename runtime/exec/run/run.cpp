@@ -21,6 +21,7 @@
 #include "runtime/exec/run/followed_values.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/exec/run/run_outputs.h"
 #include "runtime/exec/run/run_record.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/json/records.h"
@@ -43,19 +44,12 @@ class Run {
  private:
   RunResult execute();
   void remove_leftovers();
-  /// Metrics, and the sinks of this job and of those that it calls.
-  void open_outputs();
-  void open_tensorboard();
-  void open_fingerprints();
-  void say_cost_of_fingerprints() const;
   RunResult execute_until(int64_t step, const RunResult& before);
   bool asked_to_stop() const;
   void end_commands();
   void keep_outputs();
   Stop stop() const;
   bool saves(int64_t step) const;
-  OutputState outputs() const { return with_logs(deliverer_->outputs()); }
-  OutputState with_logs(OutputState outputs) const;
   bool settle(RunResult& result);
   void call_others(RunResult& result);
   void save_best(int64_t steps);
@@ -81,12 +75,9 @@ class Run {
   NonfiniteWarning warning_;
   FollowedValues followed_;
   std::optional<CheckpointWriter> checkpoint_writer_;
-  std::optional<TensorBoard> tensorboard_;
-  std::optional<MetricsLog> metrics_;
-  std::optional<Deliverer> deliverer_;
+  RunOutputs outputs_;
   std::optional<ThreadPool> pool_;
   std::optional<Profile> profile_;
-  std::optional<FingerprintWriter> fingerprints_;
   const std::string started_ = utc_time();
   int64_t steps_;  // complete
   RunOutcome outcome_;
@@ -100,6 +91,7 @@ Run::Run(Backend& backend, const RunRequest& request, PreparedRun& prepared)
       step_index_(prepared.input_pipeline->step_index()),
       warning_(request),
       followed_(request, prepared),
+      outputs_(request, prepared),
       steps_(prepared.start.first) {
   outcome_.first_step = prepared.start.first;
 }
@@ -130,8 +122,8 @@ void Run::record_failure(const std::exception& error) {
     } catch (const std::exception&) {
     }
   };
-  deliverer_.reset();  // ends the commands
-  if (!home_) return;  // without a plan the directory is no run's
+  outputs_.deliverer.reset();  // ends the commands
+  if (!home_) return;          // without a plan the directory is no run's
   attempt([&] { home_->sync(); });
   attempt([&] { write_record(exit_status_of(error), error.what()); });
 }
@@ -140,11 +132,11 @@ RunResult Run::execute() {
   if (request_.resume) {
     remove_leftovers();
     remove_temporaries(request_.directory);
-    open_outputs();  // first: what is refused leaves the run's plan and record as they were
+    outputs_.open();  // first: what is refused leaves the run's plan and record as they were
   }
   write_plan(request_);
   home_.emplace(request_.directory);
-  checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, tensorboard_,
+  checkpoint_writer_.emplace(request_, prepared_, *home_, outputs_.metrics, outputs_.tensorboard,
                              followed_.decisions(), warning_);
   if (request_.resume) {
     const fs::path before = request_.directory / kRunRecord;  // how the run before ended
@@ -152,7 +144,7 @@ RunResult Run::execute() {
       throw cannot("remove", before, error.value());
     Folder(request_.directory).sync();  // nor may it come back in a power cut
   } else {
-    open_outputs();
+    outputs_.open();
   }
   pool_.emplace(kThreads);
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.start.first);
@@ -177,75 +169,33 @@ void Run::remove_leftovers() {
   best.keep_only(followed_.decisions().best_step());
 }
 
-void Run::open_outputs() {
-  if (request_.tensorboard) open_tensorboard();
-  TensorBoard* tensorboard = tensorboard_ ? &*tensorboard_ : nullptr;
-  if (has_metrics(request_))
-    metrics_.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows, tensorboard);
-  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
-  options.sums = prepared_.start.sums;
-  if (prepared_.start.recorded) options.recorded = &*prepared_.start.recorded;
-  if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
-  if (tensorboard)
-    options.keep_histogram = [this](const auto& found) { tensorboard_->add(job_.name, found); };
-  deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
-  prepared_.called.begin(request_, prepared_.start.sums, options.recorded,
-                         metrics_ ? &*metrics_ : nullptr, tensorboard);
-  if (request_.fingerprints) open_fingerprints();
-}
-
-void Run::open_tensorboard() {
-  std::vector<const plan::Job*> jobs = {&job_};
-  for (const auto& job : prepared_.called.jobs()) jobs.push_back(&job->whole());
-  tensorboard_.emplace(request_, prepared_.start.first, jobs);
-}
-
-void Run::open_fingerprints() {
-  const fs::path path = request_.directory / kFingerprintFile;
-  std::error_code missing;
-  const bool had_some = prepared_.start.first > 0 && fs::exists(path, missing);
-  fingerprints_.emplace(path, prepared_.program->fingerprinted(), *request_.fingerprints,
-                        prepared_.start.first);
-  if (had_some && !fingerprints_->is_continued() && request_.say)
-    request_.say(fmt::format(
-        "{} is written again from here: it had another interval, size or tensors", path.string()));
-}
-
-void Run::say_cost_of_fingerprints() const {
-  if (!fingerprints_ || !request_.say || outcome_.seconds <= 0) return;
-  request_.say(fmt::format("fingerprints of {} every {} took {:.1f} % of the time of all steps",
-                           counted(prepared_.program->fingerprinted().size(), "tensor"),
-                           steps_text(request_.fingerprints->every),
-                           100 * prepared_.program->fingerprint_seconds() / outcome_.seconds));
-}
-
 /// Goes on from where `before` ended.
 RunResult Run::execute_until(int64_t step, const RunResult& before) {
-  RunResult result =
-      execute_on_ranks({.job = job_,
-                        .program = *prepared_.program,
-                        .input_pipeline = *prepared_.input_pipeline,
-                        .deliveries = prepared_.deliveries,
-                        .deliverer = *deliverer_,
-                        .first = before.steps,
-                        .end = step,
-                        .learning_rate = followed_.decisions().learning_rate(),
-                        .since = before.since,
-                        .output_slots = output_slots(job_, backend_),
-                        .launches_ahead = backend_.asynchronous(),
-                        .pool = *pool_,
-                        .capture = [this] { prepared_.capture(); },
-                        .saves = [this](int64_t at) { return saves(at); },
-                        .on_step = [this](const StepRecord& record) { log_step(record); },
-                        .stop = [this] { return stop(); },
-                        .profile = profile_ ? &*profile_ : nullptr,
-                        .keep_fingerprints =
-                            [this](int64_t at, std::span<const Fingerprint> values) {
-                              fingerprints_->write(at, values);
-                            },
-                        .fingerprint_every = fingerprints_ ? request_.fingerprints->every : 0,
-                        .ranks = request_.ranks},
-                       0);
+  RunResult result = execute_on_ranks(
+      {.job = job_,
+       .program = *prepared_.program,
+       .input_pipeline = *prepared_.input_pipeline,
+       .deliveries = prepared_.deliveries,
+       .deliverer = *outputs_.deliverer,
+       .first = before.steps,
+       .end = step,
+       .learning_rate = followed_.decisions().learning_rate(),
+       .since = before.since,
+       .output_slots = output_slots(job_, backend_),
+       .launches_ahead = backend_.asynchronous(),
+       .pool = *pool_,
+       .capture = [this] { prepared_.capture(); },
+       .saves = [this](int64_t at) { return saves(at); },
+       .on_step = [this](const StepRecord& record) { log_step(record); },
+       .stop = [this] { return stop(); },
+       .profile = profile_ ? &*profile_ : nullptr,
+       .keep_fingerprints =
+           [this](int64_t at, std::span<const Fingerprint> values) {
+             outputs_.fingerprints->write(at, values);
+           },
+       .fingerprint_every = outputs_.fingerprints ? request_.fingerprints->every : 0,
+       .ranks = request_.ranks},
+      0);
   if (!result.last_loss) result.last_loss = before.last_loss;
   if (before.first_call_done) result.first_call_done = before.first_call_done;
   result.seconds = std::max(result.seconds, before.seconds);
@@ -254,7 +204,7 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
 
 /// Has a command, of this job or of one that it calls, asked the run to stop?
 bool Run::asked_to_stop() const {
-  return deliverer_->commands().asked_to_stop() || prepared_.called.asked_to_stop();
+  return outputs_.deliverer->commands().asked_to_stop() || prepared_.called.asked_to_stop();
 }
 
 /// Where one of them has failed, those that were not told yet hear it when they are destroyed.
@@ -262,7 +212,7 @@ void Run::end_commands() {
   const bool done = outcome_.exit_status == kDone;
   const char* status = outcome_.interrupted() ? "stopped" : done ? "done" : "failed";
   try {
-    deliverer_->commands().end(status);
+    outputs_.deliverer->commands().end(status);
     prepared_.called.end(status);
   } catch (const RunError& error) {
     if (outcome_.interrupted() || !done) throw;
@@ -274,11 +224,7 @@ void Run::end_commands() {
 /// Returns when all outputs are on the disk: run.json, which comes next, says how the run ended,
 /// and may not outlive them in a power cut.
 void Run::keep_outputs() {
-  deliverer_->close();
-  prepared_.called.close();
-  if (metrics_) metrics_->close();
-  if (tensorboard_) tensorboard_->close();
-  if (fingerprints_) fingerprints_->close();
+  outputs_.close();
   home_->sync();
 }
 
@@ -290,19 +236,12 @@ bool Run::saves(int64_t step) const {
          !followed_.due_at(step + 1);
 }
 
-/// Adds the metrics, and the outputs of the jobs that are called: nobody writes them while the
-/// steps of this one are delivered.
-OutputState Run::with_logs(OutputState outputs) const {
-  if (metrics_) outputs.files.push_back(metrics_->file());
-  for (const auto& job : prepared_.called.jobs()) job->add_outputs(outputs);
-  return outputs;
-}
-
 /// After the last step, takes the values and makes the calls that are due, and saves if that is due
 /// too. False when the run ends.
 bool Run::settle(RunResult& result) {
   const int64_t steps = result.steps;
-  const bool took = metrics_ && followed_.take_own(*deliverer_, *metrics_, steps);
+  const bool took =
+      outputs_.metrics && followed_.take_own(*outputs_.deliverer, *outputs_.metrics, steps);
   if (took) save_best(steps);
   const bool calls = prepared_.called.behind_at(steps);
   if (calls) call_others(result);
@@ -311,7 +250,7 @@ bool Run::settle(RunResult& result) {
     if (result.cut_short()) return false;
     if (checkpoint_writer_->wanted_after(steps - 1)) {
       capture();
-      checkpoint_writer_->save(steps, outputs());
+      checkpoint_writer_->save(steps, outputs_.state());
     }
   }
   return !followed_.decisions().stops();
@@ -320,8 +259,8 @@ bool Run::settle(RunResult& result) {
 void Run::call_others(RunResult& result) {
   const int64_t steps = result.steps;
   const auto after_call = [&](SubJobRun& called) {
-    if (!metrics_) return;
-    followed_.take_of(called, *metrics_, steps);
+    if (!outputs_.metrics) return;
+    followed_.take_of(called, *outputs_.metrics, steps);
     save_best(steps);
   };
   const RunResult of_calls =
@@ -337,7 +276,7 @@ void Run::call_others(RunResult& result) {
 void Run::save_best(int64_t steps) {
   if (!followed_.finds_best()) return;
   capture();
-  checkpoint_writer_->save_best(steps, outputs());
+  checkpoint_writer_->save_best(steps, outputs_.state());
 }
 
 /// What this rank has trained alone goes to the others.
@@ -359,15 +298,15 @@ void Run::log_step(const StepRecord& record) {
   steps_ = record.step + 1;
   if (record.loss) {
     if (record.step % job_.run.log_every == 0)
-      metrics_->append(plan::Metrics{record.step, position.epoch, *record.loss,
-                                     record.learning_rate, record.seconds, record.loss_scale,
-                                     record.skipped});
+      outputs_.metrics->append(plan::Metrics{record.step, position.epoch, *record.loss,
+                                             record.learning_rate, record.seconds,
+                                             record.loss_scale, record.skipped});
     if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
       warning_.say(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
                                             shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
-  if (record.saves) checkpoint_writer_->save(steps_, with_logs(record.outputs));
+  if (record.saves) checkpoint_writer_->save(steps_, outputs_.with_logs(record.outputs));
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
@@ -384,9 +323,10 @@ void Run::say_skipped(const StepRecord& record) const {
 
 void Run::save_last(const RunResult& result) {
   capture();
-  if (job_.train) outcome_.checkpoint = checkpoint_writer_->save_last(result.steps, outputs());
+  if (job_.train)
+    outcome_.checkpoint = checkpoint_writer_->save_last(result.steps, outputs_.state());
   if (prepared_.save && result.stop != Stop::kSignal) {
-    checkpoint_writer_->save_copy(*prepared_.save, result.steps, outputs());
+    checkpoint_writer_->save_copy(*prepared_.save, result.steps, outputs_.state());
     outcome_.saved = prepared_.save;
   }
 }
@@ -400,7 +340,7 @@ std::string Run::save_after_failure(const RunResult& result) {
   try {
     capture();
     if (result.delivered) {
-      checkpoint_writer_->save_last(result.steps, outputs());
+      checkpoint_writer_->save_last(result.steps, outputs_.state());
       return fmt::format("continue after {} with --resume", steps_text(result.steps));
     }
     return fmt::format("load the state after {} with --load {}", steps_text(result.steps),
@@ -431,7 +371,7 @@ void Run::conclude(const RunResult& result) {
     outcome_.seconds_to_first_step =
         process_age() -
         std::chrono::duration<double>(Clock::now() - *result.first_call_done).count();
-  say_cost_of_fingerprints();
+  outputs_.say_cost_of_fingerprints(outcome_.seconds);
   if (result.error) fail(result);
   if (!result.cut_short() && followed_.decisions().stops())
     outcome_.early_stop = followed_.decisions().why_it_stops();
@@ -445,7 +385,7 @@ void Run::conclude(const RunResult& result) {
     outcome_.exit_status = 128 + request_.stop_signal();  // as shells call a death of that signal
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (result.failure.empty()) save_last(result);
-  deliverer_->finish(job_.train && outcome_.stop == Stop::kSignal);
+  outputs_.deliverer->finish(job_.train && outcome_.stop == Stop::kSignal);
 }
 
 std::string Run::stop_reason(int exit_status) const {

@@ -37,12 +37,12 @@ void require_values(const RunRequest& request) {
 
 /// What the run loads, by the names of its variables.
 std::unique_ptr<StoredVariables> open_named(const fs::path& path, const std::string& where,
-                                            const RunRequest& request, const State& state) {
+                                            const RunRequest& request) {
   auto stored = open_variables(path, where);
   if (request.ema) stored = std::make_unique<AveragedVariables>(std::move(stored));
   if (stored->has_names_of_flow() || request.job.run.checkpoint.names.empty()) return stored;
-  return std::make_unique<MappedVariables>(std::move(stored), request.job, wanted_variables(state),
-                                           request.load_partial);
+  return std::make_unique<MappedVariables>(
+      std::move(stored), request.job, wanted_variables(jobs_of(request)), request.load_partial);
 }
 
 /// Loads what the run asks for, and again where another run replaced it meanwhile.
@@ -50,7 +50,7 @@ Loaded load_unreplaced(const fs::path& path, const std::string& where, const Run
                        State& state) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
-    const auto stored = open_named(path, where, request, state);
+    const auto stored = open_named(path, where, request);
     try {
       return load(*stored, request.job, state, request.load_partial);
     } catch (const RunError&) {
