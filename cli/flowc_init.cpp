@@ -38,16 +38,6 @@ const Template& find_template(const std::string& name) {
                      "run `flowc init` to list them");
 }
 
-void check_new_file(const fs::path& path) {
-  if (fs::exists(path))
-    throw RequestError(fmt::format("{} already exists", path.string()),
-                       "write to another file with -o FILE");
-  if (const fs::path folder = path.parent_path(); !folder.empty() && !fs::is_directory(folder))
-    throw RequestError(fmt::format("no such directory: {}", folder.string()),
-                       fmt::format("create it: {}", command_line(std::vector<std::string>{
-                                                        "mkdir", "-p", folder.string()})));
-}
-
 /// The template's text; the commands of its leading comment name this file.
 std::string text_for(const Template& one, const fs::path& path) {
   std::string text(one.text);

@@ -5,7 +5,7 @@
 
 #include "cli/console.h"
 #include "compiler/job/suggest/vocabulary.h"
-#include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
 namespace flow::cli {
 
@@ -34,6 +34,17 @@ void write_output(const FlowcOptions& options, const std::string& text,
                                                             : "a file that the job file includes"),
                          "name another file with -o");
   write_text_atomically(options.output, text);
+}
+
+void check_new_file(const fs::path& path) {
+  std::error_code unknown;
+  if (fs::exists(fs::symlink_status(path, unknown)))
+    throw RequestError(fmt::format("{} already exists", path.string()),
+                       "write to another file with -o FILE");
+  if (const fs::path folder = path.parent_path(); !folder.empty() && !fs::is_directory(folder))
+    throw RequestError(fmt::format("no such directory: {}", folder.string()),
+                       fmt::format("create it: {}", command_line(std::vector<std::string>{
+                                                        "mkdir", "-p", folder.string()})));
 }
 
 RequestError unknown_name(const std::string& what, const std::string& name,

@@ -7,6 +7,7 @@
 #include "cli/complete.h"
 #include "compiler/compile.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 
 namespace flow::cli {
 
@@ -32,6 +33,9 @@ CompileRequest request_of(const FlowcOptions& options);
 /// that the text was made from.
 void write_output(const FlowcOptions& options, const std::string& text,
                   const std::vector<std::string>& sources);
+
+/// RequestError where the file exists, or its directory does not.
+void check_new_file(const fs::path& path);
 
 /// Of a name that is not among `names`; `otherwise`: the hint where none is like it.
 RequestError unknown_name(const std::string& what, const std::string& name,

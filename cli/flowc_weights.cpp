@@ -15,21 +15,29 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/load.h"
 #include "runtime/exec/weights/write_weights.h"
+#include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::cli {
 namespace {
 
+/// The job and those that it calls: a run loads the variables of all of them.
+std::vector<const plan::Job*> jobs_with(const plan::Plan& plan, const plan::Job& job) {
+  std::vector<const plan::Job*> jobs = plan::sub_jobs_of(plan, job);
+  jobs.insert(jobs.begin(), &job);
+  return jobs;
+}
+
 /// Do the jobs load the same variables by the same rules?
-bool load_alike(const plan::Job& a, const plan::Job& b) {
+bool load_alike(const plan::Plan& plan, const plan::Job& a, const plan::Job& b) {
   const auto rules_of = [](const plan::Job& job) {
     std::vector<std::string> texts;
     for (const plan::NameRule& rule : job.run.checkpoint.names)
       texts.push_back(exec::yaml_text(rule));
     return texts;
   };
-  const auto variables_of = [](const plan::Job& job) {
+  const auto variables_of = [&plan](const plan::Job& job) {
     std::vector<std::pair<std::string, Shape>> variables;
-    for (const exec::WantedVariable& one : exec::wanted_variables(job))
+    for (const exec::WantedVariable& one : exec::wanted_variables(jobs_with(plan, job)))
       variables.emplace_back(one.name, one.shape);
     return variables;
   };
@@ -46,7 +54,7 @@ const plan::Job& job_for_names(const plan::Plan& plan, const std::string& name) 
   if (jobs.empty())
     for (const plan::Job& job : plan.jobs) jobs.push_back(&job);
   for (const plan::Job* job : jobs)
-    if (!load_alike(*jobs[0], *job))
+    if (!load_alike(plan, *jobs[0], *job))
       throw RequestError(fmt::format("{} has {}: {}", plan.source, counted(plan.jobs.size(), "job"),
                                      job_names(plan)),
                          "name one with --job");
@@ -77,12 +85,13 @@ int list_names(const FlowcOptions& options) {
       .has_rules = !rules.empty(),
       .map =
           exec::map_names(stored->has_names_of_flow() ? exec::weights_in(*stored) : stored->items(),
-                          exec::wanted_variables(job), rules)};
+                          exec::wanted_variables(jobs_with(loaded->plan, job)), rules)};
   print(options.json ? names_json(report) : names_text(report));
   return report.matches() ? kDone : kCheckFailed;
 }
 
 int export_weights(const FlowcOptions& options) {
+  check_new_file(options.output);
   std::optional<LoadedPlan> loaded;
   std::vector<plan::NameRule> rules;
   if (!options.file.empty()) {

@@ -47,7 +47,7 @@ Table unused_table(const NamesReport& report) {
   table.row({"", "array", "shape and dtype", "rule", ""});
   for (const UnusedArray& array : report.map.unused)
     table.row({mark(report.is_wrong(array)), array.item.name, shape_and_dtype(array.item),
-               rule_text(array.rule), array.ignored ? "ignored" : array.problem});
+               rule_text(array.rule), array.ignored() ? "ignored" : array.problem});
   return table;
 }
 
@@ -126,7 +126,7 @@ std::string names_json(const NamesReport& report) {
   for (const UnusedArray& one : report.map.unused) {
     OrderedJson json = to_json(one.item);
     json["rule"] = rule_text(one.rule);
-    json["ignored"] = one.ignored;
+    json["ignored"] = one.ignored();
     json["problem"] = one.problem;
     unused.push_back(std::move(json));
   }

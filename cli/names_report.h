@@ -14,7 +14,7 @@ struct NamesReport {
   exec::NameMap map;
 
   /// Is the array a problem? Without rules, arrays without a variable are ignored.
-  bool is_wrong(const exec::UnusedArray& array) const { return has_rules && !array.ignored; }
+  bool is_wrong(const exec::UnusedArray& array) const { return has_rules && !array.ignored(); }
   /// Could a run load the file?
   bool matches() const;
 };

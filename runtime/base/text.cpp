@@ -161,6 +161,10 @@ std::string folded(std::string_view text, size_t columns) {
   return join(lines, "\n");
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t number = 0;
   const char* end = text.data() + text.size();

@@ -34,6 +34,9 @@ std::string command_line(std::span<const std::string> words);
 /// second column, which two blanks or more set off, or below its first.
 std::string folded(std::string_view text, size_t columns);
 
+/// Is it one or more of 0 to 9?
+bool is_digits(std::string_view text);
+
 /// "-12" as a number; nothing for other text, or more than 64 bits.
 std::optional<int64_t> whole_number(std::string_view text);
 

@@ -58,6 +58,9 @@ void NpzWriter::add(const std::string& name, const ArrayView& array) {
                                          header.size());
   const Member member{name + ".npy", zip_checksum(data, zip_checksum(start)),
                       narrowed(header.size() + data.size()), narrowed(at_)};
+  if (member.name.size() > UINT16_MAX)
+    throw RunError(fmt::format("{}: the name of an array has {} bytes, more than an .npz can hold",
+                               file_.path().string(), member.name.size()));
   const auto length = static_cast<uint32_t>(member.name.size());
   write(ZipRecord()
             .word(0x04034b50)

@@ -51,15 +51,6 @@ constexpr std::array kElementCodes = {
     ElementCode{"F4", 4},
 };
 
-/// The JSON of a file, of which damage is the world's fault.
-Json parse_damaged(std::string_view text, const std::string& name) {
-  try {
-    return plan::parse_json(text, name);
-  } catch (const RequestError& error) {
-    throw RunError(error.what());
-  }
-}
-
 /// A text of a hostile file, as a message shows it.
 std::string shown(std::string_view text) { return fmt::format("`{}`", shortened(text)); }
 
@@ -72,7 +63,7 @@ class SafetensorsHeader {
   std::map<std::string, Safetensors::Entry> read() {
     const std::string_view text = header_text();
     data_ = kLengthBytes + text.size();
-    const Json json = parse_damaged(text, name_ + ": header");
+    const Json json = plan::parse_foreign_json(text, name_ + ": header");
     if (!json.is_object()) fail("its header is not an object");
     std::map<std::string, Safetensors::Entry> arrays;
     for (const auto& [key, value] : json.items()) {
@@ -116,6 +107,7 @@ class SafetensorsHeader {
     const auto wrong = [&](const std::string& what) {
       fail(fmt::format("array {}: {}", shown(key), what));
     };
+    if (key.size() > kLongestArrayName) wrong(fmt::format("its name has {} bytes", key.size()));
     if (!json.is_object() || json.size() != 3 || !json.contains("dtype") ||
         !json.contains("shape") || !json.contains("data_offsets"))
       wrong("expected dtype, shape and data_offsets");
@@ -131,7 +123,7 @@ class SafetensorsHeader {
     const std::vector<int64_t> offsets = read_numbers(json["data_offsets"], "data_offsets", key);
     if (offsets.size() != 2) wrong("data_offsets is not a pair");
     const auto elements = array.shape.checked_elements();
-    // Of an element of one bit; more would overflow below.
+    // More than an element a bit: `bits` could overflow.
     if (!elements || static_cast<uint64_t>(*elements) > 8 * uint64_t{file_.size()})
       wrong(fmt::format("its shape is too large: {}", array.shape.str()));
     const auto bits = static_cast<uint64_t>(*elements) * code->bits;
@@ -164,7 +156,7 @@ class SafetensorsHeader {
     for (const auto& [key, array] : arrays) placed.emplace_back(array.offset, array.bytes, key);
     std::ranges::sort(placed);
     size_t end = data_;
-    std::string_view before = "the header";
+    std::string_view before;
     for (const auto& [offset, bytes, key] : placed) {
       if (offset < end) fail(fmt::format("arrays {} and {} overlap", shown(before), shown(key)));
       if (offset > end)

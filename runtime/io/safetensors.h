@@ -21,6 +21,8 @@ inline constexpr const char* kSafetensorsSuffix = ".safetensors";
 
 /// The longest header that is read: that of the format's own library.
 inline constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
+/// Bytes in the name of an array: messages and tables show it.
+inline constexpr size_t kLongestArrayName = 1000;
 
 /// The arrays of a file.
 class Safetensors {

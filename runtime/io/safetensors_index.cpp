@@ -37,16 +37,13 @@ SafetensorsIndex parse_safetensors_index(std::string_view text, const std::strin
   const auto fail = [&](const std::string& what) {
     throw RunError(fmt::format("{} is not a valid index of .safetensors files: {}", name, what));
   };
-  Json json;
-  try {
-    json = plan::parse_json(text, name);
-  } catch (const RequestError& error) {
-    throw RunError(error.what());
-  }
+  const Json json = plan::parse_foreign_json(text, name);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     fail("`weight_map` is missing");
   SafetensorsIndex files;
   for (const auto& [key, value] : json["weight_map"].items()) {
+    if (key.size() > kLongestArrayName)
+      fail(fmt::format("the name `{}` has {} bytes", shortened(key), key.size()));
     if (!value.is_string()) fail(fmt::format("the file of `{}` is not text", shortened(key)));
     const auto& file = value.get_ref<const std::string&>();
     if (!is_shard_name(file))

@@ -50,13 +50,11 @@ std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& it
   constexpr size_t kMost = 1000;
   size_t count = 0;
   for (const auto& [name, item] : items) {
-    // Slots of optimizers are named after their variable.
-    const size_t slash = name.rfind('/');
-    if (slash != name.npos && items.contains(name.substr(0, slash))) continue;
-    if (++count > kMost) return text + fmt::format("\n    and {} more", items.size() - kMost);
+    if (is_slot_name(name, items) || ++count > kMost) continue;
     const auto found = matches.find(name);
     text += line(found == matches.end() || found->second, name, item.shape, item.dtype_name());
   }
+  if (count > kMost) text += fmt::format("\n    and {} more", count - kMost);
   return text;
 }
 
@@ -156,14 +154,6 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
                         ".safetensors file"
                       : "does not exist"),
       "name a run or a directory in its checkpoints/; to create one, train the job first");
-}
-
-std::vector<WantedVariable> wanted_variables(const State& state) {
-  std::vector<WantedVariable> wanted;
-  for (const State::Entry& entry : state.entries())
-    if (!entry.variable->slot)
-      wanted.push_back({entry.tensor->name, entry.tensor->dtype, entry.tensor->shape});
-  return wanted;
 }
 
 Loaded load(const StoredVariables& stored, const plan::Job& job, State& state,

@@ -18,9 +18,6 @@ namespace flow::exec {
 /// `path` is none of them.
 std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std::string& where);
 
-/// The variables that `load` reads into: parameters and moving statistics, not slots.
-std::vector<WantedVariable> wanted_variables(const State& state);
-
 struct Loaded {
   std::vector<State::Entry*> missing;  // of the optional variables
   size_t rounded = 0;                  // variables whose arrays are of a wider float

@@ -54,7 +54,7 @@ std::vector<StoredVariables::Item> AveragedVariables::items() const {
   std::vector<Item> items = all_->items();
   for (Item& item : items)
     if (const auto average = averages_.find(item.name); average != averages_.end())
-      item = {item.name, average->second.dtype, average->second.shape};
+      item = {item.name, average->second.dtype, average->second.shape, average->second.foreign};
   return items;
 }
 

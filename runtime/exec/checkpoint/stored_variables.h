@@ -40,6 +40,13 @@ class StoredVariables {
 /// Can the array become one of this dtype? Floats become each other.
 bool is_convertible(const StoredVariables::Item& item, DType to);
 
+/// Is it named after another one of `names`, as the slots of optimizers are? `names`: a set or map.
+template <typename Names>
+bool is_slot_name(std::string_view name, const Names& names) {
+  const size_t slash = name.rfind('/');
+  return slash != name.npos && names.contains(std::string(name.substr(0, slash)));
+}
+
 /// The arrays of an .npz file, called as the variables are. Each is unpacked when it is read.
 class NpzVariables : public StoredVariables {
  public:

@@ -40,7 +40,7 @@ std::vector<std::string> problems_of(const NameMap& map, const std::vector<std::
     if (needed && !variable.problem.empty()) problems.push_back(problem_of(variable));
   }
   for (const UnusedArray& array : map.unused)
-    if (!array.ignored)
+    if (!array.ignored())
       problems.push_back(fmt::format("{}array {}: {}", place_of(array.rule),
                                      arrays_text({array.item}), array.problem));
   return problems;

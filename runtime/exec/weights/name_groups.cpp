@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/plan/model/name_pattern.h"
 
 namespace flow::exec {
@@ -57,18 +58,14 @@ std::vector<std::string> words_in(const std::string& name) {
   return words;
 }
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 /// "h.*.attn" of "h.11.attn", and "11".
 std::string without_numbers(const std::string& name, std::vector<std::string>& numbers) {
   std::string pattern;
   for (size_t at = 0; at <= name.size();) {
     const size_t end = std::min(name.find_first_of(kNameSeparators, at), name.size());
     const std::string part = name.substr(at, end - at);
-    if (is_number(part)) numbers.push_back(part);
-    pattern += is_number(part) ? "*" : part;
+    if (is_digits(part)) numbers.push_back(part);
+    pattern += is_digits(part) ? "*" : part;
     if (end < name.size()) pattern += name[end];
     at = end + 1;
   }
@@ -76,7 +73,8 @@ std::string without_numbers(const std::string& name, std::vector<std::string>& n
 }
 
 NameGroup single(const NamedShape& one) {
-  return {one.name, one.shape, {std::vector<std::string>()}, words_in(one.name)};
+  return {
+      one.name, one.shape, {std::vector<std::string>()}, words_in(one.name), parent_of(one.name)};
 }
 
 }  // namespace
@@ -105,7 +103,7 @@ std::vector<NameGroup> group_names(std::span<const NamedShape> names) {
         std::ranges::all_of(members.names,
                             [&](const NamedShape* one) { return one->shape == shape; });
     if (alike)
-      groups.push_back({pattern, shape, members.numbers, words_in(pattern)});
+      groups.push_back({pattern, shape, members.numbers, words_in(pattern), parent_of(pattern)});
     else
       for (const NamedShape* one : members.names) groups.push_back(single(*one));
   }

@@ -16,6 +16,7 @@ struct NameGroup {
   Shape shape;
   std::set<std::vector<std::string>> numbers;  // what `*` stands for, in each name
   std::vector<std::string> words;              // of the pattern, in plain spelling, sorted
+  std::string parent;                          // of the pattern
 
   size_t wildcards() const { return numbers.begin()->size(); }
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -13,11 +14,8 @@
 namespace flow::exec {
 namespace {
 
-/// The arrays of one rule with the same captures, by their position in `from`.
-struct ArrayGroup {
-  plan::Captures captures;
-  std::vector<const StoredItem*> arrays;  // null: missing
-};
+/// The arrays of one rule with the same captures, by their position in `from`; null: missing.
+using ArrayGroup = std::vector<const StoredItem*>;
 
 /// "`x` [3, 4]"
 std::string with_shape(const StoredItem& item) {
@@ -80,7 +78,7 @@ class NameMapper {
 
   NameMap run() {
     group_arrays();
-    for (const auto& [key, group] : groups_) give(rules_.rule(key.first), key.first, group);
+    for (const auto& [key, group] : groups_) give(key.first, key.second, group);
     for (const StoredItem* item : unmatched_) give_by_name(*item);
     for (MappedVariable& variable : map_.variables) {
       check_dtype(variable);
@@ -90,8 +88,6 @@ class NameMapper {
   }
 
  private:
-  using Key = std::pair<size_t, std::vector<std::string>>;  // rule, captures
-
   void group_arrays() {
     for (const StoredItem& item : items_) {
       const auto match = rules_.match(item.name);
@@ -101,40 +97,38 @@ class NameMapper {
       }
       const plan::NameRule& rule = rules_.rule(match->rule);
       if (rule.ignore) {
-        map_.unused.push_back({item, &rule, true});
+        map_.unused.push_back({item, &rule});
         continue;
       }
-      Key key{match->rule, {}};
-      for (const auto& capture : match->captures) key.second.push_back(capture.value_or(""));
-      ArrayGroup& group = groups_[key];
-      group.captures = match->captures;
-      group.arrays.resize(rule.from.size());
-      group.arrays[match->position] = &item;
+      ArrayGroup& group = groups_[{match->rule, match->captures}];
+      group.resize(rule.from.size());
+      group[match->position] = &item;
     }
   }
 
   /// None of the arrays of the group is used.
   void refuse(const plan::NameRule& rule, const ArrayGroup& group, const std::string& problem) {
-    for (const StoredItem* item : group.arrays)
-      if (item) map_.unused.push_back({*item, &rule, false, problem});
+    for (const StoredItem* item : group)
+      if (item) map_.unused.push_back({*item, &rule, problem});
   }
 
   /// The names of the arrays of a group that the file lacks, or that an earlier rule matches.
-  std::string missing_of(size_t rule, const ArrayGroup& group) const {
+  std::string missing_of(size_t rule, const plan::Captures& captures,
+                         const ArrayGroup& group) const {
     std::vector<std::string> names;
-    for (size_t i = 0; i < group.arrays.size(); ++i)
-      if (!group.arrays[i])
-        names.push_back("`" + rules_.patterns(rule).from[i].fill(group.captures).value_or("?") +
-                        "`");
+    for (size_t i = 0; i < group.size(); ++i)
+      if (!group[i])
+        names.push_back("`" + rules_.patterns(rule).from[i].fill(captures).value_or("?") + "`");
     return join(names, ", ");
   }
 
-  void give(const plan::NameRule& rule, size_t index, const ArrayGroup& group) {
-    if (const std::string missing = missing_of(index, group); !missing.empty())
+  void give(size_t index, const plan::Captures& captures, const ArrayGroup& group) {
+    const plan::NameRule& rule = rules_.rule(index);
+    if (const std::string missing = missing_of(index, captures, group); !missing.empty())
       return refuse(rule, group, fmt::format("{} is missing to join it with", missing));
     std::vector<MappedVariable*> targets;
     for (size_t i = 0; i < rule.to.size(); ++i) {
-      const auto name = rules_.patterns(index).to[i].fill(group.captures);
+      const auto name = rules_.patterns(index).to[i].fill(captures);
       if (!name)
         return refuse(rule, group,
                       fmt::format("a capture of `{}` is not a number that fits", rule.to[i]));
@@ -155,7 +149,7 @@ class NameMapper {
 
   void give_parts(const plan::NameRule& rule, const ArrayGroup& group,
                   const std::vector<MappedVariable*>& targets) {
-    const std::vector<StoredItem> arrays{*group.arrays[0]};
+    const std::vector<StoredItem> arrays{*group[0]};
     std::string problem;
     const auto whole = joined_shape(rule, arrays, problem);
     const auto axis = static_cast<int>(*rule.split);
@@ -180,7 +174,7 @@ class NameMapper {
 
   void assign(MappedVariable& variable, const plan::NameRule& rule, const ArrayGroup& group,
               AxisRange range) {
-    for (const StoredItem* item : group.arrays) variable.arrays.push_back(*item);
+    for (const StoredItem* item : group) variable.arrays.push_back(*item);
     variable.rule = &rule;
     variable.range = range;
     if (!variable.problem.empty()) return;
@@ -192,10 +186,10 @@ class NameMapper {
 
   void give_by_name(const StoredItem& item) {
     const auto found = by_name_.find(item.name);
-    if (found == by_name_.end()) return map_.unused.push_back({item, nullptr, false, "no rule"});
+    if (found == by_name_.end()) return map_.unused.push_back({item, nullptr, "no rule"});
     MappedVariable& variable = *found->second;
     if (!variable.arrays.empty())
-      return map_.unused.push_back({item, nullptr, false,
+      return map_.unused.push_back({item, nullptr,
                                     fmt::format("variable `{}` already gets `{}`", item.name,
                                                 variable.arrays.front().name)});
     variable.arrays = {item};
@@ -221,18 +215,21 @@ class NameMapper {
   const NameRules rules_;
   NameMap map_;
   std::map<std::string, MappedVariable*> by_name_;
-  std::map<Key, ArrayGroup> groups_;
+  std::map<std::pair<size_t, plan::Captures>, ArrayGroup> groups_;  // by rule and captures
   std::vector<const StoredItem*> unmatched_;
 };
 
 }  // namespace
 
-std::vector<WantedVariable> wanted_variables(const plan::Job& job) {
+std::vector<WantedVariable> wanted_variables(const std::vector<const plan::Job*>& jobs) {
   std::vector<WantedVariable> wanted;
-  for (const plan::Variable& variable : job.variables) {
-    const plan::Tensor& tensor = job[variable.tensor];
-    if (!variable.slot) wanted.push_back({tensor.name, tensor.dtype, tensor.shape});
-  }
+  std::set<std::string_view> names;
+  for (const plan::Job* job : jobs)
+    for (const plan::Variable& variable : job->variables) {
+      const plan::Tensor& tensor = (*job)[variable.tensor];
+      if (!variable.slot && names.insert(tensor.name).second)
+        wanted.push_back({tensor.name, tensor.dtype, tensor.shape});
+    }
   return wanted;
 }
 

@@ -22,8 +22,8 @@ struct WantedVariable {
   Shape shape;
 };
 
-/// Those that `load` reads: without the slots of optimizers.
-std::vector<WantedVariable> wanted_variables(const plan::Job& job);
+/// Those that a run of these jobs loads: each once, without the slots of optimizers.
+std::vector<WantedVariable> wanted_variables(const std::vector<const plan::Job*>& jobs);
 
 /// The part of an array that a variable gets: all of it where `axis` is absent.
 struct AxisRange {
@@ -44,13 +44,14 @@ struct MappedVariable {
 struct UnusedArray {
   StoredItem item;
   const plan::NameRule* rule = nullptr;  // that matches it, if one does
-  bool ignored = false;                  // by that rule
   std::string problem = {};
+
+  bool ignored() const { return rule && rule->ignore; }
 };
 
 struct NameMap {
   std::vector<MappedVariable> variables;  // all that are wanted, in their order
-  std::vector<UnusedArray> unused;        // in the order of the rules, then by name
+  std::vector<UnusedArray> unused;        // ignored ones, those of other rules, then the rest
 };
 
 /// REQUIRES: the rules have no faults, and outlive the result. Shapes of arrays are compared with

@@ -18,11 +18,8 @@
 namespace flow::exec {
 namespace {
 
-/// The variables of one rule with the same captures, by their position in `to`.
-struct VariableGroup {
-  plan::Captures captures;
-  std::vector<const StoredItem*> variables;  // null: missing
-};
+/// The variables of one rule with the same captures, by their position in `to`; null: missing.
+using VariableGroup = std::vector<const StoredItem*>;
 
 std::vector<int64_t> inverse(const std::vector<int64_t>& perm) {
   std::vector<int64_t> made(perm.size());
@@ -38,7 +35,7 @@ class NameTurner {
 
   std::vector<OriginalArray> run() {
     for (const StoredItem& variable : variables_) place(variable);
-    for (const auto& [key, group] : groups_) make(key.first, group);
+    for (const auto& [key, group] : groups_) make(key.first, key.second, group);
     std::set<std::string> names;
     for (const OriginalArray& array : arrays_)
       if (!names.insert(array.name).second)
@@ -51,8 +48,6 @@ class NameTurner {
   }
 
  private:
-  using Key = std::pair<size_t, std::vector<std::string>>;  // rule, captures
-
   /// The captures with which the rule makes the variable of arrays that no earlier rule takes.
   /// `lossy` becomes the rule where `to` does not say all that `from` needs.
   std::optional<plan::Captures> captures_of(size_t rule, const plan::NamePattern& to,
@@ -76,12 +71,9 @@ class NameTurner {
       const std::vector<plan::NamePattern>& to = rules_.patterns(rule).to;
       for (size_t i = 0; i < to.size(); ++i)
         if (const auto captures = captures_of(rule, to[i], variable.name, lossy)) {
-          Key key{rule, {}};
-          for (const auto& capture : *captures) key.second.push_back(capture.value_or(""));
-          VariableGroup& group = groups_[key];
-          group.captures = *captures;
-          group.variables.resize(to.size());
-          group.variables[i] = &variable;
+          VariableGroup& group = groups_[{rule, *captures}];
+          group.resize(to.size());
+          group[i] = &variable;
           return;
         }
     }
@@ -104,16 +96,16 @@ class NameTurner {
 
   void fail(const plan::NameRule& rule, const VariableGroup& group, const std::string& problem) {
     std::vector<std::string> names;
-    for (const StoredItem* variable : group.variables)
+    for (const StoredItem* variable : group)
       if (variable) names.push_back(fmt::format("`{}` {}", variable->name, variable->shape.str()));
     problems_.push_back(fmt::format("{}{}: {}", place_of(&rule), join(names, ", "), problem));
   }
 
-  void make(size_t index, const VariableGroup& group) {
+  void make(size_t index, const plan::Captures& captures, const VariableGroup& group) {
     const plan::NameRule& rule = rules_.rule(index);
     if (rule.reshape) return fail(rule, group, "the shape before `reshape` is not known");
     std::vector<std::string> names;
-    for (const StoredItem* variable : group.variables) {
+    for (const StoredItem* variable : group) {
       if (!variable) return fail(rule, group, "other variables of `to` are missing");
       names.push_back(variable->name);
     }
@@ -122,8 +114,8 @@ class NameTurner {
     const std::vector<plan::NamePattern>& from = rules_.patterns(index).from;
     int64_t begin = 0;
     for (size_t i = 0; i < from.size(); ++i) {
-      OriginalArray array{.name = *from[i].fill(group.captures),
-                          .dtype = group.variables[0]->dtype,
+      OriginalArray array{.name = *from[i].fill(captures),
+                          .dtype = group[0]->dtype,
                           .shape = *shape,
                           .rule = &rule,
                           .variables = names};
@@ -142,18 +134,18 @@ class NameTurner {
 
   /// Of the variables together, which the rule's axes fit; else adds a problem.
   std::optional<Shape> whole_shape(const plan::NameRule& rule, const VariableGroup& group) {
-    Shape whole = group.variables[0]->shape;
+    Shape whole = group[0]->shape;
     const auto axis = rule.concat ? rule.concat : rule.split;
     if ((axis && *axis >= whole.rank()) ||
         (!rule.perm.empty() && rule.perm.size() != static_cast<size_t>(whole.rank()))) {
       fail(rule, group, "`perm`, `concat` or `split` does not fit the number of axes");
       return {};
     }
-    for (const StoredItem* variable : std::span(group.variables).subspan(1)) {
+    for (const StoredItem* variable : std::span(group).subspan(1)) {
       Shape same = variable->shape;
       const auto grows = static_cast<int>(rule.split.value_or(0));
       if (rule.split && same.rank() == whole.rank()) same[grows] = whole[grows];
-      if (same != whole || variable->dtype != group.variables[0]->dtype) {
+      if (same != whole || variable->dtype != group[0]->dtype) {
         fail(rule, group, "the shapes or dtypes do not fit together");
         return {};
       }
@@ -181,7 +173,7 @@ class NameTurner {
 
   const std::vector<StoredItem>& variables_;
   const NameRules rules_;
-  std::map<Key, VariableGroup> groups_;
+  std::map<std::pair<size_t, plan::Captures>, VariableGroup> groups_;  // by rule and captures
   std::vector<OriginalArray> arrays_;
   std::vector<std::string> problems_;
 };

@@ -55,11 +55,11 @@ std::optional<int64_t> offset_between(const NameGroup& from, const NameGroup& to
     return numbers;
   };
   const std::set<int64_t> a = numbers_of(from), b = numbers_of(to);
-  const int64_t offset = *b.begin() - *a.begin();
-  std::set<int64_t> moved;
-  for (const int64_t number : a) moved.insert(number + offset);
-  if (moved != b || *a.begin() < 0 || *b.begin() < 0) return {};
-  return offset;
+  const int64_t first = *a.begin(), other = *b.begin();
+  const auto from_first = [](int64_t start) { return [start](int64_t n) { return n - start; }; };
+  if (first < 0 || other < 0 || !std::ranges::equal(a, b, {}, from_first(first), from_first(other)))
+    return {};
+  return other - first;
 }
 
 /// "gpt/{1}/weight" of "gpt/*/weight".
@@ -92,7 +92,7 @@ class Proposer {
         list.push_back({name, shape});
     };
     for (const UnusedArray& array : map.unused)
-      if (!array.rule && !array.ignored) add(arrays, array.item.name, array.item.shape);
+      if (!array.rule) add(arrays, array.item.name, array.item.shape);
     for (const MappedVariable& variable : map.variables)
       if (variable.arrays.empty()) add(variables, variable.wanted.name, variable.wanted.shape);
     arrays_ = group_names(arrays);
@@ -128,21 +128,24 @@ class Proposer {
   struct Pair {
     size_t array, variable;
     Way way;
+    int64_t offset;
     double score;
   };
 
   std::vector<Pair> find_pairs() const {
     std::vector<Pair> pairs;
+    std::vector<size_t> of_array(arrays_.size()), of_variable(variables_.size());
     for (size_t a = 0; a < arrays_.size(); ++a)
-      for (size_t v = 0; v < variables_.size(); ++v)
-        if (const auto way = way_between(arrays_[a].shape, variables_[v].shape);
-            way && offset_between(arrays_[a], variables_[v]))
-          pairs.push_back({a, v, *way, similarity(arrays_[a], variables_[v])});
+      for (size_t v = 0; v < variables_.size(); ++v) {
+        const auto way = way_between(arrays_[a].shape, variables_[v].shape);
+        const auto offset = way ? offset_between(arrays_[a], variables_[v]) : std::nullopt;
+        if (!offset) continue;
+        pairs.push_back({a, v, *way, *offset, similarity(arrays_[a], variables_[v])});
+        ++of_array[a];
+        ++of_variable[v];
+      }
     for (Pair& pair : pairs) {
-      const auto only = [&](size_t Pair::*side) {
-        return std::ranges::count(pairs, pair.*side, side) == 1;
-      };
-      if (only(&Pair::array) && only(&Pair::variable)) pair.score += 1;
+      if (of_array[pair.array] == 1 && of_variable[pair.variable] == 1) pair.score += 1;
       if (pair.way.reshape) pair.score -= 0.5;
     }
     return pairs;
@@ -158,18 +161,18 @@ class Proposer {
       double most = -1;
       for (const Pair& pair : pairs) {
         if (used_[pair.array] || given_[pair.variable]) continue;
-        const bool near = parents.contains(
-            {parent_of(arrays_[pair.array].pattern), parent_of(variables_[pair.variable].pattern)});
+        const bool near =
+            parents.contains({arrays_[pair.array].parent, variables_[pair.variable].parent});
         const double score = pair.score + (near ? kSameParents : 0);
         if (score > most) best = &pair, most = score;
       }
       if (!best) return;
       used_[best->array] = given_[best->variable] = true;
       const NameGroup &array = arrays_[best->array], &variable = variables_[best->variable];
-      parents.insert({parent_of(array.pattern), parent_of(variable.pattern)});
+      parents.insert({array.parent, variable.parent});
       made_.push_back({best->variable,
                        {.from = {array.pattern},
-                        .to = {template_of(variable, *offset_between(array, variable))},
+                        .to = {template_of(variable, best->offset)},
                         .perm = best->way.perm,
                         .reshape = best->way.reshape}});
       if (array.shape.rank() == 2 && array.shape[0] == array.shape[1])

@@ -53,10 +53,7 @@ std::vector<StoredItem> weights_in(const StoredVariables& stored) {
   std::set<std::string> names;
   for (const StoredItem& item : items) names.insert(item.name);
   std::erase_if(items, [&](const StoredItem& item) {
-    // Slots of optimizers are named after their variable.
-    const size_t slash = item.name.rfind('/');
-    return is_loss_scale(item) ||
-           (slash != item.name.npos && names.contains(item.name.substr(0, slash)));
+    return is_loss_scale(item) || is_slot_name(item.name, names);
   });
   return items;
 }
@@ -67,10 +64,6 @@ void write_weights(const fs::path& path, const StoredVariables& stored,
   if (!safetensors && path.extension() != kNpzSuffix)
     throw RequestError(fmt::format("{} has no known format", path.string()),
                        "end the name in .safetensors or .npz");
-  std::error_code unknown;
-  if (fs::symlink_status(path, unknown).type() != fs::file_type::not_found)
-    throw RequestError(fmt::format("{} already exists", path.string()),
-                       "write to another file with -o FILE");
   Replacement fresh(path);
   (safetensors ? write_safetensors : write_npz)(fresh.file(), stored, arrays);
   fresh.file().sync();

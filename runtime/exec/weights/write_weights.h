@@ -11,7 +11,7 @@ namespace flow::exec {
 std::vector<StoredItem> weights_in(const StoredVariables& stored);
 
 /// Writes the arrays to a new file, all or nothing, and returns when it is on the disk. The suffix
-/// of `path` is the format. RequestError for another suffix, or where there is such a file.
+/// of `path` is the format. RequestError for another suffix.
 void write_weights(const fs::path& path, const StoredVariables& stored,
                    const std::vector<OriginalArray>& arrays);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -34,6 +35,7 @@ std::optional<std::string> without_offset(std::string_view text, int64_t offset)
   if (offset == 0) return std::string(text);
   const auto number = whole_number(text);
   if (!number || *number < 0 || *number < offset) return {};
+  if (offset < 0 && *number > INT64_MAX + offset) return {};
   return std::to_string(*number - offset);
 }
 
@@ -183,9 +185,7 @@ class NamePatternParser {
 
   static std::optional<int64_t> digits(std::string_view text) {
     constexpr size_t kMost = 6;
-    const bool good = !text.empty() && text.size() <= kMost &&
-                      std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-    return good ? whole_number(text) : std::nullopt;
+    return is_digits(text) && text.size() <= kMost ? whole_number(text) : std::nullopt;
   }
 
   bool check_reference(std::string_view text, NamePattern::Component& component,
@@ -196,6 +196,8 @@ class NamePatternParser {
                               flow::counted(wildcards.count, "wildcard")),
                   "captures are numbered from 1, in the order of `*` in `from`");
     component.deep = capture == wildcards.deep;
+    if (component.deep && std::exchange(deep_, true))
+      return fail(fmt::format("`{}` names `**` twice", text_), "name it once");
     const bool whole = component.prefix.empty() && component.suffix.empty();
     if (component.deep && (!whole || component.offset != 0))
       return fail(fmt::format("`{}` has `**` within a component, `{}`", text_, text),
@@ -205,6 +207,7 @@ class NamePatternParser {
 
   std::string_view text_;
   NamePatternError& error_;
+  bool deep_ = false;  // a component was
 };
 
 std::optional<NamePattern> parse_pattern(std::string_view text, Wildcards& wildcards,

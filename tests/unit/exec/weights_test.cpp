@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 
 #include "runtime/base/error.h"
