@@ -113,7 +113,8 @@ std::string Rerun::command(const std::vector<std::string>& more) const {
 void Rerun::copy_checkpoint() const {
   const fs::path to = directory_ / "checkpoints" / checkpoint_.filename();
   copy_tree(checkpoint_, to);
-  remove_path(to / "files.json");
+  if (const std::error_code error = remove_path(to / "files.json"))
+    throw cannot("remove", to / "files.json", error.value());
 }
 
 std::string Rerun::run(const FlowrunChild& flowrun, const std::vector<std::string>& more) const {

@@ -53,7 +53,7 @@ Table threads_table(const exec::ProfileReport& report) {
   return table;
 }
 
-/// The slowest steps, and all that is no step of the plan: copies, waiting, exchange.
+/// The slowest steps of the plan, and everything around them: copies, waiting, exchange.
 Table steps_table(const exec::ProfileReport& report) {
   Table table = table_of_numbers({"step", "op", "kernel"});
   exec::ProfileRow others;

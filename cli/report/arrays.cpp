@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 
 #include "cli/report/html.h"
 #include "runtime/base/error.h"
@@ -206,6 +205,7 @@ class ArrayReader {
     if (std::ranges::any_of(run_.curves, same)) return;  // the losses are among the metrics
     for (size_t i = 0; i < std::min(kMostPoints, slices.count()); ++i)
       slices.read(i, [&](int64_t step, const ArrayView& slice) {
+        if (slice.shape.elements() != 1) return;  // files of steps may differ
         io::visit_elements(slice, [&](auto elements) {
           curve.series.add(static_cast<double>(step), static_cast<double>(elements[0]));
         });

@@ -19,7 +19,7 @@ struct Range {
   double place(double value) const { return (value - from) / (to - from); }
 };
 
-/// The range of these values, with room at both ends; `values` may be none or one.
+/// With room at both ends. [0, 1] where least > greatest or one is NaN.
 Range range_of(double least, double greatest);
 
 /// Multiples of 1, 2 or 5 times a power of ten inside the range: `about` of them, or a few more.

@@ -5,14 +5,18 @@
 
 #include <algorithm>
 
-#include "cli/report/json_fields.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json_fields.h"
+#include "runtime/plan/json/json_text.h"
 
 namespace flow::cli::report {
 namespace {
 
-constexpr uint64_t kLargest = 64 << 20;
+using plan::text_in;
+
+constexpr uint64_t kLargest = 16 << 20;
 constexpr size_t kMostRows = 50, kMostNotes = 20;
 
 std::string number_in(const Json& json, const char* key) {
@@ -48,6 +52,15 @@ Comparison::Row row_of(const Json& array) {
 
 bool is_good(const Comparison::Row& row) {
   return row.verdict == "equal" || row.verdict == "within";
+}
+
+/// Null where it is not JSON, or nested too deeply.
+Json parse_bounded(const std::string& text) {
+  try {
+    return plan::parse_json(text, "");
+  } catch (const RequestError&) {
+    return nullptr;
+  }
 }
 
 bool is_comparison(const Json& json) {
@@ -91,7 +104,7 @@ Comparison read_comparison(const fs::path& path) {
   if (!fs::is_regular_file(path, error)) throw refuse("not a file");
   if (const uint64_t size = fs::file_size(path, error); error || size > kLargest)
     throw refuse(fmt::format("it has more than {}", human_bytes(kLargest)));
-  const Json json = Json::parse(read_text(path), nullptr, false);
+  const Json json = parse_bounded(read_text(path));
   if (!is_comparison(json)) throw refuse("it is not a report of flowdiff");
   return comparison_of(json);
 }
@@ -101,16 +114,20 @@ std::vector<Comparison> find_comparisons(RunData& run) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(run.directory, error))
-    if (entry.path().extension() == ".json" && files.size() < kMostFiles)
-      files.push_back(entry.path());
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::ranges::sort(files);
+  if (files.size() > kMostFiles) {
+    run.note(fmt::format("only the first {} of {} JSON files are looked at for comparisons",
+                         kMostFiles, files.size()));
+    files.resize(kMostFiles);
+  }
   std::vector<Comparison> found;
   for (const fs::path& path : files) {
     const std::string name = path.filename().string();
-    if (name == "plan.json" || name == "run.json" || name == "profile.json") continue;
+    if (name == exec::kPlanFile || name == exec::kRunRecord || name == "profile.json") continue;
     const auto text = read_bounded(path, kLargest, run);
     if (!text) continue;
-    const Json json = Json::parse(*text, nullptr, false);
+    const Json json = parse_bounded(*text);
     if (is_comparison(json)) found.push_back(comparison_of(json));
   }
   return found;

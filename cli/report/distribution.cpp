@@ -38,25 +38,24 @@ std::optional<Histogram> histogram_of_row(std::string_view row) {
   const auto numbers = numbers_of(row);
   if (!numbers || numbers->size() <= kBins) return {};
   const double from = (*numbers)[kMin], to = (*numbers)[kMax], step = (*numbers)[0];
-  if (!std::isfinite(from) || !std::isfinite(to) || from > to || std::abs(step) > 1e18) return {};
+  constexpr double kMost = 1e18;
+  if (!std::isfinite(from) || !std::isfinite(to) || from > to || !(std::abs(step) <= kMost))
+    return {};
   Histogram found{static_cast<int64_t>(step), from, to, {}};
   for (size_t i = kBins; i < numbers->size(); ++i) {
-    if (!((*numbers)[i] >= 0) || !std::isfinite((*numbers)[i])) return {};
+    if (!((*numbers)[i] >= 0 && (*numbers)[i] <= kMost)) return {};
     found.counts.push_back((*numbers)[i]);
   }
   return found;
 }
 
-/// Rows of a text, of which the last may be cut off.
-std::vector<std::string_view> rows_of(std::string_view text) {
-  std::vector<std::string_view> rows;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    if (end == text.npos) break;
-    rows.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return rows;
+/// The next row of a text, without its end, which is taken off; nothing where it is cut off.
+std::optional<std::string_view> take_row(std::string_view& text) {
+  const size_t end = text.find('\n');
+  if (end == text.npos) return {};
+  const std::string_view row = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return row;
 }
 
 }  // namespace
@@ -85,7 +84,8 @@ Histogram histogram_of(const ArrayView& array, int64_t step) {
     for (size_t i = 0; i < elements.size(); i += stride) {
       const auto x = static_cast<double>(elements[i]);
       if (!std::isfinite(x)) continue;
-      const double share = half > 0 ? (x / 2 - found.from / 2) / half : 0.5;
+      // Clamped: the file may change meanwhile.
+      const double share = half > 0 ? std::clamp((x / 2 - found.from / 2) / half, 0.0, 1.0) : 0.5;
       ++found.counts[std::min(kBinCount - 1, static_cast<size_t>(share * kBinCount))];
     }
   });
@@ -96,14 +96,22 @@ Distribution read_stats(const fs::path& path) {
   Distribution found;
   const MappedFile file(path);
   file.recovering([&] {
-    const auto rows =
-        rows_of({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
-    if (rows.empty() || !rows[0].starts_with(kHeader))
+    std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    const auto rows = static_cast<uint64_t>(std::ranges::count(text, '\n'));
+    const auto header = take_row(text);
+    if (!header || !header->starts_with(kHeader))
       throw RunError(fmt::format("{} is not the table of a stats sink", path.string()));
-    found.events = rows.size() - 1;
-    for (size_t i = 0; i < std::min<size_t>(kMostHistograms, found.events); ++i)
-      if (auto histogram = histogram_of_row(rows[1 + spread(i, kMostHistograms, found.events)]))
+    found.events = rows - 1;
+    const size_t wanted = std::min<size_t>(kMostHistograms, found.events);
+    size_t next = 0;
+    for (size_t at = 0; next < wanted; ++at) {
+      const auto row = take_row(text);
+      if (!row) break;  // the file has changed
+      if (at != spread(next, kMostHistograms, found.events)) continue;
+      ++next;
+      if (auto histogram = histogram_of_row(*row))
         found.histograms.push_back(std::move(*histogram));
+    }
   });
   return found;
 }

@@ -20,8 +20,8 @@ struct Histogram {
 struct Distribution {
   std::string name;  // "lenet/conv1/weight"
   bool gradient = false;
-  uint64_t events = 0;                // of which these are some
-  std::vector<Histogram> histograms;  // the oldest first
+  uint64_t events = 0;                // of the whole run
+  std::vector<Histogram> histograms;  // of at most kMostHistograms events, the oldest first
 };
 
 /// Most histograms of a distribution.

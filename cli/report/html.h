@@ -11,7 +11,7 @@ namespace flow::cli::report {
 /// Names, messages and values longer than this are cut.
 inline constexpr size_t kMostText = 300;
 
-/// Text cut to so many bytes, between characters, with "…" where something is missing.
+/// The text cut to at most `most` bytes, between characters, with "…" where something is missing.
 std::string clipped(std::string_view text, size_t most);
 
 class Html {

@@ -1,7 +1,6 @@
 // Reads metrics.jsonl a line at a time.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "cli/report/run_data.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/json/json_fields.h"
 
 namespace flow::cli::report {
 namespace {
@@ -98,15 +98,12 @@ class MetricsReader {
     const Json row = Json::parse(line, nullptr, false);
     const auto step = row.is_object() ? row.find("step") : row.end();
     if (!row.is_object() || step == row.end() || !step->is_number()) return refuse();
-    const auto text_of = [&](const char* key) {
-      const auto found = row.find(key);
-      return found != row.end() && found->is_string() ? found->get<std::string>() : "";
-    };
-    const std::string job = row.contains("job_step") ? text_of("job") : "";  // "": the run's own
+    const std::string job =
+        row.contains("job_step") ? plan::text_in(row, "job") : "";  // "": the run's own
     if (const auto value = row.find("value"); value != row.end()) {
-      std::string label = text_of("label");
-      if (label.empty()) label = text_of("name");
-      const std::string of_job = text_of("job") + ".";  // of a followed value
+      std::string label = plan::text_in(row, "label");
+      if (label.empty()) label = plan::text_in(row, "name");
+      const std::string of_job = plan::text_in(row, "job") + ".";  // of a followed value
       if (label.starts_with(of_job)) label = label.substr(of_job.size()) + kFollowed;
       return add(row, job, job.empty() ? label + reduced(label) : label, *value);
     }

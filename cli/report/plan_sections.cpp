@@ -18,8 +18,10 @@ namespace {
 
 constexpr size_t kMostNetworks = 6, kLargestPicture = 2 << 20, kMostSteps = 20'000;
 
-Html picture_of_job(const RunData& run, const plan::Job& job, bool open) {
-  const std::string title = run.name.empty() ? job.name : fmt::format("{}, {}", job.name, run.name);
+/// `name`: of the run, to be shown.
+Html picture_of_job(const fs::path& directory, const std::string& name, const plan::Job& job,
+                    bool open) {
+  const std::string title = name.empty() ? job.name : fmt::format("{}, {}", job.name, name);
   if (job.steps.size() > kMostSteps)
     return fragment("omitted",
                     {{"text", Html::text(fmt::format("{}: {} steps are too many for a picture",
@@ -32,7 +34,7 @@ Html picture_of_job(const RunData& run, const plan::Job& job, bool open) {
         {{"text", Html::text(fmt::format("{}: the picture has {}; draw it with flowc "
                                          "show {} --job {} --format svg",
                                          title, human_bytes(svg.size()),
-                                         (run.directory / "plan.json").string(), job.name))}});
+                                         (directory / "plan.json").string(), job.name))}});
   return fragment("picture", {{"title", Html::text(title)},
                               {"open", Html::trusted(open ? " open" : "")},
                               {"svg", Html::trusted(svg)}});
@@ -133,19 +135,18 @@ Html network_section(const Report& report) {
     std::vector<const plan::Job*> jobs = plan::sub_jobs_of(*run.plan, *run.job);
     jobs.insert(jobs.begin(), run.job);
     for (const plan::Job* job : jobs) {
-      RunData shown;  // with the name of the run where there are several
-      shown.directory = run.directory;
-      shown.name = report.runs.size() > 1 && !seen.empty() ? run.name : "";
-      if (drawn == kMostNetworks) {
-        ++left_out;
-        continue;
-      }
-      Html picture = picture_of_job(shown, *job, drawn == 0);
+      // With the name of the run where there are several.
+      const std::string name = report.runs.size() > 1 && !seen.empty() ? run.name : "";
+      const Html picture = picture_of_job(run.directory, name, *job, drawn == 0);
       // The same network of another run is not drawn again.
       const size_t svg = picture.str().find("<svg");
       if (!seen.insert(job->name + picture.str().substr(std::min(svg, picture.str().size())))
                .second)
         continue;
+      if (drawn == kMostNetworks) {
+        ++left_out;
+        continue;
+      }
       pictures += picture;
       ++drawn;
     }

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "cli/report/json_fields.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json_fields.h"
 #include "runtime/plan/json/serialize.h"
 
 namespace flow::cli::report {
@@ -17,34 +17,30 @@ namespace {
 constexpr uint64_t kLargestRecord = 4 << 20, kLargestPlan = 256 << 20;
 
 Record record_of(const Json& json) {
-  Record record{.job = text_in(json, "job"),
-                .source = text_in(json, "source"),
-                .device = text_in(json, "device"),
-                .instruction_set = text_in(json, "instruction_set"),
-                .version = text_in(json, "version"),
-                .host = text_in(json, "host"),
-                .started = text_in(json, "started"),
-                .stop_reason = text_in(json, "stop_reason"),
-                .error = text_in(json, "error"),
-                .seed = integer_in(json, "seed"),
-                .threads = integer_in(json, "threads"),
-                .first_step = integer_in(json, "first_step"),
-                .last_step = integer_in(json, "last_step"),
-                .epochs = integer_in(json, "epochs"),
-                .exit_status = integer_in(json, "exit_status"),
-                .arena_bytes = integer_in(json, "arena_bytes"),
-                .peak_memory_bytes = integer_in(json, "peak_memory_bytes")};
-  if (const std::string load = text_in(json, "load"); !load.empty()) record.load = load;
+  Record record{.job = plan::text_in(json, "job"),
+                .source = plan::text_in(json, "source"),
+                .device = plan::text_in(json, "device"),
+                .instruction_set = plan::text_in(json, "instruction_set"),
+                .version = plan::text_in(json, "version"),
+                .host = plan::text_in(json, "host"),
+                .started = plan::text_in(json, "started"),
+                .stop_reason = plan::text_in(json, "stop_reason"),
+                .error = plan::text_in(json, "error"),
+                .seed = plan::integer_in(json, "seed"),
+                .threads = plan::integer_in(json, "threads"),
+                .first_step = plan::integer_in(json, "first_step"),
+                .last_step = plan::integer_in(json, "last_step"),
+                .epochs = plan::integer_in(json, "epochs"),
+                .exit_status = plan::integer_in(json, "exit_status"),
+                .arena_bytes = plan::integer_in(json, "arena_bytes"),
+                .peak_memory_bytes = plan::integer_in(json, "peak_memory_bytes")};
+  if (const std::string load = plan::text_in(json, "load"); !load.empty()) record.load = load;
   if (const auto found = json.find("seconds"); found != json.end() && found->is_number())
     record.seconds = found->get<double>();
   if (const auto found = json.find("ranks"); found != json.end() && found->is_object())
-    record.ranks = integer_in(*found, "count");
-  if (const auto found = json.find("overrides"); found != json.end() && found->is_array())
-    for (const Json& each : *found)
-      if (each.is_string()) record.overrides.push_back(each.get<std::string>());
-  if (const auto found = json.find("libraries"); found != json.end() && found->is_object())
-    for (const auto& [name, version] : found->items())
-      if (version.is_string()) record.libraries[name] = version.get<std::string>();
+    record.ranks = plan::integer_in(*found, "count");
+  record.overrides = plan::texts_in(json, "overrides");
+  record.libraries = plan::named_texts_in(json, "libraries");
   return record;
 }
 

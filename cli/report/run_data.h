@@ -59,8 +59,8 @@ struct RunData {
 /// run.
 RunData read_run(const fs::path& directory);
 
-/// The text of a regular file of at most so many bytes; nothing, with a note, where it is something
-/// else. A file that is absent gets no note.
+/// The text of a regular file. Nothing if it is absent; nothing and a note in `run` if it is larger
+/// than `most` bytes, not a file, or cannot be read.
 std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run);
 
 /// Adds the curves of a metrics.jsonl.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/console.h"
 #include "cli/report/sections.h"
 #include "cli/report/settings.h"
 #include "runtime/base/text.h"
@@ -37,11 +38,7 @@ Html badge(const RunData& run) {
 }
 
 std::string duration(double seconds) {
-  if (!(seconds >= 0) || seconds > 1e9) return "?";
-  if (seconds < 100) return fmt::format("{:.3g} s", seconds);
-  const auto minutes = static_cast<int64_t>(seconds / 60);
-  if (minutes < 60) return fmt::format("{} min {} s", minutes, static_cast<int64_t>(seconds) % 60);
-  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  return seconds >= 0 && seconds <= 1e9 ? human_seconds(seconds) : "?";
 }
 
 class Facts {

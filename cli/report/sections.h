@@ -37,7 +37,7 @@ Html notes_section(const Report& report);
 /// A section with its title and a line below it.
 Html section(std::string_view id, std::string_view title, std::string_view remark, Html body);
 
-/// "run-3": the class that gives a run its color and dashes.
+/// "c3 d0": the classes that give a run its color and dashes.
 std::string class_of_run(size_t run);
 
 }  // namespace flow::cli::report

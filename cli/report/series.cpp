@@ -59,7 +59,7 @@ void Series::add(double x, double y) {
       groups_ = halved(groups_);
       stride_ *= 2;
     }
-    if (count_ % stride_ == 0) groups_.emplace_back();
+    groups_.emplace_back();
   }
   const Point point{x, y};
   add(groups_.back(), point);

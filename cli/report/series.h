@@ -17,7 +17,7 @@ class Series {
 
   void add(double x, double y);
 
-  /// At most so many points (or two), in their order. A gap is a point whose y is NaN.
+  /// At most `most` points and the last one, in their order. A gap is a point whose y is NaN.
   std::vector<Point> points(size_t most) const;
   uint64_t count() const { return count_; }
   uint64_t gaps() const { return gaps_; }

@@ -14,6 +14,7 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/json/json_fields.h"
 #include "runtime/plan/model/operands.h"
 
 namespace flow::compare {
@@ -27,16 +28,12 @@ double floor_of(DType dtype) {
   if (dtype == DType::kFloat64) return 1e-12;
   return is_low_precision(dtype) ? 5e-3 : 2e-5;
 }
-/// A jump is as many times what came before. Measured with oneDNN limited to SSE4.1 against
-/// AVX-512, two seeds, 20 to 150 steps: where only rounding differs, a tensor has up to 41 times
-/// what came before in ResNet-18, 38 in LeNet, 29 in a siamese network, and 3 in a GPT. The largest
-/// are gradients of biases and of batch_normalization's scales, sums in which nearly all cancels.
+/// A jump is at least this many times what came before. Measured with oneDNN limited to SSE4.1
+/// against AVX-512, two seeds, 20 to 150 steps: where only rounding differs, a tensor has up to 41
+/// times what came before in ResNet-18, 38 in LeNet, 29 in a siamese network, and 3 in a GPT. The
+/// largest are gradients of biases and of batch_normalization's scales, sums in which nearly all
+/// cancels.
 constexpr double kJump = 100;
-
-std::string text_at(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 RunOrigin read_origin(const fs::path& run) {
   const fs::path path = run / exec::kRunRecord;
@@ -46,20 +43,16 @@ RunOrigin read_origin(const fs::path& run) {
   if (!json.is_object())
     throw RequestError(fmt::format("{} is damaged: expected a JSON object", path.string()),
                        "restore it, or run the job again");
-  RunOrigin origin{.host = text_at(json, "host"),
-                   .device = text_at(json, "device"),
-                   .instruction_set = text_at(json, "instruction_set"),
-                   .version = text_at(json, "version"),
+  RunOrigin origin{.host = plan::text_in(json, "host"),
+                   .device = plan::text_in(json, "device"),
+                   .instruction_set = plan::text_in(json, "instruction_set"),
+                   .version = plan::text_in(json, "version"),
                    .libraries = {},
                    .overrides = {},
                    .load = {}};
-  if (const auto list = json.find("overrides"); list != json.end() && list->is_array())
-    for (const Json& one : *list)
-      if (one.is_string()) origin.overrides.push_back(one);
-  if (const auto list = json.find("libraries"); list != json.end() && list->is_object())
-    for (const auto& [name, version] : list->items())
-      if (version.is_string()) origin.libraries[name] = version;
-  if (json.contains("load")) origin.load = text_at(json, "load");
+  origin.overrides = plan::texts_in(json, "overrides");
+  origin.libraries = plan::named_texts_in(json, "libraries");
+  if (json.contains("load")) origin.load = plan::text_in(json, "load");
   return origin;
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json_fields.h"
 #include "runtime/plan/json/json_reader.h"
 #include "runtime/plan/json/json_text.h"
 #include "runtime/plan/json/json_writer.h"
@@ -56,11 +57,6 @@ std::string read_small(const fs::path& path) {
   return read_text(path);
 }
 
-std::string text_in(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 }  // namespace
 
 std::string to_json(const GoldenRecord& record) {
@@ -106,20 +102,17 @@ GoldenRecord::Run read_run(const fs::path& directory) {
         "use a run that succeeded");
   GoldenRecord::Run run{.command = {},
                         .overrides = {},
-                        .plan_hash = text_in(json, "plan_hash"),
-                        .device = text_in(json, "device"),
-                        .instruction_set = text_in(json, "instruction_set"),
-                        .version = text_in(json, "version"),
+                        .plan_hash = plan::text_in(json, "plan_hash"),
+                        .device = plan::text_in(json, "device"),
+                        .instruction_set = plan::text_in(json, "instruction_set"),
+                        .version = plan::text_in(json, "version"),
                         .libraries = {}};
-  std::vector<std::string> words = {"flowrun", text_in(json, "job"), text_in(json, "source")};
+  std::vector<std::string> words = {"flowrun", plan::text_in(json, "job"),
+                                    plan::text_in(json, "source")};
   run.command = command_line(words);
-  if (const auto list = json.find("overrides"); list != json.end() && list->is_array())
-    for (const Json& one : *list)
-      if (one.is_string()) run.overrides.push_back(one.get<std::string>());
+  run.overrides = plan::texts_in(json, "overrides");
   for (const std::string& one : run.overrides) run.command += ' ' + one;
-  if (const auto list = json.find("libraries"); list != json.end() && list->is_object())
-    for (const auto& [name, version] : list->items())
-      if (version.is_string()) run.libraries.emplace(name, version.get<std::string>());
+  run.libraries = plan::named_texts_in(json, "libraries");
   return run;
 }
 

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -117,8 +116,7 @@ class Copy {
     make_folders((path_ / below).parent_path());
     File from = File::open_read(source);
     File to = File::create_new(path_ / below, golden_ / below);
-    std::vector<std::byte> chunk(size_t{1} << 20);
-    while (const size_t got = from.read(chunk)) to.write(std::span(chunk).first(got));
+    copy_rest(from, to);
     to.close();
     struct stat status {};
     if (::stat(source.c_str(), &status) != 0) throw cannot("read", source, errno);

@@ -169,7 +169,7 @@ class TensorBoard(RanksTest):
 
     def test_a_wrong_directory_is_refused_before_the_run(self):
         self.write("file", "")
-        for words, message in ((("file",), "is a file, not a directory"), (("",), "empty directory name"), (("out/watch",), "the run writes other files there")):
+        for words, message in ((("file",), "is a file, not a directory"), (("",), "empty directory name"), (("out/watch",), "the run writes other files there"), (("out",), "the run writes other files there"), ((".",), "the run writes other files there")):
             text = self.flowrun("train", "job.yaml", "-o", "out", "--tensorboard", *words, status=2).stderr
             self.assertIn(message, text)
             self.assertFalse((self.dir / "out/plan.json").exists())

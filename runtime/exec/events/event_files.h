@@ -11,7 +11,7 @@
 
 namespace flow::exec {
 
-/// tensorflow/core/util/event.proto, without its time. Each as a whole record, but for the graph.
+/// tensorflow/core/util/event.proto, without its time. Each function returns an encoded event.
 namespace event {
 constexpr size_t kTimeBytes = 9;  // wall_time, which comes first
 

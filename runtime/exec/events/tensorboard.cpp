@@ -111,7 +111,9 @@ void check_events(const RunRequest& request, int64_t first) {
   const fs::path& directory = *request.tensorboard;
   if (directory.empty())
     throw RequestError("--tensorboard: empty directory name", "name a directory");
-  if (!request.directory.empty() && is_written(directory, request.directory))
+  // Not an ancestor either: what is in it is then the run's.
+  if (!request.directory.empty() &&
+      (lies_in(request.directory, directory) || is_written(directory, request.directory)))
     throw RequestError(
         fmt::format("--tensorboard {}: the run writes other files there", directory.string()),
         "name another directory");
@@ -158,7 +160,7 @@ void TensorBoard::add(const plan::ReducedMetrics& metrics) {
 void TensorBoard::add_followed(const plan::ReducedMetrics& metrics) { add(metrics, " (followed)"); }
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics, std::string_view suffix) {
-  if (metrics.value.starts_with('[')) return;  // a matrix is no scalar
+  if (metrics.value.starts_with('[')) return;  // a matrix, not a scalar
   Summary summary;
   summary.scalar(fmt::format("{}{}", tag_of(metrics), suffix), number_of(metrics.value));
   const plan::MetricsPlace& place = metrics.place;

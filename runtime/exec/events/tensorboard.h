@@ -30,15 +30,15 @@ class TensorBoard {
   void add(const plan::CalledMetrics& metrics);
   void add_followed(const plan::ReducedMetrics& metrics);
   void add(const std::string& job, const io::Histogram& histogram);
-  /// All that was added is of the first `steps` steps, of which a checkpoint is about to be
-  /// written. Returns when it is on the disk.
+  /// Before the checkpoint after `steps` steps is written: all events so far are of these steps.
+  /// Returns when they are on the disk.
   void mark_checkpoint(int64_t steps) {
     file_->append(event::checkpoint(steps));
     file_->sync();
   }
 
   uint64_t bytes() const { return file_->bytes(); }
-  /// Removes what was added after it had so many bytes.
+  /// Cuts the file to its first `bytes` bytes.
   void cut(uint64_t bytes) { file_->cut(bytes); }
   /// After the last event. RunError where the system could not keep what was written.
   void close() { file_->close(); }

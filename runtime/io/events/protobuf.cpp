@@ -1,20 +1,12 @@
 // Messages in Protocol Buffers' wire format.
 #include "runtime/io/events/protobuf.h"
 
-#include <bit>
+#include "runtime/io/events/raw_bytes.h"
 
 namespace flow::io {
 namespace {
 
 constexpr int kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;
-
-/// The wire format is little-endian, as is every machine that we build for.
-static_assert(std::endian::native == std::endian::little);
-
-template <typename T>
-void append_raw(std::string& bytes, const T& value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 }  // namespace
 

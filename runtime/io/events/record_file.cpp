@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/io/events/crc32c.h"
+#include "runtime/io/events/raw_bytes.h"
 
 namespace flow::io {
 namespace {
@@ -15,11 +16,6 @@ std::span<const std::byte> bytes_of_text(std::string_view text) {
 }
 
 template <typename T>
-void append_value(std::string& out, const T& value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
 T value_at(std::span<const std::byte> bytes, size_t offset) {
   T value;
   std::memcpy(&value, bytes.data() + offset, sizeof value);
@@ -28,18 +24,16 @@ T value_at(std::span<const std::byte> bytes, size_t offset) {
 
 void append_framed(std::string_view record, std::string& out) {
   const size_t start = out.size();
-  append_value(out, static_cast<uint64_t>(record.size()));
-  append_value(out, masked_crc32c(bytes_of_text(out).subspan(start)));
+  append_raw(out, static_cast<uint64_t>(record.size()));
+  append_raw(out, masked_crc32c(bytes_of_text(out).subspan(start)));
   out += record;
-  append_value(out, masked_crc32c(bytes_of_text(record)));
+  append_raw(out, masked_crc32c(bytes_of_text(record)));
 }
 
 }  // namespace
 
 RecordFile::RecordFile(const fs::path& path, std::string_view start) {
-  Replacement replacement(path);
-  replacement.file().write(start);
-  replacement.commit();
+  write_text_atomically(path, start);  // on the disk: other files may be removed now
   file_ = File::open_update(path);
   bytes_ = start.size();
 }

@@ -14,13 +14,12 @@ namespace flow::io {
 /// A file that grows by whole records: each is one write. Used by one thread at a time.
 class RecordFile {
  public:
-  /// Creates the file with these bytes, all of them or none, to append to.
+  /// Creates the file with these bytes, to append to, and returns when it is on the disk.
   RecordFile(const fs::path& path, std::string_view start);
 
   void append(std::string_view record);
   uint64_t bytes() const { return bytes_; }
-  const fs::path& path() const { return file_.path(); }
-  /// Removes what was appended after it had so many bytes.
+  /// Cuts the file to its first `bytes` bytes.
   void cut(uint64_t bytes);
   /// Returns when all of it is on the disk. RunError where the system could not keep it.
   void sync() { file_.sync(); }

@@ -116,4 +116,12 @@ Json parse_json(std::string_view text, const std::string& path) {
   }
 }
 
+Json parse_foreign_json(std::string_view text, const std::string& path) {
+  try {
+    return parse_json(text, path);
+  } catch (const RequestError& error) {
+    throw RunError(error.what());
+  }
+}
+
 }  // namespace flow::plan

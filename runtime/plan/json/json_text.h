@@ -18,5 +18,7 @@ std::string json_string(std::string_view text);
 /// A file's one JSON value. RequestError names `path` and the place when it is not JSON, a key
 /// occurs twice in an object, or values are nested too deeply.
 Json parse_json(std::string_view text, const std::string& path);
+/// The same of a file of another program, whose damage is not the request's fault: RunError.
+Json parse_foreign_json(std::string_view text, const std::string& path);
 
 }  // namespace flow::plan
