@@ -1,6 +1,5 @@
 // A graph as text: for `flowc build --dump-after`, and for tests to compare.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "compiler/ir/graph.h"
 #include "ops/attribute_text.h"

@@ -11,6 +11,7 @@
 #include "runtime/io/accumulator.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/reduction.h"
+#include "runtime/io/sink.h"
 
 namespace flow::io {
 
@@ -31,7 +32,8 @@ struct Named {
   std::string what;
 
   [[noreturn]] void refuse_held(size_t words) const {
-    throw RequestError(fmt::format("{}: found {} numbers in the place of its sums", what, words));
+    throw RequestError(
+        fmt::format("{}: {} numbers in the place of its sums are invalid", what, words));
   }
 };
 
@@ -58,7 +60,7 @@ void visit_pairs(const ArrayView& array, const Metric& metric, const Count& coun
     if (values[i] != metric.ignored) count(values[i], values[i + 1]);
 }
 
-/// The class as an index. RunError where it is none.
+/// The class as an index. RunError where it is not a class.
 size_t class_of(int64_t number, const Named& named, std::string_view kind) {
   const int64_t most = named.metric.type == MetricType::kConfusionMatrix ? plan::kMostMatrixClasses
                                                                          : plan::kMostClasses;
@@ -339,6 +341,15 @@ std::unique_ptr<Accumulator> make_metric(const Metric& metric, DType dtype, std:
       return std::make_unique<Perplexity>(dtype);
   }
   FLOW_CHECK(false);
+}
+
+std::unique_ptr<Accumulator> make_sums(const std::optional<Metric>& metric, plan::Reduce reduce,
+                                       const SinkContext& context) {
+  if (metric)
+    return make_metric(*metric, context.dtype,
+                       fmt::format("{}: metric `{}`", context.where, context.name));
+  if (reduce == plan::Reduce::kNone) return nullptr;
+  return std::make_unique<Reduction>(reduce, context.dtype);
 }
 
 }  // namespace flow::io

@@ -75,10 +75,7 @@ class PrintSink : public Sink {
           fmt::format("invalid format `{}` in the print sink of `{}`; expected one number",
                       options.format, name_),
           "use numpy or one printf conversion of a double, such as %.6g");
-    if (options.metric)
-      sums_ = make_metric(*options.metric, context.dtype, metric_text(context));
-    else if (options.reduce != plan::Reduce::kNone)
-      sums_ = std::make_unique<Reduction>(options.reduce, context.dtype);
+    sums_ = make_sums(options.metric, options.reduce, context);
   }
 
   void deliver(const Event& event) override {

@@ -79,11 +79,6 @@ struct SinkContext {
   std::function<void(const Histogram&)> keep_histogram = {};
 };
 
-/// How messages name a metric: "job.yaml:14:11: metric `f1`".
-inline std::string metric_text(const SinkContext& context) {
-  return context.where + ": metric `" + context.name + "`";
-}
-
 class Sink {
  public:
   virtual ~Sink() = default;

@@ -33,7 +33,6 @@ class MetricReader {
   MetricReader(const yaml::Entry& field, const ParsedVariant& given, Job& job)
       : field_(field),
         fields_(given.fields()),
-        reader_(fields_.reader()),
         type_(enumerator_of<MetricType>(words_of<MetricType>(), given.variant()->type)),
         job_(job) {}
 
@@ -106,7 +105,6 @@ class MetricReader {
 
   const yaml::Entry& field_;
   const Fields& fields_;
-  Reader& reader_;
   const MetricType type_;
   Job& job_;
 };

@@ -72,7 +72,7 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
 /// `to:`, one sink or a list of them; npy where it is absent (null).
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to);
 plan::Sink read_command(const Fields& fields);
-/// Reports a `format` that is none.
+/// Reports an invalid `format`.
 void check_print_format(const Fields& fields, const std::string& format);
 /// What the command sinks in `to:` expect is compared with what they are given, a Numpy or a
 /// ListNumpy.

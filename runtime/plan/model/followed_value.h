@@ -18,8 +18,8 @@ struct Spelling<Mode> {
   static constexpr std::array<std::string_view, 2> words = {"min", "max"};
 };
 
-/// The mean over all elements of a tensor: of a called job over each call, of the job itself over
-/// each span of steps or epochs. A hook of that job has a MeanSink for it.
+/// A metric, or the mean over all elements of a tensor: of a called job over each call, of the job
+/// itself over each span of steps or epochs. A hook of that job has a MeanSink for it.
 struct FollowedValue {
   std::string text;  // as the job file names it: "eval.loss"
   std::string job;   // that is called; empty: the job itself

@@ -1,4 +1,4 @@
-// Metrics: what all rows of an epoch or a run give together, which is no mean of what batches give.
+// Metrics: values of all rows of an epoch or a run together, not the means of those of batches.
 #pragma once
 
 #include <array>
