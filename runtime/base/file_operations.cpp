@@ -46,12 +46,13 @@ struct CloseFolder {
 
 /// Names first: what is removed while a directory is read may hide others.
 int list_names(DIR* folder, std::vector<std::string>& names) {
-  errno = 0;
-  while (const dirent* entry = ::readdir(folder)) {
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(folder);
+    if (!entry) return errno == 0 ? 0 : -1;
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  return errno == 0 ? 0 : -1;
 }
 
 /// By descriptors rather than paths: a directory that somebody replaces by a link meanwhile leads
@@ -78,8 +79,7 @@ int remove_tree_at(int parent, const char* name) {
 
 void copy_one(const fs::path& from, const fs::path& to) {
   File source = File::open_read(from), copy = File::create(to);
-  std::vector<std::byte> chunk(size_t{1} << 16);
-  while (const size_t got = source.read(chunk)) copy.write(std::span(chunk).first(got));
+  copy_rest(source, copy);
   copy.close();
 }
 
@@ -95,12 +95,7 @@ int open(const fs::path& path, int flags) {
 }
 
 long write(int descriptor, std::span<const std::byte> bytes) {
-  if (!file_observer) return ::write(descriptor, bytes.data(), bytes.size());
-  const off_t at = ::lseek(descriptor, 0, SEEK_CUR);  // negative: a pipe
-  return observed({.kind = Operation::Kind::kWrite,
-                   .descriptor = descriptor,
-                   .offset = at < 0 ? 0 : static_cast<uint64_t>(at),
-                   .bytes = bytes},
+  return observed({.kind = Operation::Kind::kWrite, .descriptor = descriptor, .bytes = bytes},
                   [=] { return ::write(descriptor, bytes.data(), bytes.size()); });
 }
 
@@ -131,9 +126,9 @@ int close(int descriptor) {
                       [=] { return ::close(descriptor); });
 }
 
-int make_folder(const fs::path& path, unsigned mode) {
+int make_folder(const fs::path& path) {
   return observed_int({.kind = Operation::Kind::kMakeFolder, .path = path.c_str()},
-                      [&] { return ::mkdir(path.c_str(), mode); });
+                      [&] { return ::mkdir(path.c_str(), 0777); });
 }
 
 int make_link(const fs::path& target, const fs::path& path) {
@@ -170,9 +165,8 @@ std::error_code make_path(const fs::path& path) {
   if (!parent.empty() && parent != path)
     if (const std::error_code error = make_path(parent)) return error;
   if (name.empty() || name == "." || name == "..") return {};
-  if (calls::make_folder(path) == 0) return {};
-  const std::error_code error(errno, std::generic_category());
-  return fs::is_directory(path, unknown) ? std::error_code() : error;  // somebody was quicker
+  const std::error_code error = error_of(calls::make_folder(path));
+  return error && fs::is_directory(path, unknown) ? std::error_code() : error;  // another was first
 }
 
 std::error_code remove_path(const fs::path& path) {
@@ -185,13 +179,20 @@ std::error_code remove_tree(const fs::path& path) {
   return error_of(remove_tree_at(AT_FDCWD, path.c_str()));
 }
 
+void copy_rest(File& from, File& to) {
+  std::vector<std::byte> chunk(size_t{1} << 20);
+  while (const size_t got = from.read(chunk)) to.write(std::span(chunk).first(got));
+}
+
 void copy_tree(const fs::path& from, const fs::path& to) {
   make_folders(to);
   std::error_code error;
   for (fs::directory_iterator entry(from, error), end; !error && entry != end;
        entry.increment(error)) {
     const fs::path name = to / entry->path().filename();
-    entry->is_directory() ? copy_tree(entry->path(), name) : copy_one(entry->path(), name);
+    const bool folder = entry->is_directory(error);
+    if (error) break;
+    folder ? copy_tree(entry->path(), name) : copy_one(entry->path(), name);
   }
   if (error) throw cannot("read", from, error.value());
 }

@@ -1,10 +1,11 @@
-// The calls that change files: all changes that flow makes on a disk pass here, where a test can
-// record them, fail them or stop between two.
+// The calls that change names and contents of files: all such changes that flow makes pass here,
+// where a test can record them, fail them or stop between two.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <system_error>
 
@@ -34,7 +35,7 @@ struct FileOperation {
   const char* target = nullptr;
   int folder = -1;  // of path; negative: the working directory
   int flags = 0;
-  uint64_t offset = 0;
+  std::optional<uint64_t> offset = {};  // of kWrite, nothing: where the descriptor is
   std::span<const std::byte> bytes = {};
 };
 
@@ -51,7 +52,7 @@ class FileObserver {
 /// so, and a program has none.
 FileObserver* observe_files(FileObserver* observer);
 
-/// Each is the system's call of that name: on failure -1 and errno. A new file is close-on-exec.
+/// Each makes one call of the system: on failure -1 and errno. A new file is close-on-exec.
 namespace calls {
 
 int open(const fs::path& path, int flags);
@@ -62,7 +63,7 @@ int truncate(int descriptor, uint64_t size);
 int sync(int descriptor);
 int sync_file_system(int descriptor);
 int close(int descriptor);
-int make_folder(const fs::path& path, unsigned mode = 0777);
+int make_folder(const fs::path& path);
 int make_link(const fs::path& target, const fs::path& path);
 int rename(const fs::path& path, const fs::path& target);
 int exchange(const fs::path& path, const fs::path& target);
@@ -74,10 +75,12 @@ std::error_code error_of(long result);
 
 /// Makes a directory and its missing parents.
 std::error_code make_path(const fs::path& path);
-/// Removes a file, a link or an empty directory. One that is missing is no error.
+/// Removes a file, a link or an empty directory, if it exists.
 std::error_code remove_path(const fs::path& path);
 /// Removes all below it, too. Follows no link.
 std::error_code remove_tree(const fs::path& path);
+/// From where `from` is to its end.
+void copy_rest(File& from, File& to);
 /// Copies a directory of files and directories to `to`. RunError where that fails.
 void copy_tree(const fs::path& from, const fs::path& to);
 

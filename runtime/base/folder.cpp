@@ -2,7 +2,6 @@
 #include "runtime/base/folder.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 

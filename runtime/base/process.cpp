@@ -1,4 +1,4 @@
-// The age and the size of this process.
+// This process: its age and size, its host, and the time.
 #include "runtime/base/process.h"
 
 #include <fmt/chrono.h>

@@ -269,7 +269,7 @@ class AlsoTest(FlowTest):
             self.flowrun("train", "job.yaml", "-o", "whole", "--force", "--quiet")
             np.testing.assert_array_equal(self.load("out/also/eval/returns/right/value.npy"), self.load("whole/also/eval/returns/right/value.npy"))
             np.testing.assert_array_equal(self.load("out/also/eval/returns/right/steps.npy"), np.arange(9))
-            self.assertEqual(self.timeless("out"), self.timeless("whole"))
+            self.assertEqual(self.rows_without_seconds("out"), self.rows_without_seconds("whole"))
             (self.dir / "out/once").unlink()
 
     def test_where_a_called_job_fails_the_next_is_not_called(self):
@@ -316,11 +316,8 @@ class AlsoTest(FlowTest):
         self.assertFalse(np.isin(called, main).any())
         np.testing.assert_array_equal(called, self.load("again/also/eval/watch/x/value.npy").reshape(-1, 5))
 
-    def timeless(self, run):
-        return [{key: value for key, value in row.items() if key != "seconds"} for row in self.rows(run)]
-
     def same_runs(self, one, other):
-        self.assertEqual(self.timeless(one), self.timeless(other))
+        self.assertEqual(self.rows_without_seconds(one), self.rows_without_seconds(other))
         a, b = ({name: data for name, data in self.files(run).items()
                  if name.endswith(".npy") or name.endswith("checkpoint.json")} for run in [one, other])
         self.assertEqual(sorted(a), sorted(b))
@@ -351,7 +348,7 @@ class AlsoTest(FlowTest):
         run.send_signal(signal.SIGINT)
         run.communicate()
         self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--resume", *self.ALTERNATING)
-        self.assertEqual(self.timeless("whole"), self.timeless("parts"))
+        self.assertEqual(self.rows_without_seconds("whole"), self.rows_without_seconds("parts"))
         stopped = {path.name for path in (self.dir / "parts/checkpoints").iterdir()}
         for name in stopped - {path.name for path in (self.dir / "whole/checkpoints").iterdir()}:
             shutil.rmtree(self.dir / "parts/checkpoints" / name)

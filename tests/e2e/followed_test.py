@@ -104,11 +104,8 @@ class Followed(FlowTest):
     def record(self, run):
         return json.loads((self.dir / run / "run.json").read_text())
 
-    def timeless(self, run):
-        return [{key: value for key, value in row.items() if key != "seconds"} for row in self.rows(run)]
-
     def same_runs(self, one, other):
-        self.assertEqual(self.timeless(one), self.timeless(other))
+        self.assertEqual(self.rows_without_seconds(one), self.rows_without_seconds(other))
         a, b = ({name: data for name, data in self.files(run).items() if name.endswith((".npy", "checkpoint.json"))} for run in (one, other))
         self.assertEqual(sorted(a), sorted(b))
         self.assertEqual([name for name in a if a[name] != b[name]], [])
@@ -139,7 +136,7 @@ class Followed(FlowTest):
     def test_an_asynchronous_job_decides_the_same(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
         self.flowrun("train", "job.yaml", "-o", "ahead", "--quiet", "--set", "+jobs.train.returns.type=Callback")
-        self.assertEqual(self.timeless("out"), self.timeless("ahead"))
+        self.assertEqual(self.rows_without_seconds("out"), self.rows_without_seconds("ahead"))
 
     def test_following_changes_nothing_else(self):
         plain = ["--set", "vars.plateau=0.1", "--set", "~jobs.train.run.early_stopping", "--set", "~jobs.train.run.checkpoint.keep_best"]
@@ -204,7 +201,7 @@ class Followed(FlowTest):
 
     def same_runs_but_plans(self, one, other):
         """Their checkpoints name plans that differ in what may change."""
-        self.assertEqual(self.timeless(one), self.timeless(other))
+        self.assertEqual(self.rows_without_seconds(one), self.rows_without_seconds(other))
         a, b = ({name: data for name, data in self.files(run).items() if name.endswith(".npy")} for run in (one, other))
         self.assertEqual(a, b)
 
@@ -253,7 +250,7 @@ class Followed(FlowTest):
                 self.assertIn(run.returncode, (0, 3), run.stderr)
                 failed += run.returncode == 3
                 self.flowrun(*words, "-o", "out", "--resume")
-                self.assertEqual(self.timeless("out"), self.timeless("whole"))
+                self.assertEqual(self.rows_without_seconds("out"), self.rows_without_seconds("whole"))
                 self.assertEqual(self.best_arrays("out"), self.best_arrays("whole"), (call, at))
         self.assertGreater(failed, 5)
 
@@ -323,7 +320,7 @@ class Followed(FlowTest):
         self.assertEqual(run.returncode, -signal.SIGINT)
         self.assertEqual(len(self.values("out", "eval.loss")), 1)
         self.flowrun("train", "job.yaml", "-o", "out", "--resume", "--quiet", "--set", once)
-        self.assertEqual(self.timeless("out"), self.timeless("whole"))
+        self.assertEqual(self.rows_without_seconds("out"), self.rows_without_seconds("whole"))
 
     def test_another_plateau_is_another_job(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--steps", 6)

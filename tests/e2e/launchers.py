@@ -51,9 +51,6 @@ class RanksTest(FlowTest):
     def json(self, path):
         return json.loads((self.dir / path).read_text())
 
-    def rows_without_seconds(self, out):
-        return [{name: value for name, value in row.items() if name != "seconds"} for row in self.rows(out)]
-
     def assert_same(self, one, other):
         self.assertGreater(len(one), 15)
         self.assertEqual(one.keys(), other.keys())

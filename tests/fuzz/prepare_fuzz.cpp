@@ -11,6 +11,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cpu/backend/backend.h"
+#include "runtime/exec/deliver/delivery.h"
+#include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/check/check.h"
 #include "runtime/plan/json/json_reader.h"
@@ -37,11 +39,9 @@ void prepare(const plan::Job& job) {
   if (!is_small(job)) return;
   flow::exec::PrepareOptions options;
   options.threads = 1;
-  for (const plan::Hook& hook : job.hooks) options.deliverables.push_back(hook.tensor);
-  std::ranges::sort(options.deliverables, {}, &plan::TensorId::value);
-  options.deliverables.erase(std::unique(options.deliverables.begin(), options.deliverables.end()),
-                             options.deliverables.end());
-  options.always.assign(options.deliverables.size(), 0);
+  std::vector<flow::exec::Delivery> deliveries;
+  for (const plan::Hook& hook : job.hooks) deliveries.emplace_back().tensor = hook.tensor;
+  options.deliverables = flow::exec::list_deliverables(job, deliveries);
   flow::cpu::make_backend()->prepare(job, options);
 }
 

@@ -2,6 +2,7 @@
 #include "tests/support/disk_model.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -16,6 +17,14 @@ namespace {
 using Kind = FileOperation::Kind;
 
 constexpr size_t kSector = 512;
+
+void set_name(std::map<std::string, size_t>& names, const std::string& name,
+              std::optional<size_t> node) {
+  if (node)
+    names[name] = *node;
+  else
+    names.erase(name);
+}
 
 size_t below(size_t count, std::mt19937_64& chance) { return chance() % count; }
 
@@ -36,42 +45,39 @@ DiskTrace::~DiskTrace() { observe_files(before_); }
 long DiskTrace::make(const FileOperation& operation, const std::function<long()>& call) {
   const std::scoped_lock lock(mutex_);  // the order of the list is that of the calls
   if (operation.kind == Kind::kClose) open_.erase(operation.descriptor);
+  const bool continues = operation.kind == Kind::kWrite && !operation.offset;
+  const off_t at = continues ? ::lseek(operation.descriptor, 0, SEEK_CUR) : 0;
   const long result = call();
-  if (result >= 0 && operation.kind != Kind::kClose) note(operation, result);
+  if (result >= 0 && operation.kind != Kind::kClose)
+    note(operation, continues ? static_cast<uint64_t>(at) : operation.offset.value_or(0), result);
   return result;
 }
 
-std::optional<std::string> DiskTrace::below(const fs::path& path) const {
-  const std::string name = path.lexically_normal().lexically_relative(folder_).string();
-  if (name.empty() || name.starts_with("..")) return {};
-  return name;
-}
-
-void DiskTrace::note(const FileOperation& operation, long result) {
+void DiskTrace::note(const FileOperation& operation, uint64_t offset, long result) {
   if (operation.kind == Kind::kOpen) return note_open(operation, static_cast<int>(result));
   DiskChange change{.kind = operation.kind,
                     .path = {},
                     .target = {},
                     .opened = {},
-                    .offset = operation.offset,
+                    .offset = offset,
                     .bytes = {}};
   const auto open = open_.find(operation.descriptor);
   if (open != open_.end()) {
     change.opened = open->second;
   } else {
-    const auto path = below(operation_path(operation));
+    const auto path = path_below(folder_, operation_path(operation));
     if (!path) return;
     change.path = *path;
   }
   if (operation.target && operation.kind != Kind::kLink)
-    change.target = below(fs::absolute(operation.target)).value();
+    change.target = path_below(folder_, fs::absolute(operation.target)).value();
   if (operation.kind == Kind::kWrite)
     change.bytes.assign(operation.bytes.begin(), operation.bytes.begin() + result);
   changes_.push_back(std::move(change));
 }
 
 void DiskTrace::note_open(const FileOperation& operation, int descriptor) {
-  const auto path = below(operation_path(operation));
+  const auto path = path_below(folder_, operation_path(operation));
   if (!path) return;
   open_[descriptor] = changes_.size();
   changes_.push_back({.kind = Kind::kOpen,
@@ -129,12 +135,7 @@ std::optional<size_t> DiskModel::find(const std::string& path) const {
 }
 
 void DiskModel::change_names(NameChange change) {
-  for (const auto& [folder, name, node] : change) {
-    if (node)
-      nodes_[folder].now[name] = *node;
-    else
-      nodes_[folder].now.erase(name);
-  }
+  for (const auto& [folder, name, node] : change) set_name(nodes_[folder].now, name, node);
   pending_.push_back(std::move(change));
 }
 
@@ -206,19 +207,6 @@ void write_into(Bytes& data, bool truncates, uint64_t offset, const Bytes& bytes
   std::ranges::copy(bytes, data.begin() + static_cast<ptrdiff_t>(offset));
 }
 
-/// Of changes in their order those of `chosen`, and each before one of these that has a name with
-/// it: `names_of(i)` is a set.
-template <typename NamesOf>
-void choose_earlier(std::vector<bool>& chosen, const NamesOf& names_of) {
-  std::set<std::pair<size_t, std::string>> needed;
-  for (size_t i = chosen.size(); i-- > 0;) {
-    const auto names = names_of(i);
-    if (std::ranges::any_of(names, [&](const auto& name) { return needed.contains(name); }))
-      chosen[i] = true;
-    if (chosen[i]) needed.insert(names.begin(), names.end());
-  }
-}
-
 }  // namespace
 
 void DiskModel::sync_file(Node& node) {
@@ -227,28 +215,32 @@ void DiskModel::sync_file(Node& node) {
   node.pending.clear();
 }
 
+void DiskModel::choose_earlier(std::vector<bool>& chosen) const {
+  std::set<std::pair<size_t, std::string>> needed;
+  for (size_t i = chosen.size(); i-- > 0;) {
+    const auto is_needed = [&](const Entry& entry) {
+      return needed.contains({entry.folder, entry.name});
+    };
+    if (std::ranges::any_of(pending_[i], is_needed)) chosen[i] = true;
+    if (chosen[i])
+      for (const Entry& entry : pending_[i]) needed.emplace(entry.folder, entry.name);
+  }
+}
+
 void DiskModel::sync_names(size_t folder) {
   std::vector<bool> kept;
   for (const NameChange& change : pending_)
     kept.push_back(
         std::ranges::any_of(change, [&](const Entry& entry) { return entry.folder == folder; }));
-  choose_earlier(kept, [&](size_t i) {
-    std::vector<std::pair<size_t, std::string>> names;
-    for (const Entry& entry : pending_[i]) names.emplace_back(entry.folder, entry.name);
-    return names;
-  });
+  choose_earlier(kept);
   std::vector<NameChange> left;
   for (size_t i = 0; i < pending_.size(); ++i) {
     if (!kept[i]) {
       left.push_back(pending_[i]);
       continue;
     }
-    for (const auto& [parent, name, node] : pending_[i]) {
-      if (node)
-        nodes_[parent].synced[name] = *node;
-      else
-        nodes_[parent].synced.erase(name);
-    }
+    for (const auto& [parent, name, node] : pending_[i])
+      set_name(nodes_[parent].synced, name, node);
   }
   pending_ = std::move(left);
 }
@@ -270,11 +262,7 @@ std::vector<bool> DiskModel::chosen_names(Loss loss, std::mt19937_64& chance) co
   if (loss != Loss::kAny) return chosen;
   const size_t share = 1 + below(7, chance);  // of eight
   for (size_t i = 0; i < chosen.size(); ++i) chosen[i] = below(8, chance) < share;
-  choose_earlier(chosen, [&](size_t i) {
-    std::vector<std::pair<size_t, std::string>> names;
-    for (const Entry& entry : pending_[i]) names.emplace_back(entry.folder, entry.name);
-    return names;
-  });
+  choose_earlier(chosen);
   return chosen;
 }
 
@@ -324,12 +312,7 @@ DiskImage DiskModel::after(Loss loss, std::mt19937_64& chance) const {
   const std::vector<bool> chosen = chosen_names(loss, chance);
   for (size_t i = 0; i < pending_.size(); ++i) {
     if (!chosen[i]) continue;
-    for (const auto& [folder, name, node] : pending_[i]) {
-      if (node)
-        names[folder][name] = *node;
-      else
-        names[folder].erase(name);
-    }
+    for (const auto& [folder, name, node] : pending_[i]) set_name(names[folder], name, node);
   }
   DiskImage image;
   list(0, names, "", loss, chance, image);

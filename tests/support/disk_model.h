@@ -42,9 +42,7 @@ class DiskTrace : public FileObserver {
   const std::vector<DiskChange>& changes() const { return changes_; }
 
  private:
-  /// Below the folder; nothing for other paths.
-  std::optional<std::string> below(const fs::path& path) const;
-  void note(const FileOperation& operation, long result);
+  void note(const FileOperation& operation, uint64_t offset, long result);
   void note_open(const FileOperation& operation, int descriptor);
 
   const fs::path folder_;
@@ -80,10 +78,10 @@ constexpr size_t kLosses = 8;
 ///  - Names that are not synced are lost in any combination and order, but those of one name keep
 ///    theirs; a rename or an exchange is whole or lost (rename(2): atomic; journals keep it so
 ///    through a crash). A journal as ext4's loses the last ones alone: Loss::kJournal.
-///  - Data that are not synced are lost by sectors: each has any state since the last sync; one
-///  that
-///    was never synced may be zeros or what its block held before (ext4(5), data=writeback). Sizes
-///    likewise (see Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, table 1).
+///  - Data that are not synced are lost by sectors: each has any state since the last sync. One
+///    that was never synced may be zeros or what its block held before (ext4(5), data=writeback).
+///    Sizes likewise (see Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, table
+///    1).
 ///  - Nothing synced is lost, and a sector is not torn: disks write them whole.
 class DiskModel {
  public:
@@ -120,6 +118,8 @@ class DiskModel {
   void change_names(NameChange change);
   void open(const DiskChange& change);
   void sync_file(Node& node);
+  /// Chooses too each change that comes before a chosen one and shares a name with it.
+  void choose_earlier(std::vector<bool>& chosen) const;
   void sync_names(size_t folder);
   void sync_all();
   std::vector<bool> chosen_names(Loss loss, std::mt19937_64& chance) const;

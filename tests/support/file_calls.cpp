@@ -1,7 +1,6 @@
 // An observer of all calls that change files.
 #include "tests/support/file_calls.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -45,6 +44,12 @@ fs::path operation_path(const FileOperation& operation) {
   return operation.folder < 0 ? fs::absolute(path) : descriptor_path(operation.folder) / path;
 }
 
+std::optional<std::string> path_below(const fs::path& folder, const fs::path& path) {
+  const std::string name = path.lexically_normal().lexically_relative(folder).string();
+  if (name.empty() || name.starts_with("..")) return {};
+  return name;
+}
+
 FileCalls::FileCalls(const fs::path& folder)
     : folder_(fs::canonical(folder)), before_(observe_files(this)) {}
 
@@ -74,13 +79,13 @@ int FileCalls::take(const FileOperation& operation) {
   if (!name) return 0;
   const bool moves = operation.target != nullptr;
   const fs::path path = moves ? fs::absolute(operation.target) : operation_path(operation);
-  const std::string below = path.lexically_relative(folder_).string();
-  if (below.empty() || below.starts_with("..")) return 0;
+  const auto below = path_below(folder_, path);
+  if (!below) return 0;
   std::error_code unknown;
   if (operation.kind == FileOperation::Kind::kRemove &&
       !fs::exists(fs::symlink_status(path, unknown)))
-    return 0;  // to make sure that there is none is no change
-  const std::string call = std::string(name) + ' ' + std::regex_replace(below, kRandom, ".tmp");
+    return 0;  // changes nothing
+  const std::string call = std::string(name) + ' ' + std::regex_replace(*below, kRandom, ".tmp");
   const std::scoped_lock lock(mutex_);
   if (operation.kind != FileOperation::Kind::kClose) calls_.push_back(call);
   const auto failing = failing_.extract(call);

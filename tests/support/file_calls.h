@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace flow {
 fs::path descriptor_path(int descriptor);
 /// The absolute path that an operation is on: the first of two.
 fs::path operation_path(const FileOperation& operation);
+
+/// The path relative to the folder; nothing where it is not below it.
+std::optional<std::string> path_below(const fs::path& folder, const fs::path& path);
 
 /// Records what this program calls on files below a folder, on all threads, for as long as it
 /// lives.

@@ -12,8 +12,8 @@
 
 namespace flow::test {
 
-/// Of many cases of a kind, sanitizers try one in so many: each takes ten times as long, and the
-/// plain build tries them all.
+/// Sanitizers try one of this many cases of a kind: each takes ten times as long, and the plain
+/// build tries them all.
 #ifdef FLOW_SANITIZED
 inline constexpr int kCasesPerTried = 8;
 #else

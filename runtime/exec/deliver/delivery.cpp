@@ -163,12 +163,8 @@ std::unique_ptr<io::Sink> Deliverer::make_sink(const plan::Sink& sink,
                                                const SinkOptions& options) {
   const auto* mean = std::get_if<plan::MeanSink>(&sink);
   if (!mean) return io::make_sink(sink, context, options.out, options.json);
-  std::unique_ptr<io::Accumulator> sums;
-  if (mean->metric)
-    sums = io::make_metric(*mean->metric, context.dtype, metric_text(context));
-  else
-    sums = std::make_unique<io::Reduction>(plan::Reduce::kMean, context.dtype);
-  auto made = std::make_unique<io::MeanSink>(std::move(sums));
+  auto made =
+      std::make_unique<io::MeanSink>(io::make_sums(mean->metric, plan::Reduce::kMean, context));
   const std::string name = "mean:" + mean->value;
   if (const auto sum = options.sums.find(name); sum != options.sums.end())
     made->resume(sum->second);

@@ -8,6 +8,7 @@
 
 #include "cli/run_directory.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/checkpoint/resumable.h"
 #include "runtime/exec/run/run_files.h"
@@ -104,12 +105,11 @@ RunOutcome start(const Case& of, const fs::path& home, std::optional<int64_t> st
 /// Metrics without times, which differ from run to run.
 std::string timeless(const std::string& text) {
   std::string all;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = text.find('\n', at);
-    Json line = Json::parse(text.substr(at, end - at));
+  for (const std::string& row : split(text, '\n')) {
+    if (row.empty()) continue;
+    Json line = Json::parse(row);
     line.erase("seconds");
     all += line.dump() + '\n';
-    at = end + 1;
   }
   return all;
 }
@@ -182,15 +182,15 @@ class Stopped {
     const MemoryHome home;
     write_rows(home / "x.npy", 10);
     if (steps) start(case_, home.path(), steps);
-    stop_at_changes(home.path(), stride, 1);
+    stop_at_changes(home.path(), asked_ ? 1 : stride, 1);
   }
 
   size_t runs() const { return runs_; }
   size_t resumed() const { return resumed_; }
 
  private:
-  /// Runs what lies in the folder, and stops at the changes that it makes: at all, or at each
-  /// `stride`th, with one kind of loss. `depth`: how many more power cuts hit what goes on.
+  /// Runs what lies in the folder, and stops at each `stride`th of the changes that it makes, with
+  /// one kind of loss. `depth`: how many more power cuts hit what goes on.
   void stop_at_changes(const fs::path& home, size_t stride, int depth) {
     DiskModel disk(home);
     std::vector<DiskChange> changes;
@@ -202,7 +202,7 @@ class Stopped {
     check_result(home);
     std::set<DiskImage> seen;
     for (size_t cut = 0; cut <= changes.size(); ++cut) {
-      if (stride == 0 || cut % stride == 0 || cut == changes.size())
+      if (cut % stride == 0 || cut == changes.size())
         lose(disk, cut, stride, cut == changes.size(), depth, seen);
       if (cut < changes.size()) disk.apply(changes[cut]);
     }
@@ -210,9 +210,8 @@ class Stopped {
 
   void lose(const DiskModel& disk, size_t cut, size_t stride, bool ended, int depth,
             std::set<DiskImage>& seen) {
-    const char* const asked = std::getenv("FLOW_POWER_LOSSES");
-    const bool all = asked || ended;
-    const size_t times = asked ? std::stoul(asked) : 1;
+    const bool all = asked_ || ended;
+    const size_t times = asked_ ? std::stoul(asked_) : 1;
     for (size_t kind = 0; kind < kLosses; ++kind) {
       if (!all && kind != cut / stride % kLosses) continue;
       const bool by_chance = static_cast<Loss>(kind) >= Loss::kGarbage;
@@ -262,6 +261,7 @@ class Stopped {
   const Case case_;
   std::map<std::string, std::string> outputs_;
   std::map<std::string, Bytes> states_;
+  const char* const asked_ = std::getenv("FLOW_POWER_LOSSES");
   size_t runs_ = 0, resumed_ = 0;
 };
 
