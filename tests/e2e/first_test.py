@@ -9,6 +9,7 @@ import unittest
 import numpy as np
 
 from flow import BIN, JOBS, FlowTest, device, train_job
+from launchers import RanksTest
 
 DAMAGES = int(os.environ.get("FLOW_DAMAGES", "20"))  # flipped bits, in two nets
 
@@ -145,6 +146,58 @@ class Recording(First):
         self.flowrun("train", "job.yaml", "-o", "bare")
         self.assertIn("bare has no fingerprints.bin", self.call("flowdiff", "--first", "bare", "bare", status=2).stderr)
         self.assertIn("--no-rerun requires --first", self.call("flowdiff", "bare", "bare", "--no-rerun", status=2).stderr)
+
+
+class Ranks(First, RanksTest):
+    # The weights are large enough that ranks divide their updates.
+    JOB = """flow: 1
+seed: 4
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [12, 16, 8, 8], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}}
+    graph:
+      conv:  {op: conv2d, in: x, filters: 48, kernel_size: 5, activation: relu}
+      flat:  {op: flatten}
+      dense: {op: dense, units: 64}
+      loss:  {op: reduce_mean, in: dense}
+    shards: 4
+    optimizer: {type: adam, learning_rate: $rate, minimize: loss}
+    returns: {value: loss, to: none}
+    run: {steps: 6}
+vars: {rate: 0.01}
+"""
+
+    def record(self, out, ranks, *words):
+        words = ("train", "job.yaml", "-o", out, "--device", "cpu", "--quiet", *words)
+        if ranks == 1:
+            self.flowrun(*words)
+        else:
+            self.ranks(ranks, *words)
+
+    def test_ranks_have_the_fingerprints_of_one_process(self):
+        self.write("job.yaml", self.JOB)
+        self.record("one", 1, "--fingerprint=2")
+        for ranks in (2, 4):
+            self.record(f"ranks{ranks}", ranks, "--fingerprint=2")
+            (whole, names), (steps, _) = self.fingerprints("one"), self.fingerprints(f"ranks{ranks}")
+            self.assertEqual(sorted(steps), [0, 2, 4])
+            for step, found in steps.items():
+                self.assertTrue(set(found) <= set(names) and {"x", "flat", "conv/weight", "conv/weight/m", "dense/weight:diff"} <= set(found), found.keys())
+                for name, values in found.items():
+                    expected = whole[step][name]
+                    self.assertEqual((values[0], *values[4:]), (expected[0], *expected[4:]), (ranks, step, name))
+                    np.testing.assert_allclose(values[1:4], expected[1:4], rtol=1e-12, atol=1e-12 * expected[2], err_msg=f"{ranks} ranks, step {step}: {name}")
+
+    def test_the_first_difference_of_ranks_is_found_and_made_again_in_one_process(self):
+        self.write("job.yaml", self.JOB)
+        self.record("a", 2, "--fingerprint=1")
+        self.record("b", 2, "--fingerprint=1")
+        self.record("c", 2, "--fingerprint=1", "--set", "vars.rate=0.02")
+        self.assertIsNone(self.first("a", "b", status=0)["first"])
+        report = self.first("a", "c", "-o", "kept")
+        self.assertEqual((report["first"]["step"], report["recurs"]), (0, True))
+        self.assertIn(":update", report["first"]["made_by"])
 
 
 class Capture(First):

@@ -316,6 +316,8 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
             turn);
   if (ranks_) finish_updates(turn);
   if (ranks_) gather_outputs(turn);
+  if (rank_fingerprints_ && turn.call.fingerprints)
+    rank_fingerprints_->merge(fingerprints_.taken(output_slot));
   clock_.end(output_slot);
   throw_failure();
 }
@@ -334,10 +336,37 @@ void CpuProgram::begin(const Turn& turn) {
 }
 
 void CpuProgram::plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options) {
-  FLOW_CHECK(!ranks_);
   fingerprints_ = ProgramFingerprints(
       job, [this](size_t step) { return !steps_[step].actions.empty() && !steps_[step].probe; },
-      faults_.size(), options.made);
+      [this](size_t step, TensorId id) { return fingerprinted_part(step, id); }, faults_.size(),
+      options.made);
+  if (ranks_) rank_fingerprints_.emplace(*ranks_);
+}
+
+/// Of what shards combine: of a divided gradient each rank has the sums of its slice alone.
+ProgramFingerprints::Part CpuProgram::summed_part(TensorId id) const {
+  for (const exec::SlicedUpdate& sliced : sums_.division.updates())
+    if (address(sums_.shards->entries()[sliced.entry].tensor) == address(id))
+      return {sliced.first, sliced.elements(), static_cast<size_t>(sliced.first) * sizeof(float)};
+  return {0, ranks_->rank() == 0 ? tensors_[id.index()].shape.elements() : 0, 0};
+}
+
+/// Of what all ranks have, the fingerprint is rank 0's.
+ProgramFingerprints::Part CpuProgram::fingerprinted_part(size_t step, TensorId id) const {
+  const TensorInfo& tensor = tensors_[id.index()];
+  const int64_t elements = tensor.shape.elements();
+  if (!ranks_ || step < shard_steps_) return {0, elements, 0};
+  if (step == ProgramFingerprints::kCombined) return summed_part(id);
+  if (const size_t rows = shard_bytes_[id.index()]; rows > 0) {
+    const int64_t of_shard = static_cast<int64_t>(rows / size_of(tensor.dtype));
+    return {first_shard_ * of_shard, (end_shard_ - first_shard_) * of_shard,
+            static_cast<size_t>(first_shard_) * rows};
+  }
+  const exec::TensorSlice slice = step == ProgramFingerprints::kFound
+                                      ? sums_.division.slot(id)
+                                      : sums_.division.slice(step, id);
+  if (slice.bounds.empty()) return {0, ranks_->rank() == 0 ? elements : 0, 0};
+  return {slice.bounds[static_cast<size_t>(ranks_->rank())], slice.elements, slice.offset};
 }
 
 /// Of what the step has made; in the steps of shards for each of them, and of what is combined
@@ -346,10 +375,12 @@ void CpuProgram::take_fingerprints(size_t step, const Turn& turn) {
   for (const ProgramFingerprints::Entry& entry : fingerprints_.of_step(step)) {
     const size_t index = entry.tensor.index();
     const TensorInfo& tensor = tensors_[index];
-    std::byte* data = address(entry.tensor, turn.input_slot);
-    fingerprints_.take(
-        threads_, entry, turn.call.step, turn.output_slot,
-        {tensor.dtype, tensor.shape, layouts_[index], data, turn.shard * tensor.shape.elements()});
+    const ProgramFingerprints::Part& part = entry.part;
+    if (part.elements == 0) continue;
+    fingerprints_.take(threads_, entry, turn.call.step, turn.output_slot,
+                       {tensor.dtype, tensor.shape, layouts_[index],
+                        address(entry.tensor, turn.input_slot) + part.offset, part.elements,
+                        turn.shard * tensor.shape.elements() + part.first});
   }
 }
 
@@ -372,7 +403,7 @@ void CpuProgram::run_shards(const Turn& turn) {
   }
   if (sums_.ranks) finish_sums(turn);
   deliver(wholes_, turn);
-  if (turn.call.fingerprints) take_fingerprints(fingerprints_.combined(), turn);
+  if (turn.call.fingerprints) take_fingerprints(ProgramFingerprints::kCombined, turn);
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 

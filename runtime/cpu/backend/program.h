@@ -13,6 +13,7 @@
 #include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/parallel.h"
+#include "runtime/exec/ranks/rank_fingerprints.h"
 #include "runtime/exec/ranks/rank_outputs.h"
 #include "runtime/exec/ranks/sliced_slots.h"
 #include "runtime/exec/run/backend.h"
@@ -131,6 +132,8 @@ class CpuProgram : public exec::Program {
   void read_slot(plan::TensorId id, std::span<std::byte> into) const;
 
   void plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options);
+  ProgramFingerprints::Part fingerprinted_part(size_t step, plan::TensorId id) const;
+  ProgramFingerprints::Part summed_part(plan::TensorId id) const;
   void take_fingerprints(size_t step, const Turn& turn);
   void begin(const Turn& turn);
   void point_to_inputs(const Turn& turn);
@@ -174,7 +177,8 @@ class CpuProgram : public exec::Program {
   std::vector<size_t> segments_;                    // the step behind the last of each
   std::vector<exec::TimedStep> timed_steps_;        // where it profiles
   StepClock clock_;
-  ProgramFingerprints fingerprints_;  // where it takes them
+  ProgramFingerprints fingerprints_;                         // where it takes them
+  std::optional<exec::RankFingerprints> rank_fingerprints_;  // of several ranks
 };
 
 }  // namespace flow::cpu

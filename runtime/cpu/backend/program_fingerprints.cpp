@@ -13,22 +13,27 @@ using plan::TensorId;
 
 ProgramFingerprints::ProgramFingerprints(const plan::Job& job,
                                          const std::function<bool(size_t step)>& writes,
-                                         size_t output_slots, Made made)
-    : of_steps_(job.steps.size() + 1), made_(std::move(made)) {
-  for (const plan::Input& input : job.inputs) add(job, input.tensor, found_);
-  for (const plan::Variable& variable : job.variables) add(job, variable.tensor, found_);
+                                         const PartOf& part_of, size_t output_slots, Made made)
+    : of_steps_(job.steps.size()), made_(std::move(made)) {
+  const auto find = [&](TensorId id) { add(job, id, part_of(kFound, id), found_); };
+  for (const plan::Input& input : job.inputs) find(input.tensor);
+  for (const plan::Variable& variable : job.variables) find(variable.tensor);
   const size_t shard_steps = job.sharding ? job.sharding->steps.index() : 0;
   for (size_t step = 0; step < job.steps.size(); ++step) {
     if (!writes(step)) continue;
-    for (const TensorId id : job.steps[step].outputs)
-      if (id.valid())
-        add(job, id, of_steps_[step < shard_steps && job[id].combine ? combined() : step]);
+    for (const TensorId id : job.steps[step].outputs) {
+      if (!id.valid()) continue;
+      const bool is_combined = step < shard_steps && job[id].combine;
+      add(job, id, part_of(is_combined ? kCombined : step, id),
+          is_combined ? combined_ : of_steps_[step]);
+    }
   }
   taken_.assign(output_slots, std::vector<Fingerprint>(tensors_.size()));
 }
 
-void ProgramFingerprints::add(const plan::Job& job, TensorId tensor, std::vector<Entry>& to) {
-  to.push_back({tensor, tensors_.size()});
+void ProgramFingerprints::add(const plan::Job& job, TensorId tensor, const Part& part,
+                              std::vector<Entry>& to) {
+  to.push_back({tensor, tensors_.size(), part});
   tensors_.push_back(tensor);
   chunks_.resize(std::max(chunks_.size(), fingerprint_chunks(plan::whole_shape(job, job[tensor]))));
 }
@@ -42,7 +47,7 @@ void ProgramFingerprints::take(int threads, const Entry& entry, int64_t step, si
   if (made_)
     made_(step, entry.tensor,
           {const_cast<std::byte*>(source.data),
-           static_cast<size_t>(source.shape.elements()) * size_of(source.dtype)});
+           static_cast<size_t>(source.elements) * size_of(source.dtype)});
   const auto begin = std::chrono::steady_clock::now();
   taken_[output_slot][entry.at].merge(fingerprint_of(threads, source, chunks_));
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

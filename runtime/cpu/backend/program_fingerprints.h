@@ -15,40 +15,48 @@ namespace flow::cpu {
 class ProgramFingerprints {
  public:
   using Made = std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)>;
+  /// Elements [first, first + elements) of a tensor, or of a shard's part of it; in its memory from
+  /// `offset` on, bytes.
+  struct Part {
+    int64_t first = 0, elements = 0;
+    size_t offset = 0;
+  };
   struct Entry {
     plan::TensorId tensor;
     size_t at;  // among those of a call
+    Part part;  // that this rank has; none where the fingerprint is another rank's
   };
-  /// Stands for a step: what a call finds before its first one.
-  static constexpr size_t kFound = SIZE_MAX;
+  /// Stand for steps: what a call finds before its first one; what shards combine, behind theirs.
+  static constexpr size_t kFound = SIZE_MAX, kCombined = SIZE_MAX - 1;
+  /// What this rank has of a tensor that the step makes.
+  using PartOf = std::function<Part(size_t step, plan::TensorId)>;
 
   /// Of a program that takes none.
   ProgramFingerprints() = default;
   /// `writes`: does the step write to memory, in every call? `made`: as in PrepareOptions.
   ProgramFingerprints(const plan::Job& job, const std::function<bool(size_t step)>& writes,
-                      size_t output_slots, Made made);
+                      const PartOf& part_of, size_t output_slots, Made made);
 
   const std::vector<plan::TensorId>& tensors() const { return tensors_; }
-  /// Stands for the step behind those of shards: what they combine.
-  size_t combined() const { return of_steps_.size() - 1; }
   std::span<const Entry> of_step(size_t step) const {
-    return step == kFound ? found_ : of_steps_[step];
+    return step == kFound ? found_ : step == kCombined ? combined_ : of_steps_[step];
   }
   /// Before a call.
   void begin(size_t output_slot);
   /// Adds that of `source`, which is the tensor or a shard's part of it, in the order of shards.
   void take(int threads, const Entry& entry, int64_t step, size_t output_slot,
             const FingerprintSource& source);
+  std::span<Fingerprint> taken(size_t output_slot) { return taken_[output_slot]; }
   std::span<const Fingerprint> taken(size_t output_slot) const { return taken_[output_slot]; }
   /// What taking them took until now.
   double seconds() const { return seconds_; }
 
  private:
-  void add(const plan::Job& job, plan::TensorId tensor, std::vector<Entry>& to);
+  void add(const plan::Job& job, plan::TensorId tensor, const Part& part, std::vector<Entry>& to);
 
   std::vector<plan::TensorId> tensors_;
-  std::vector<Entry> found_;
-  std::vector<std::vector<Entry>> of_steps_;     // and what is combined
+  std::vector<Entry> found_, combined_;
+  std::vector<std::vector<Entry>> of_steps_;
   std::vector<std::vector<Fingerprint>> taken_;  // by output slot
   std::vector<Fingerprint> chunks_;
   Made made_;

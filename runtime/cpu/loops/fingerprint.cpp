@@ -274,13 +274,13 @@ Fingerprint of_chunk(const FingerprintSource& source, int64_t chunk) {
   if constexpr (sizeof(T) < sizeof(uint64_t))
     if (has_pixel_units(source)) return of_units<T>(source, PixelUnits(source.shape), chunk);
   const int64_t first = chunk * kChunkElements;
-  const int64_t end = std::min(source.shape.elements(), first + kChunkElements);
+  const int64_t end = std::min(source.elements, first + kChunkElements);
   const bool plain = source.layout == Layout::kPlain || layouts_coincide(source.shape);
   return plain ? of_plain<T>(source, first, end) : of_reordered<T>(source, first, end);
 }
 
 int64_t chunks_of(const FingerprintSource& source) {
-  if (!has_pixel_units(source)) return ceil_div(source.shape.elements(), kChunkElements);
+  if (!has_pixel_units(source)) return ceil_div(source.elements, kChunkElements);
   const PixelUnits units(source.shape);
   return ceil_div(units.count, units.together);
 }
@@ -299,6 +299,8 @@ Fingerprint fingerprint_of(int threads, const FingerprintSource& source,
                            std::span<Fingerprint> chunks) {
   const int64_t count = chunks_of(source);
   FLOW_CHECK(static_cast<size_t>(count) <= chunks.size());
+  FLOW_CHECK(source.layout == Layout::kPlain || layouts_coincide(source.shape) ||
+             source.elements == source.shape.elements());
   visit_dtype(source.dtype, [&]<typename T>(T) {
     // A byte of a tensor of bools need not be a C++ bool.
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;

@@ -79,6 +79,13 @@ TensorSlice Division::slice(size_t step, TensorId tensor) const {
   return {update.bounds, update.elements(), offset};
 }
 
+TensorSlice Division::slot(TensorId variable) const {
+  for (const SlicedUpdate& sliced : updates_)
+    if (std::ranges::find(sliced.update.slots, variable) != sliced.update.slots.end())
+      return {sliced.bounds, sliced.elements(), 0};
+  return {};
+}
+
 std::vector<VariableSlice> Division::slots() const {
   std::vector<VariableSlice> slices;
   for (const SlicedUpdate& sliced : updates_)

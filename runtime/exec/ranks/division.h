@@ -51,6 +51,8 @@ class Division {
 
   std::span<const SlicedUpdate> updates() const { return updates_; }
   TensorSlice slice(size_t step, plan::TensorId tensor) const;
+  /// Of an optimizer slot, whatever step; all of another variable.
+  TensorSlice slot(plan::TensorId variable) const;
   /// Optimizer slots of which this rank has a slice.
   std::vector<VariableSlice> slots() const;
 

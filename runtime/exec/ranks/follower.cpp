@@ -27,6 +27,7 @@ struct DescribedRun {
   std::vector<std::pair<std::string, std::string>> inputs;
   std::optional<int64_t> steps;
   bool profile = false;
+  std::optional<FingerprintOptions> fingerprints = {};
   std::vector<std::string> streamed;  // inputs of the job that only rank 0 reads
 };
 
@@ -35,6 +36,8 @@ std::string describe(const RunRequest& request) {
             {"root", request.root.string()},       {"inputs", request.inputs},
             {"profile", request.profile},          {"streamed", streamed_inputs(request)}};
   if (request.steps) text["steps"] = *request.steps;
+  if (request.fingerprints)
+    text["fingerprints"] = {request.fingerprints->every, request.fingerprints->bytes};
   return text.dump();
 }
 
@@ -46,18 +49,24 @@ DescribedRun described(const std::string& text) {
                    said["inputs"].get<std::vector<std::pair<std::string, std::string>>>(),
                    {},
                    said["profile"].get<bool>(),
+                   {},
                    said["streamed"].get<std::vector<std::string>>()};
   if (said.contains("steps")) run.steps = said["steps"].get<int64_t>();
+  if (said.contains("fingerprints"))
+    run.fingerprints = FingerprintOptions{said["fingerprints"][0].get<int64_t>(),
+                                          said["fingerprints"][1].get<uint64_t>()};
   return run;
 }
 
 class Follower {
  public:
-  Follower(PreparedRun& prepared, Ranks& ranks, const FollowOptions& options, size_t output_slots)
+  Follower(PreparedRun& prepared, Ranks& ranks, const FollowOptions& options, size_t output_slots,
+           int64_t fingerprint_every)
       : prepared_(prepared),
         ranks_(ranks),
         options_(options),
         output_slots_(output_slots),
+        fingerprint_every_(fingerprint_every),
         pool_(kThreads) {}
 
   int obey() {
@@ -100,6 +109,8 @@ class Follower {
                         .pool = pool_,
                         .capture = [this] { prepared_.capture(); },
                         .stop = [this] { return stop_for(options_.stop_signal); },
+                        .keep_fingerprints = [](int64_t, std::span<const Fingerprint>) {},
+                        .fingerprint_every = order.job == 0 ? fingerprint_every_ : 0,
                         .ranks = &ranks_},
                        order.job);
     } catch (const std::exception&) {
@@ -111,6 +122,7 @@ class Follower {
   Ranks& ranks_;
   const FollowOptions& options_;
   const size_t output_slots_;
+  const int64_t fingerprint_every_;  // of the job itself; 0: none
   ThreadPool pool_;
 };
 
@@ -139,9 +151,11 @@ int follow_described(Ranks& ranks, const MakeBackend& make_backend, const Follow
                            .profile = run.profile,
                            .stop_signal = options.stop_signal,
                            .ranks = &ranks,
-                           .streamed = run.streamed};
+                           .streamed = run.streamed,
+                           .fingerprints = run.fingerprints};
   PreparedRun prepared = prepare_run(*backend, request);
-  return Follower(prepared, ranks, options, output_slots(*prepared.whole, *backend)).obey();
+  const int64_t every = run.fingerprints ? run.fingerprints->every : 0;
+  return Follower(prepared, ranks, options, output_slots(*prepared.whole, *backend), every).obey();
 }
 
 }  // namespace

@@ -95,8 +95,7 @@ void require_one_rank(const RunRequest& request, const char* flag) {
                        "use one process and one device; shards give the same results there");
 }
 
-void require_fingerprints(const Backend& backend, const RunRequest& request) {
-  require_one_rank(request, "--fingerprint");
+void require_fingerprints(const Backend& backend) {
   if (!backend.takes_fingerprints())
     throw RequestError(fmt::format("--fingerprint is not supported on {}", backend.device()),
                        "use --device cpu");
@@ -231,7 +230,7 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   if (request.tune) options.tuning = &tuning;
   options.variable_sources = variable_sources;
   if (&job == &request.job && request.fingerprints) {
-    require_fingerprints(backend, request);
+    require_fingerprints(backend);
     options.fingerprints = true;
   }
   // Less than an epoch is not worth putting all of a dataset on the device.

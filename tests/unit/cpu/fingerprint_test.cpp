@@ -29,9 +29,10 @@ template <typename T>
 Fingerprint fingerprint(const std::vector<T>& values, DType dtype, const Shape& shape,
                         Layout layout = Layout::kPlain, int threads = 1, int64_t first = 0) {
   std::vector<Fingerprint> chunks(fingerprint_chunks(shape));
-  return fingerprint_of(
-      threads, {dtype, shape, layout, reinterpret_cast<const std::byte*>(values.data()), first},
-      chunks);
+  return fingerprint_of(threads,
+                        {dtype, shape, layout, reinterpret_cast<const std::byte*>(values.data()),
+                         static_cast<int64_t>(values.size()), first},
+                        chunks);
 }
 Fingerprint of_floats(const std::vector<float>& values) {
   return fingerprint(values, DType::kFloat32, Shape{static_cast<int64_t>(values.size())});
@@ -132,6 +133,17 @@ TEST_CASE("fingerprints of parts make that of the whole", "[cpu]") {
   CHECK(merged.is_same(found));
   CHECK(merged.least == found.least);
   CHECK(merged.sum == Approx(found.sum).margin(found.absolute * 1e-13));
+}
+
+TEST_CASE("slices of planes make the fingerprint of the whole", "[cpu]") {
+  const Shape shape{7, 3, 5, 5};
+  const std::vector<float> whole = some_floats(shape.elements());
+  Fingerprint merged;
+  for (const auto& [first, end] : {std::pair(0, 13), {13, 262}, {262, 525}}) {
+    const std::vector<float> values(whole.begin() + first, whole.begin() + end);
+    merged.merge(fingerprint(values, DType::kFloat32, shape, Layout::kPlain, 1, first));
+  }
+  CHECK(merged.is_same(fingerprint(whole, DType::kFloat32, shape)));
 }
 
 TEST_CASE("equal elements in another order have another hash", "[cpu]") {
