@@ -30,6 +30,7 @@ fi
 for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
 FLOW_CASES=40 "$bin/flow_cuda_tests" "[ops]"
+"$bin/flow_cuda_tests" "[slow]"
 FLOW_BIN=$PWD/build/release/stand_in FLOW_DEVICE=gpu /usr/bin/python3 tests/e2e/verify_test.py
 FLOW_POWER_LOSSES=1 "$bin/flow_tests" "*stopped at any change*"
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults

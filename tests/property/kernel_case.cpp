@@ -215,7 +215,7 @@ KernelCase in_float32(const KernelCase& low_precision) {
 
 double number_at(const Array& array, int64_t i) {
   return visit_dtype(array.dtype(), [&]<typename T>(T) {
-    return convert<double>(array.as<T>()[static_cast<size_t>(i)]);
+    return convert<double>(reinterpret_cast<const T*>(array.bytes().data())[i]);
   });
 }
 
