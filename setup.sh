@@ -9,6 +9,8 @@ packages=(
   g++ cmake ninja-build ccache ca-certificates
   # libraries: YAML, command line, JSON, formatting, compression, file hashes, CPU kernels
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libxxhash-dev libdnnl-dev
+  # models of ONNX: their format (onnx.proto), and what reads and writes it
+  libonnx-dev libprotobuf-dev protobuf-compiler
   # runs on several processes
   libopenmpi-dev openmpi-bin
 )

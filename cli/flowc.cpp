@@ -10,6 +10,7 @@
 #include "cli/console.h"
 #include "cli/flowc_flags.h"
 #include "cli/flowc_init.h"
+#include "cli/flowc_onnx.h"
 #include "cli/flowc_options.h"
 #include "cli/flowc_show.h"
 #include "cli/flowc_weights.h"
@@ -203,12 +204,21 @@ constexpr Subcommand kSubcommands[] = {
      "\nExit status: 0 a run can load the file; 1 something does not match; 2 one is invalid or "
      "missing; 3 one cannot be read.\n"
      "\nExample:\n  flowc names jobs/gpt2.yaml gpt2/model.safetensors --job train"},
-    {"export", "Write the weights of a checkpoint for other programs", export_weights,
-     declare_export,
-     "Writes all variables without the state of the optimizer, in a file that does not exist yet. "
-     "With --names, the rules are applied in reverse: transposed back, joined again, or split.\n"
+    {"export", "Write weights or a model for other programs", export_weights, declare_export,
+     "Of a checkpoint, writes all variables without the state of the optimizer. "
+     "With --names, the rules are applied in reverse: transposed back, joined again, or split. Of "
+     "a job file, writes a predict job with its variables as a model of ONNX. OUT must not exist "
+     "yet.\n"
      "\nExamples:\n  flowc export runs/lenet-train-001 -o lenet.safetensors\n  flowc export run "
-     "-o model.safetensors --names jobs/gpt2.yaml --job train"},
+     "-o model.safetensors --names jobs/gpt2.yaml --job train\n  flowc export jobs/lenet.yaml "
+     "--job eval --load runs/lenet-train-001 -o lenet.onnx"},
+    {"import", "Write a model of ONNX as a job file, and its weights", import_onnx, declare_import,
+     "The job file has a predict job with the graph of the model; flowrun runs it as it is. Sizes "
+     "of "
+     "the first axis without a number become 1, as `vars.batch`. Where flow lacks operators of the "
+     "model, all of them are listed.\n"
+     "\nExit status: 0 success; 2 the model is damaged or cannot be a job; 3 it cannot be read.\n"
+     "\nExample:\n  flowc import resnet18.onnx -o resnet18.yaml"},
     {"init", "Write a commented job file to start from", init_job_file, declare_init,
      "flowc init also writes job.schema.json next to the file; editors use it for completion.\n"
      "\nExamples:\n  flowc init\n  flowc init lenet"},

@@ -90,10 +90,13 @@ void declare_names(CLI::App& app, FlowcOptions& options) {
 }
 
 void declare_export(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "CKPT", options.weights, "a checkpoint or a run");
-  app.add_option("-o,--output", options.output, "new file, NAME.safetensors or NAME.npz")
+  add_file(app, "FROM", options.weights,
+           "a checkpoint or a run; for NAME.onnx a job file or a plan");
+  app.add_option("-o,--output", options.output, "new file, NAME.safetensors, NAME.npz or NAME.onnx")
       ->type_name("OUT")
       ->required();
+  app.add_option("--load", options.load, "for NAME.onnx: the variables, as flowrun loads them")
+      ->type_name("CKPT");
   app.add_option("--names", options.file,
                  "job file or plan whose rules for names are turned round: arrays get their "
                  "original names")
@@ -101,6 +104,19 @@ void declare_export(CLI::App& app, FlowcOptions& options) {
   add_job(app, options);
   add_ema(app, options);
   add_sets(app, options);
+}
+
+void declare_import(CLI::App& app, FlowcOptions& options) {
+  add_file(app, "MODEL", options.file, "a model of ONNX");
+  app.add_option("-o,--output", options.output,
+                 "new job file, NAME.yaml; the weights go to NAME.npz")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--dim", options.dimensions,
+                 "size of a symbolic dimension of the model, as in sequence=128; repeatable")
+      ->type_name("NAME=SIZE")
+      ->expected(1)
+      ->take_all();
 }
 
 void declare_init(CLI::App& app, FlowcOptions& options) {

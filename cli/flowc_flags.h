@@ -16,6 +16,7 @@ void declare_ops(CLI::App& app, FlowcOptions& options);
 void declare_diff(CLI::App& app, FlowcOptions& options);
 void declare_names(CLI::App& app, FlowcOptions& options);
 void declare_export(CLI::App& app, FlowcOptions& options);
+void declare_import(CLI::App& app, FlowcOptions& options);
 void declare_init(CLI::App& app, FlowcOptions& options);
 void declare_config(CLI::App& app, FlowcOptions& options);
 void declare_report(CLI::App& app, FlowcOptions& options);

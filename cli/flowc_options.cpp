@@ -5,6 +5,7 @@
 
 #include "cli/console.h"
 #include "compiler/job/suggest/vocabulary.h"
+#include "runtime/base/folder.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
@@ -45,6 +46,14 @@ void check_new_file(const fs::path& path) {
     throw RequestError(fmt::format("no such directory: {}", folder.string()),
                        fmt::format("create it: {}", command_line(std::vector<std::string>{
                                                         "mkdir", "-p", folder.string()})));
+}
+
+void write_new_file(const fs::path& path, std::string_view bytes) {
+  Replacement fresh(path);
+  fresh.file().write(bytes);
+  fresh.file().sync();
+  fresh.commit();
+  Folder(path.parent_path()).sync();
 }
 
 RequestError unknown_name(const std::string& what, const std::string& name,

@@ -16,7 +16,9 @@ struct FlowcOptions {
   std::vector<std::string> files;
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job", topic;
-  std::string weights;  // of `names` and `export`
+  std::string weights;                  // of `names` and `export`
+  std::string load;                     // of `export`
+  std::vector<std::string> dimensions;  // of `import`
   CompletionRequest completion;
   std::vector<std::string> sets, command_names, diffs;
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
@@ -36,6 +38,9 @@ void write_output(const FlowcOptions& options, const std::string& text,
 
 /// RequestError where the file exists, or its directory does not.
 void check_new_file(const fs::path& path);
+
+/// Writes a new file, all or nothing, and returns when it is on the disk.
+void write_new_file(const fs::path& path, std::string_view bytes);
 
 /// Of a name that is not among `names`; `otherwise`: the hint where none is like it.
 RequestError unknown_name(const std::string& what, const std::string& name,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "cli/flowc_onnx.h"
 #include "cli/job_source.h"
 #include "cli/names_report.h"
 #include "runtime/base/display.h"
@@ -91,6 +92,10 @@ int list_names(const FlowcOptions& options) {
 }
 
 int export_weights(const FlowcOptions& options) {
+  if (is_onnx(options)) return export_onnx(options);
+  if (!options.load.empty())
+    throw RequestError("--load applies to ONNX alone",
+                       "name the checkpoint first: flowc export CKPT -o OUT");
   check_new_file(options.output);
   std::optional<LoadedPlan> loaded;
   std::vector<plan::NameRule> rules;

@@ -18,6 +18,7 @@ LAYERS = {
     "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
     "runtime/compare": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"],
     "runtime/verify": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec", "runtime/compare"],
+    "runtime/onnx": ["runtime/base", "ops", "runtime/plan"],
     "runtime/cpu": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
     "runtime/mpi": ["runtime/base", "runtime/exec"],
@@ -36,11 +37,12 @@ DOORS = {
     r"mpi\.h": ["runtime/mpi/"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/", "cli/report/png.cpp"],
+    r"onnx\.pb\.h|google/protobuf": ["runtime/onnx/"],
     r"catch2/": ["tests/"],
 }
 
 # Folders whose files are compiled together, in batches of neighbours.
-TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/cpu"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/onnx"], ["runtime/cpu"],
             ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"], ["cli/report"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)

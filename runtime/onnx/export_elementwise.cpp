@@ -1,0 +1,244 @@
+// Nodes of functions of one operand, arithmetic, comparisons and losses of one element each.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "runtime/onnx/step_export.h"
+
+namespace flow::onnx {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// An operator of ONNX that is the op.
+void direct(StepExport& step) { step.result(step.type(), step.names()); }
+
+/// The attribute as ONNX has it, a float32.
+float float_of(const StepExport& step, std::string_view name) {
+  return static_cast<float>(step.attribute<double>(name));
+}
+
+/// uint8 has no Neg.
+void negative(StepExport& step) { step.result("Sub", {step.number(0), step.in().name}); }
+
+void square(StepExport& step) { step.result("Mul", {step.in().name, step.in().name}); }
+
+void trunc(StepExport& step) {
+  const std::string& x = step.in().name;
+  step.result("Where", {step.node("Less", {x, step.number(0)}), step.node("Ceil", {x}),
+                        step.node("Floor", {x})});
+}
+
+void relu6(StepExport& step) {
+  step.result("Clip", {step.in().name, step.number(0), step.number(6)});
+}
+
+void with_alpha(StepExport& step) {
+  step.result(step.type(), {step.in().name}, {{"alpha", float_of(step, "alpha")}});
+}
+
+/// Celu has no float64.
+void celu(StepExport& step) {
+  const std::string alpha = step.number(step.attribute<double>("alpha"));
+  const std::string scaled = step.node("Div", {step.in().name, alpha});
+  step.result("Mul", {alpha, step.node("Elu", {scaled}, {{"alpha", 1.0F}})});
+}
+
+void selu(StepExport& step) {
+  step.result("Selu", {step.in().name},
+              {{"alpha", 1.6732632423543772F}, {"gamma", 1.0507009873554805F}});
+}
+
+/// x (1 + `bend`) / 2
+void half_of(StepExport& step, const std::string& bend) {
+  const std::string raised = step.node("Add", {bend, step.number(1)});
+  step.result("Mul", {step.node("Mul", {step.in().name, step.number(0.5)}), raised});
+}
+
+void gelu_tanh(StepExport& step) {
+  const std::string& x = step.in().name;
+  const std::string cube = step.node("Mul", {step.node("Mul", {x, x}), x});
+  const std::string sum = step.node("Add", {x, step.node("Mul", {cube, step.number(0.044715)})});
+  const std::string root = step.number(std::sqrt(2 / std::numbers::pi));
+  half_of(step, step.node("Tanh", {step.node("Mul", {sum, root})}));
+}
+
+void gelu(StepExport& step) {
+  if (step.attribute<std::string>("approximate") == "tanh") return gelu_tanh(step);
+  const std::string scaled = step.node("Div", {step.in().name, step.number(std::numbers::sqrt2)});
+  half_of(step, step.node("Erf", {scaled}));
+}
+
+void silu(StepExport& step) {
+  step.result("Mul", {step.in().name, step.node("Sigmoid", {step.in().name})});
+}
+
+/// Mish is of opset 18.
+void mish(StepExport& step) {
+  const std::string bend = step.node("Tanh", {step.node("Softplus", {step.in().name})});
+  step.result("Mul", {step.in().name, bend});
+}
+
+void hard_sigmoid(StepExport& step) {
+  step.result("HardSigmoid", {step.in().name},
+              {{"alpha", float_of(step, "alpha")}, {"beta", float_of(step, "beta")}});
+}
+
+void log_sigmoid(StepExport& step) {
+  step.result("Neg", {step.node("Softplus", {step.node("Neg", {step.in().name})})});
+}
+
+void softshrink(StepExport& step) {
+  const float distance = float_of(step, "lambd");
+  step.result("Shrink", {step.in().name}, {{"bias", distance}, {"lambd", distance}});
+}
+
+void threshold(StepExport& step) {
+  const std::string& x = step.in().name;
+  const std::string above =
+      step.node("Greater", {x, step.number(step.attribute<double>("threshold"))});
+  step.result("Where", {above, x, step.number(step.attribute<double>("value"))});
+}
+
+void expm1(StepExport& step) {
+  step.result("Sub", {step.node("Exp", {step.in().name}), step.number(1)});
+}
+
+void log1p(StepExport& step) {
+  step.result("Log", {step.node("Add", {step.in().name, step.number(1)})});
+}
+
+void rsqrt(StepExport& step) { step.result("Reciprocal", {step.node("Sqrt", {step.in().name})}); }
+
+void clip(StepExport& step) {
+  const auto min = step.attribute<double>("min"), max = step.attribute<double>("max");
+  Names inputs = {step.in().name, std::isinf(min) ? "" : step.number(min)};
+  if (!std::isinf(max)) inputs.push_back(step.number(max));
+  step.result("Clip", inputs);
+}
+
+void scale(StepExport& step) {
+  step.result("Mul", {step.in().name, step.number(step.attribute<double>("factor"))});
+}
+
+/// Pow has no integers of 8 bits.
+void power(StepExport& step) {
+  const DType dtype = step.in().dtype;
+  if (dtype != DType::kInt8 && dtype != DType::kUInt8) return step.result("Pow", step.names());
+  const auto wide = [&](size_t i) { return step.cast(step.in(i).name, dtype, DType::kInt32); };
+  step.result("Cast", {step.node("Pow", {wide(0), wide(1)})},
+              {{"to", int64_t{data_type_of(dtype)}}});
+}
+
+/// The operands of a comparison: integers of different dtypes as int64.
+Names compared(StepExport& step) {
+  if (step.in(0).dtype == step.in(1).dtype) return step.names();
+  Names names;
+  for (size_t i = 0; i < 2; ++i)
+    names.push_back(step.cast(step.in(i).name, step.in(i).dtype, DType::kInt64));
+  return names;
+}
+
+void comparison(StepExport& step) { step.result(step.type(), compared(step)); }
+
+void not_equal(StepExport& step) { step.result("Not", {step.node("Equal", compared(step))}); }
+
+void cast(StepExport& step) {
+  step.result("Cast", {step.in().name}, {{"to", int64_t{data_type_of(step.out().dtype)}}});
+}
+
+void squared_difference(StepExport& step) {
+  const std::string difference = step.node("Sub", step.names());
+  step.result("Mul", {difference, difference});
+}
+
+void absolute_difference(StepExport& step) { step.result("Abs", {step.node("Sub", step.names())}); }
+
+void smooth_difference(StepExport& step) {
+  const auto beta = step.attribute<double>("beta");
+  const std::string d = step.node("Abs", {step.node("Sub", step.names())});
+  const std::string small = step.node("Less", {d, step.number(beta)});
+  const std::string squared = step.node("Div", {step.node("Mul", {d, d}), step.number(2 * beta)});
+  step.result("Where", {small, squared, step.node("Sub", {d, step.number(beta / 2)})});
+}
+
+void sigmoid_cross_entropy(StepExport& step) {
+  const std::string &labels = step.in(0).name, &logits = step.in(1).name;
+  step.result("Sub", {step.node("Softplus", {logits}), step.node("Mul", {logits, labels})});
+}
+
+constexpr ExportRule kElementwise[] = {
+    {"negative", negative},
+    {"abs", direct, "Abs"},
+    {"sign", direct, "Sign"},
+    {"square", square},
+    {"floor", direct, "Floor"},
+    {"ceil", direct, "Ceil"},
+    {"round", direct, "Round"},
+    {"trunc", trunc},
+    {"relu", direct, "Relu"},
+    {"relu6", relu6},
+    {"leaky_relu", with_alpha, "LeakyRelu"},
+    {"elu", with_alpha, "Elu"},
+    {"selu", selu},
+    {"celu", celu},
+    {"gelu", gelu},
+    {"silu", silu},
+    {"hardswish", direct, "HardSwish"},
+    {"mish", mish},
+    {"hard_sigmoid", hard_sigmoid},
+    {"log_sigmoid", log_sigmoid},
+    {"softsign", direct, "Softsign"},
+    {"softshrink", softshrink},
+    {"threshold", threshold},
+    {"softplus", direct, "Softplus"},
+    {"sigmoid", direct, "Sigmoid"},
+    {"tanh", direct, "Tanh"},
+    {"erf", direct, "Erf"},
+    {"exp", direct, "Exp"},
+    {"expm1", expm1},
+    {"log", direct, "Log"},
+    {"log1p", log1p},
+    {"sqrt", direct, "Sqrt"},
+    {"rsqrt", rsqrt},
+    {"reciprocal", direct, "Reciprocal"},
+    {"sin", direct, "Sin"},
+    {"cos", direct, "Cos"},
+    {"tan", direct, "Tan"},
+    {"asin", direct, "Asin"},
+    {"acos", direct, "Acos"},
+    {"atan", direct, "Atan"},
+    {"sinh", direct, "Sinh"},
+    {"cosh", direct, "Cosh"},
+    {"clip_by_value", clip},
+    {"scale", scale},
+    {"copy", direct, "Identity"},
+    {"cast", cast},
+    {"logical_not", direct, "Not"},
+    {"add", direct, "Add", true},
+    {"subtract", direct, "Sub", true},
+    {"multiply", direct, "Mul", true},
+    {"divide", direct, "Div", true},
+    {"pow", power, "", true},
+    {"maximum", direct, "Max", true},
+    {"minimum", direct, "Min", true},
+    {"equal", comparison, "Equal", true},
+    {"not_equal", not_equal, "", true},
+    {"greater", comparison, "Greater", true},
+    {"greater_equal", comparison, "GreaterOrEqual", true},
+    {"less", comparison, "Less", true},
+    {"less_equal", comparison, "LessOrEqual", true},
+    {"logical_and", direct, "And", true},
+    {"logical_or", direct, "Or", true},
+    {"where", direct, "Where", true},
+    {"mse", squared_difference, "", true},
+    {"l1", absolute_difference, "", true},
+    {"smooth_l1", smooth_difference, "", true},
+    {"sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy, "", true},
+};
+
+}  // namespace
+
+std::span<const ExportRule> elementwise_rules() { return kElementwise; }
+
+}  // namespace flow::onnx

@@ -1,0 +1,237 @@
+// Nodes that move elements: other shapes, parts, copies, and elements by index.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "ops/axes.h"
+#include "runtime/onnx/step_export.h"
+
+namespace flow::onnx {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using Strings = std::vector<std::string>;
+
+/// The extents of the result are known only where rows of the batch are one of them.
+void needs_batch_axis(StepExport& step, const Value& x, int batch_axis) {
+  if (x.batch_axis == ops::kBatchReduced || (x.batch_axis >= 0 && batch_axis < 0)) step.fix_batch();
+}
+
+void reshape(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  needs_batch_axis(step, x, y.batch_axis);
+  step.result("Reshape", {x.name, step.reshaping(y.shape, y.batch_axis)});
+}
+
+void transpose(StepExport& step) {
+  step.result("Transpose", step.names(), {{"perm", step.integers("perm")}});
+}
+
+/// Rows of the batch beside rows that are not.
+bool mixes_rows(const StepExport& step) {
+  for (size_t i = 1; i < step.operands(); ++i)
+    if (step.in(i).batch_axis != step.in(0).batch_axis) return true;
+  return false;
+}
+
+void concat(StepExport& step) {
+  if (mixes_rows(step)) step.fix_batch();
+  step.result("Concat", step.names(), {{"axis", step.attribute<int64_t>("axis")}});
+}
+
+void stack(StepExport& step) {
+  if (mixes_rows(step)) step.fix_batch();
+  const auto axis = step.attribute<int64_t>("axis");
+  Strings parts;
+  for (const std::string& name : step.names())
+    parts.push_back(step.node("Unsqueeze", {name, step.vector({axis})}));
+  step.result("Concat", parts, {{"axis", axis}});
+}
+
+void split(StepExport& step) {
+  const auto axis = step.attribute<int64_t>("axis");
+  const Integers& sizes = step.integers("sizes");
+  if (step.in().batch_axis == axis || step.in().batch_axis == ops::kBatchReduced) step.fix_batch();
+  step.results("Split", {step.in().name, step.vector(sizes)}, sizes.size(), {{"axis", axis}});
+}
+
+/// The inputs of Slice; axes that are taken whole are left out.
+struct Cut {
+  Integers starts, ends, axes, steps;
+  bool empty() const { return axes.empty(); }
+};
+
+/// ONNX says by a number below all indices that a slice with a negative step reaches the first
+/// element.
+constexpr int64_t kBelowAll = std::numeric_limits<int32_t>::min();
+
+Cut cut_of(const StepExport& step) {
+  const Value& x = step.in();
+  Cut cut;
+  for (int axis = 0; axis < x.shape.rank(); ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    const int64_t start = step.integers("starts")[i], count = step.integers("counts")[i];
+    const int64_t stride = step.integers("steps")[i] == 0 ? 1 : step.integers("steps")[i];
+    if (start == 0 && stride == 1 && count == x.shape[axis]) continue;
+    const int64_t end = start + stride * count;
+    cut.starts.push_back(start);
+    cut.ends.push_back(end < 0 ? kBelowAll : end);
+    cut.axes.push_back(axis);
+    cut.steps.push_back(stride);
+  }
+  return cut;
+}
+
+void slice(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  const Cut cut = cut_of(step);
+  const bool rows = x.batch_axis >= 0 && std::ranges::count(cut.axes, int64_t{x.batch_axis}) > 0;
+  if (rows || x.batch_axis == ops::kBatchReduced) step.fix_batch();
+  const Shape counts(step.integers("counts"));
+  const auto inputs = [&] {
+    return Strings{x.name, step.vector(cut.starts), step.vector(cut.ends), step.vector(cut.axes),
+                   step.vector(cut.steps)};
+  };
+  if (counts == y.shape)
+    return cut.empty() ? step.result("Identity", {x.name}) : step.result("Slice", inputs());
+  const std::string taken = cut.empty() ? x.name : step.node("Slice", inputs());
+  step.result("Reshape", {taken, step.reshaping(y.shape, y.batch_axis)});
+}
+
+void pad(StepExport& step) {
+  const Integers& pairs = step.integers("paddings");
+  Integers pads;
+  for (const size_t side : {0, 1})
+    for (size_t i = side; i < pairs.size(); i += 2) pads.push_back(pairs[i]);
+  const auto& mode = step.attribute<std::string>("mode");
+  Strings inputs = {step.in().name, step.vector(pads)};
+  if (mode == "constant") inputs.push_back(step.number(step.attribute<double>("value")));
+  step.result("Pad", inputs, {{"mode", std::string_view(mode)}});
+}
+
+void tile(StepExport& step) {
+  step.result("Tile", {step.in().name, step.vector(step.integers("multiples"))});
+}
+
+void flip(StepExport& step) {
+  const Integers& axes = step.integers("axes");
+  if (axes.empty()) return step.result("Identity", step.names());
+  const Integers last(axes.size(), -1), below(axes.size(), kBelowAll);
+  step.result("Slice", {step.in().name, step.vector(last), step.vector(below), step.vector(axes),
+                        step.vector(last)});
+}
+
+/// Indices are int32 or int64.
+std::string indices_of(StepExport& step, const Value& indices) {
+  return indices.dtype == DType::kInt32 ? indices.name
+                                        : step.cast(indices.name, indices.dtype, DType::kInt64);
+}
+
+void gather(StepExport& step) {
+  step.result("Gather", {step.in(0).name, indices_of(step, step.in(1))},
+              {{"axis", step.attribute<int64_t>("axis")}});
+}
+
+/// `axes` moved to the front, in order, and the inverse of that.
+std::pair<Integers, Integers> axes_first(int rank, int first, int count) {
+  Integers perm(static_cast<size_t>(rank)), inverse(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::rotate(perm.begin(), perm.begin() + first, perm.begin() + first + count);
+  for (size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return {perm, inverse};
+}
+
+/// ScatterND adds slices along the first axes.
+void scatter_add(StepExport& step) {
+  const Value &x = step.in(0), &indices = step.in(1), &updates = step.in(2);
+  const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
+  const std::string places = step.node(
+      "Unsqueeze",
+      {step.cast(indices.name, indices.dtype, DType::kInt64), step.vector({indices.shape.rank()})});
+  const NodeAttributes adding = {{"reduction", "add"}};
+  if (axis == 0) return step.result("ScatterND", {x.name, places, updates.name}, adding);
+  const auto [perm, inverse] = axes_first(x.shape.rank(), axis, 1);
+  const Integers first = axes_first(updates.shape.rank(), axis, indices.shape.rank()).first;
+  const std::string moved = step.node("ScatterND",
+                                      {step.node("Transpose", {x.name}, {{"perm", perm}}), places,
+                                       step.node("Transpose", {updates.name}, {{"perm", first}})},
+                                      adding);
+  step.result("Transpose", {moved}, {{"perm", inverse}});
+}
+
+void one_hot(StepExport& step) {
+  const Value& indices = step.in();
+  const DType dtype = step.out().dtype;
+  const std::string off = step.number(step.attribute<double>("off_value"), dtype);
+  const std::string on = step.number(step.attribute<double>("on_value"), dtype);
+  const std::string zero = step.vector({0});
+  const std::string both =
+      step.node("Concat", {step.node("Unsqueeze", {off, zero}), step.node("Unsqueeze", {on, zero})},
+                {{"axis", int64_t{0}}});
+  step.result(
+      "OneHot",
+      {step.cast(indices.name, indices.dtype, DType::kInt64),
+       step.number(static_cast<double>(step.attribute<int64_t>("depth")), DType::kInt64), both},
+      {{"axis", int64_t{-1}}});
+}
+
+void triangle(StepExport& step) {
+  const auto diagonal = static_cast<double>(step.attribute<int64_t>("diagonal"));
+  step.result("Trilu", {step.in().name, step.number(diagonal, DType::kInt64)},
+              {{"upper", int64_t{step.type() == "upper"}}});
+}
+
+void top_k(StepExport& step) {
+  step.results("TopK", {step.in().name, step.vector({step.attribute<int64_t>("k")})}, 2,
+               {{"axis", step.attribute<int64_t>("axis")}});
+}
+
+void arg_extreme(StepExport& step) {
+  step.result(step.type(), step.names(),
+              {{"axis", step.attribute<int64_t>("axis")}, {"keepdims", int64_t{0}}});
+}
+
+/// An extent of 1 keeps that of the operand: the batch stays what it is.
+void broadcast_to(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  if (x.batch_axis == ops::kBatchReduced) step.fix_batch();
+  Integers extents = y.shape.extents();
+  if (y.batch_axis >= 0) extents[static_cast<size_t>(y.batch_axis)] = 1;
+  step.result("Expand", {x.name, step.vector(extents)});
+}
+
+void fill(StepExport& step) {
+  const std::string value =
+      step.number(step.attribute<double>("value"), step.attribute<DType>("dtype"));
+  if (step.out().shape.rank() == 0) return step.result("Identity", {value});
+  step.result("Expand", {value, step.vector(step.out().shape.extents())});
+}
+
+constexpr ExportRule kShapes[] = {
+    {"reshape", reshape},
+    {"transpose", transpose},
+    {"concat", concat},
+    {"stack", stack},
+    {"split", split},
+    {"slice", slice},
+    {"pad", pad},
+    {"tile", tile},
+    {"flip", flip},
+    {"gather", gather},
+    {"scatter_add", scatter_add},
+    {"one_hot", one_hot},
+    {"tril", triangle, "lower"},
+    {"triu", triangle, "upper"},
+    {"top_k", top_k},
+    {"argmax", arg_extreme, "ArgMax"},
+    {"argmin", arg_extreme, "ArgMin"},
+    {"broadcast_to", broadcast_to},
+    {"fill", fill},
+};
+
+}  // namespace
+
+std::span<const ExportRule> shape_rules() { return kShapes; }
+
+}  // namespace flow::onnx

@@ -1,0 +1,304 @@
+// Reads a model node by node.
+#include "runtime/onnx/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/display.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/onnx/node_import.h"
+
+namespace flow::onnx {
+namespace {
+
+/// The versions of the default domain whose operators are known.
+constexpr int64_t kOldestOpset = 1, kNewestOpset = 20;
+
+constexpr const char* kBatch = "batch";
+
+bool is_default_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+class ModelImport {
+ public:
+  ModelImport(const pb::ModelProto& model, const ImportRequest& request)
+      : model_(model), graph_(model.graph()), request_(request) {}
+
+  ImportedModel run() {
+    read_opset();
+    state_.types.compute = computes_in_float64() ? DType::kFloat64 : DType::kFloat32;
+    state_.job.precision = name_of(state_.types.compute);
+    state_.job.file = escaped(request_.job_file);
+    state_.job.weights = request_.weights;
+    find_needed();
+    read_initializers();
+    read_inputs();
+    for (const pb::NodeProto& node : graph_.node())
+      if (is_needed(node)) read_node(node);
+    refuse_lost();
+    read_outputs();
+    state_.job.assign_names();
+    const std::string head = fmt::format("# {}, imported by flowc\n#\n", escaped(request_.source));
+    ImportedModel imported{.job_file = state_.job.text(head),
+                           .variables = {},
+                           .nodes = static_cast<size_t>(graph_.node_size())};
+    imported.variables = state_.job.take_variables();
+    return imported;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, std::string hint = {}) const {
+    throw RequestError(fmt::format("{}: {}", request_.source, what), std::move(hint));
+  }
+
+  void read_opset() {
+    for (const pb::OperatorSetIdProto& opset : model_.opset_import())
+      if (is_default_domain(opset.domain())) state_.opset = opset.version();
+    if (model_.opset_import_size() == 0) state_.opset = 1;
+    if (state_.opset < kOldestOpset || state_.opset > kNewestOpset)
+      refuse(fmt::format("opset {} of ONNX; supported are {} to {}", state_.opset, kOldestOpset,
+                         kNewestOpset),
+             "export the model with another opset");
+  }
+
+  /// Has the model float64 tensors? Then the job computes in it everywhere.
+  bool computes_in_float64() const {
+    const auto is_double = [](int type) { return type == pb::TensorProto::DOUBLE; };
+    return std::ranges::any_of(graph_.initializer(),
+                               [&](const auto& tensor) { return is_double(tensor.data_type()); }) ||
+           std::ranges::any_of(graph_.input(), [&](const auto& info) {
+             return is_double(info.type().tensor_type().elem_type());
+           });
+  }
+
+  bool is_needed(const pb::NodeProto& node) const {
+    return std::ranges::any_of(node.output(), [&](const std::string& name) {
+      return !name.empty() && needed_.contains(name);
+    });
+  }
+
+  void find_needed() {
+    for (const auto& output : graph_.output()) needed_.insert(output.name());
+    for (int i = graph_.node_size() - 1; i >= 0; --i)
+      if (is_needed(graph_.node(i)))
+        needed_.insert(graph_.node(i).input().begin(), graph_.node(i).input().end());
+  }
+
+  /// Adds a tensor; refuses one whose name another has.
+  void add(const std::string& name, Tensor tensor) {
+    if (!state_.tensors.emplace(name, std::move(tensor)).second)
+      refuse(fmt::format("two tensors are called `{}`", escaped(name)));
+  }
+
+  void read_initializers() {
+    if (graph_.sparse_initializer_size() > 0) refuse("sparse initializers are not supported");
+    for (const pb::TensorProto& tensor : graph_.initializer()) {
+      if (!needed_.contains(tensor.name())) continue;
+      try {
+        const NodeImport none(state_, pb::NodeProto::default_instance(), "");
+        add(tensor.name(), none.constant(read_tensor(tensor)));
+      } catch (const Unsupported& unsupported) {
+        refuse(fmt::format("initializer `{}`: {}", escaped(tensor.name()), unsupported.what()),
+               tensor.data_location() == pb::TensorProto::EXTERNAL
+                   ? "save the model as one file: onnx.save(onnx.load(FILE), NEW)"
+                   : "");
+      }
+    }
+  }
+
+  /// The size of a dimension, and its variable where it has a name.
+  int64_t size_of_dimension(const pb::TensorShapeProto::Dimension& dimension,
+                            const std::string& input, int axis, JobInput& made) {
+    if (dimension.has_dim_value()) {
+      if (dimension.dim_value() < 1 || dimension.dim_value() > ops::kMaxSize)
+        refuse(
+            fmt::format("input `{}` has a dimension of {}", escaped(input), dimension.dim_value()));
+      return dimension.dim_value();
+    }
+    const std::string name = legal_name(
+        dimension.dim_param().empty() ? fmt::format("{}_{}", input, axis) : dimension.dim_param());
+    const std::string shown = axis == 0 && dimension.dim_param().empty() ? kBatch : name;
+    const auto given = request_.dimensions.find(shown);
+    if (given == request_.dimensions.end() && axis > 0)
+      refuse(fmt::format("dimension {} of input `{}` has no size", axis, escaped(input)),
+             fmt::format("give it one: --dim {}=SIZE", shown));
+    const int64_t size = given == request_.dimensions.end() ? 1 : given->second;
+    if (std::ranges::find(state_.job.sizes, shown, &std::pair<std::string, int64_t>::first) ==
+        state_.job.sizes.end())
+      state_.job.sizes.emplace_back(shown, size);
+    made.variables[axis] = shown;
+    if (axis == 0) made.rows = true;
+    return size;
+  }
+
+  void read_inputs() {
+    for (const pb::ValueInfoProto& info : graph_.input()) {
+      if (state_.tensors.contains(info.name()) || !needed_.contains(info.name())) continue;
+      if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape())
+        refuse(fmt::format("input `{}` is not a tensor with a shape", escaped(info.name())));
+      const auto& type = info.type().tensor_type();
+      if (type.shape().dim_size() > ops::kMaxRank)
+        refuse(fmt::format("input `{}` has {} dimensions; at most {} are supported",
+                           escaped(info.name()), type.shape().dim_size(), ops::kMaxRank));
+      const auto dtype = dtype_of(type.elem_type());
+      if (!dtype)
+        refuse(
+            fmt::format("input `{}` is of a dtype that flow does not have", escaped(info.name())));
+      JobInput input{.name = info.name(), .dtype = *dtype, .shape = {}};
+      std::vector<int64_t> extents;
+      for (int axis = 0; axis < type.shape().dim_size(); ++axis)
+        extents.push_back(size_of_dimension(type.shape().dim(axis), info.name(), axis, input));
+      input.shape = Shape(std::move(extents));
+      if (!input.shape.checked_elements())
+        refuse(fmt::format("input `{}` is too large: {}", escaped(info.name()), input.shape.str()));
+      state_.job.inputs.push_back(std::move(input));
+    }
+    share_fixed_batch();
+    for (size_t i = 0; i < state_.job.inputs.size(); ++i) {
+      const JobInput& input = state_.job.inputs[i];
+      if (input.rows) state_.types.batch = input.shape[0];
+      const bool widened = input.dtype == DType::kFloat32;
+      add(input.name, {.dtype = widened ? state_.types.compute : input.dtype,
+                       .shape = input.shape,
+                       .batch_axis = input.rows ? 0 : ops::kNoBatch,
+                       .reference = {.kind = Reference::Kind::kInput, .index = i}});
+    }
+  }
+
+  /// Of a model without symbolic sizes, the first axis is the batch, where all inputs have an equal
+  /// one.
+  void share_fixed_batch() {
+    std::vector<JobInput>& inputs = state_.job.inputs;
+    const bool fixed = std::ranges::none_of(inputs, &JobInput::rows);
+    const auto equal = [&](const JobInput& input) {
+      return input.shape.rank() > 0 && input.shape[0] == inputs[0].shape[0];
+    };
+    if (!fixed || inputs.empty() || inputs[0].shape.rank() == 0 ||
+        !std::ranges::all_of(inputs, equal))
+      return;
+    for (JobInput& input : inputs) input.rows = true;
+  }
+
+  /// Is there something for each operand, all of it known?
+  bool has_operands(const pb::NodeProto& node) const {
+    bool known = true;
+    for (const std::string& name : node.input()) {
+      if (name.empty()) continue;
+      const auto found = state_.tensors.find(name);
+      if (found == state_.tensors.end())
+        refuse(fmt::format("node `{}` ({}) reads `{}`, which nothing before it makes",
+                           escaped(node.name()), escaped(node.op_type()), escaped(name)));
+      known &= !found->second.lost;
+    }
+    return known;
+  }
+
+  void read_node(const pb::NodeProto& node) {
+    const bool known = has_operands(node);
+    const size_t entries = state_.job.entries.size();
+    std::vector<Tensor> results;
+    std::string reason = "no such op";
+    try {
+      const ImportRule* rule =
+          is_default_domain(node.domain()) ? find_import(node.op_type()) : nullptr;
+      if (rule && known) {
+        NodeImport import(state_, node, rule->op);
+        results = rule->read(import);
+        import.require_all_taken();
+      }
+      if (rule) reason.clear();
+    } catch (const Unsupported& unsupported) {
+      reason = unsupported.what();
+    }
+    if (!reason.empty()) lose(node, reason);
+    const bool lost = !known || !reason.empty();
+    for (int i = 0; i < node.output_size(); ++i) {
+      if (node.output(i).empty()) continue;
+      Tensor result;
+      if (!lost && i < static_cast<int>(results.size()))
+        result = results[static_cast<size_t>(i)];
+      else if (!lost && needed_.contains(node.output(i)))
+        lose(node, fmt::format("output {}", i + 1));
+      result.lost = lost || i >= static_cast<int>(results.size());
+      add(node.output(i), std::move(result));
+    }
+    name_entries(node, entries);
+  }
+
+  /// Entries on the way to a result are named after it.
+  void name_entries(const pb::NodeProto& node, size_t first) {
+    std::vector<JobEntry>& entries = state_.job.entries;
+    for (size_t i = first; i < entries.size(); ++i)
+      if (i + 1 < entries.size() && entries[i].name == node.output(0))
+        entries[i].name += fmt::format("_{}", entries[i].op->name);
+  }
+
+  void lose(const pb::NodeProto& node, const std::string& reason) {
+    const std::string type =
+        is_default_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
+    const std::string name = !node.name().empty()     ? node.name()
+                             : node.output_size() > 0 ? node.output(0)
+                                                      : "";
+    lost_.push_back(fmt::format("\n  {} of node `{}`: {}", escaped(type), escaped(name), reason));
+  }
+
+  void refuse_lost() const {
+    if (lost_.empty()) return;
+    refuse(
+        fmt::format("{} cannot be imported:{}", counted(lost_.size(), "operator"), join(lost_, "")),
+        "list the ops of flow with `flowc ops`");
+  }
+
+  void read_outputs() {
+    if (graph_.output_size() == 0) refuse("the model has no outputs");
+    for (const pb::ValueInfoProto& output : graph_.output()) {
+      const auto found = state_.tensors.find(output.name());
+      if (found == state_.tensors.end())
+        refuse(fmt::format("nothing makes the output `{}`", escaped(output.name())));
+      add_output(output.name(), found->second);
+    }
+  }
+
+  /// A constant that is an output becomes an entry. So does an output of another name than the
+  /// input that it is.
+  void add_output(const std::string& name, const Tensor& tensor) {
+    Tensor returned = tensor;
+    if (tensor.reference.kind == Reference::Kind::kNone) {
+      pb::NodeProto node;
+      node.add_input(name);
+      node.add_output(name);
+      try {
+        returned = NodeImport(state_, node, "").operand(0);
+      } catch (const Unsupported& unsupported) {
+        refuse(fmt::format("output `{}`: {}", escaped(name), unsupported.what()));
+      }
+    }
+    if (returned.reference.kind == Reference::Kind::kEntry && returned.reference.text.empty())
+      state_.job.entries[returned.reference.index].name = name;
+    state_.job.outputs.emplace_back(name, returned.reference);
+  }
+
+  const pb::ModelProto& model_;
+  const pb::GraphProto& graph_;
+  const ImportRequest& request_;
+  ImportState state_;
+  std::set<std::string> needed_;
+  std::vector<std::string> lost_;
+};
+
+}  // namespace
+
+ImportedModel import_model(std::span<const std::byte> bytes, const ImportRequest& request) {
+  pb::ModelProto model;
+  if (bytes.size() > size_t{std::numeric_limits<int32_t>::max()} ||
+      !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph())
+    throw RequestError(fmt::format("{} is damaged, or not a model of ONNX", request.source));
+  return ModelImport(model, request).run();
+}
+
+}  // namespace flow::onnx

@@ -1,0 +1,366 @@
+// Convolutions, pools, normalizations, products with weights, and dropout.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/onnx/node_import.h"
+
+namespace flow::onnx {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using Tensors = std::vector<Tensor>;
+
+/// Windows over one or two dimensions, as ONNX has them.
+struct Windows {
+  Integers size, strides, dilations;
+  std::string automatic;  // auto_pad
+  Integers pads;          // [starts..., ends...]
+
+  size_t dimensions() const { return size.size(); }
+  /// "1d", "2d"
+  std::string suffix() const { return fmt::format("{}d", dimensions()); }
+};
+
+Integers one_for_each(NodeImport& node, std::string_view name, size_t count, int64_t otherwise) {
+  const Integers values = node.integers(name).value_or(Integers(count, otherwise));
+  if (values.size() != count)
+    throw Unsupported(fmt::format("{} numbers in {}; expected {}", values.size(), name, count));
+  for (const int64_t value : values)
+    if (value < 0 || value > ops::kMaxSize) throw Unsupported(fmt::format("{} in {}", value, name));
+  return values;
+}
+
+Windows windows_of(NodeImport& node, Integers size) {
+  Windows windows{
+      .size = std::move(size), .strides = {}, .dilations = {}, .automatic = {}, .pads = {}};
+  const size_t count = windows.dimensions();
+  if (count < 1 || count > 2) throw Unsupported(fmt::format("windows of {} dimensions", count));
+  if (node.rank() != static_cast<int>(count) + 2)
+    throw Unsupported(
+        fmt::format("windows of {} dimensions over {}", count, node.in(0).shape.str()));
+  for (const int64_t extent : windows.size)
+    if (extent < 1 || extent > ops::kMaxSize)
+      throw Unsupported(fmt::format("a window of {}", extent));
+  windows.strides = one_for_each(node, "strides", count, 1);
+  windows.dilations = one_for_each(node, "dilations", count, 1);
+  windows.automatic = node.text("auto_pad", "NOTSET");
+  windows.pads = one_for_each(node, "pads", 2 * count, 0);
+  if (std::ranges::count(windows.strides, 0) + std::ranges::count(windows.dilations, 0) > 0)
+    throw Unsupported("a stride or dilation of 0");
+  return windows;
+}
+
+/// How many windows fit along dimension i of an input of that extent.
+int64_t windows_along(const Windows& windows, size_t i, int64_t extent) {
+  const int64_t stride = windows.strides[i];
+  if (windows.automatic.starts_with("SAME")) return (extent + stride - 1) / stride;
+  const int64_t span = windows.dilations[i] * (windows.size[i] - 1) + 1;
+  const bool padded = windows.automatic == "NOTSET";
+  const int64_t pads = padded ? windows.pads[i] + windows.pads[i + windows.dimensions()] : 0;
+  const int64_t room = extent + pads - span;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+ops::Attribute padding_of(const Windows& windows) {
+  if (windows.automatic == "VALID") return std::string("valid");
+  if (windows.automatic == "SAME_UPPER") return std::string("same");
+  if (windows.automatic == "SAME_LOWER") return std::string("same_lower");
+  if (windows.automatic != "NOTSET")
+    throw Unsupported(fmt::format("auto_pad {}", windows.automatic));
+  if (std::ranges::count(windows.pads, 0) == std::ssize(windows.pads)) return std::string("valid");
+  Integers pairs;
+  for (size_t i = 0; i < windows.dimensions(); ++i) {
+    pairs.push_back(windows.pads[i]);
+    pairs.push_back(windows.pads[i + windows.dimensions()]);
+  }
+  return pairs;
+}
+
+/// [N, channels, windows...]
+Shape windowed(const Windows& windows, const Tensor& x, int64_t channels) {
+  Integers extents = {x.shape[0], channels};
+  for (size_t i = 0; i < windows.dimensions(); ++i)
+    extents.push_back(windows_along(windows, i, x.shape[static_cast<int>(i) + 2]));
+  return Shape(std::move(extents));
+}
+
+/// The weight, a constant of so many dimensions, and the bias.
+std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
+  std::map<std::string, Array> weights = {{"weight", node.value(1)}};
+  if (node.in(1).shape.rank() != rank)
+    throw Unsupported(
+        fmt::format("a weight {} for {}", node.in(1).shape.str(), node.in(0).shape.str()));
+  if (node.has(2)) weights.emplace("bias", node.value(2));
+  return weights;
+}
+
+/// A bias has one element for each filter.
+void require_bias(const std::map<std::string, Array>& weights, int64_t filters) {
+  const auto bias = weights.find("bias");
+  if (bias != weights.end() && bias->second.shape() != Shape{filters})
+    throw Unsupported(fmt::format("a bias {}; expected [{}]", bias->second.shape().str(), filters));
+}
+
+Integers window_size(NodeImport& node) {
+  node.ignore("kernel_shape");
+  const Shape& weight = node.in(1).shape;
+  return weight.rank() < 3 ? Integers() : weight.from(2).extents();
+}
+
+Tensors convolution(NodeImport& node) {
+  const Windows windows = windows_of(node, window_size(node));
+  const Tensor x = node.operand(0);
+  auto weights = weights_of(node, x.shape.rank());
+  const int64_t filters = node.in(1).shape[0], groups = node.integer("group", 1);
+  if (groups < 1 || x.shape[1] != node.in(1).shape[1] * groups || filters % groups != 0)
+    throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
+                                  x.shape.str()));
+  require_bias(weights, filters);
+  return {node.layer("conv" + windows.suffix(), {x},
+                     {{"filters", filters},
+                      {"kernel_size", windows.size},
+                      {"strides", windows.strides},
+                      {"padding", padding_of(windows)},
+                      {"dilation_rate", windows.dilations},
+                      {"groups", groups},
+                      {"use_bias", node.has(2)}},
+                     windowed(windows, x, filters), x.batch_axis == 0 ? 0 : ops::kNoBatch,
+                     std::move(weights), {1, 2})};
+}
+
+/// What an input of that extent reaches, with output padding, before pads are cut off.
+int64_t reach_of(const Windows& windows, size_t i, int64_t extent, int64_t added) {
+  return (extent - 1) * windows.strides[i] + windows.dilations[i] * (windows.size[i] - 1) + 1 +
+         added;
+}
+
+Tensors transposed_convolution(NodeImport& node) {
+  Windows windows = windows_of(node, window_size(node));
+  if (windows.dimensions() != 2) throw Unsupported("windows of one dimension");
+  const Tensor x = node.operand(0);
+  auto weights = weights_of(node, 4);
+  const int64_t groups = node.integer("group", 1);
+  const Integers added = one_for_each(node, "output_padding", 2, 0);
+  const int64_t filters = node.in(1).shape[1] * groups;
+  if (groups < 1 || x.shape[1] != node.in(1).shape[0] || x.shape[1] % groups != 0)
+    throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
+                                  x.shape.str()));
+  require_bias(weights, filters);
+  if (const auto asked = node.integers("output_shape")) {
+    if (asked->size() != 2) throw Unsupported("output_shape without height and width");
+    for (size_t i = 0; i < 2; ++i) {
+      const int64_t over =
+          reach_of(windows, i, x.shape[static_cast<int>(i) + 2], added[i]) - (*asked)[i];
+      if (over < 0) throw Unsupported("an output_shape beyond the windows");
+      windows.pads[i] = over - over / 2;
+      windows.pads[i + 2] = over / 2;
+    }
+    windows.automatic = "NOTSET";
+  }
+  Integers extents = {x.shape[0], filters};
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t extent = x.shape[static_cast<int>(i) + 2];
+    extents.push_back(windows.automatic.starts_with("SAME")
+                          ? extent * windows.strides[i]
+                          : reach_of(windows, i, extent, added[i]) - windows.pads[i] -
+                                windows.pads[i + 2]);
+  }
+  return {node.layer("conv2d_transpose", {x},
+                     {{"filters", filters},
+                      {"kernel_size", windows.size},
+                      {"strides", windows.strides},
+                      {"padding", padding_of(windows)},
+                      {"dilation_rate", windows.dilations},
+                      {"groups", groups},
+                      {"output_padding", added},
+                      {"use_bias", node.has(2)}},
+                     Shape(std::move(extents)), x.batch_axis == 0 ? 0 : ops::kNoBatch,
+                     std::move(weights), {1, 2})};
+}
+
+Tensors pool(NodeImport& node) {
+  const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()));
+  if (node.outputs() > 1) throw Unsupported("indices of maxima");
+  if (node.integer("ceil_mode", 0) != 0)
+    throw Unsupported("windows beyond the padding (ceil_mode)");
+  if (!node.is_float()) throw Unsupported("integers");
+  if (std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations))
+    throw Unsupported("windows with holes (dilations)");
+  const ops::Attribute padding = padding_of(windows);
+  const bool padded = padding != ops::Attribute(std::string("valid"));
+  if (node.integer("count_include_pad", 0) != 0 && padded)
+    throw Unsupported("a mean with padding (count_include_pad)");
+  node.ignore("storage_order");
+  const Tensor x = node.operand(0);
+  return {node.layer(std::string(node.op()) + windows.suffix(), {x},
+                     {{"ksize", windows.size}, {"strides", windows.strides}, {"padding", padding}},
+                     windowed(windows, x, x.shape[1]), x.batch_axis)};
+}
+
+Tensors global_average(NodeImport& node) {
+  const Tensor x = node.operand(0);
+  if (x.shape.rank() < 3) throw Unsupported(fmt::format("operand {}", x.shape.str()));
+  Integers extents(static_cast<size_t>(x.shape.rank()), 1);
+  extents[0] = x.shape[0];
+  extents[1] = x.shape[1];
+  return {node.layer("global_avg_pool", {x}, {{"keepdims", true}}, Shape(std::move(extents)),
+                     x.batch_axis)};
+}
+
+Tensors global_maximum(NodeImport& node) {
+  Integers axes;
+  for (int64_t axis = 2; axis < node.rank(); ++axis) axes.push_back(axis);
+  if (axes.empty()) throw Unsupported(fmt::format("operand {}", node.in(0).shape.str()));
+  return {node.call("reduce_max", {node.operand(0)}, {{"axis", axes}, {"keepdims", true}})};
+}
+
+/// Operands from the second on as variables, each of that shape.
+std::map<std::string, Array> vectors(NodeImport& node, const std::vector<std::string>& names,
+                                     const Shape& shape) {
+  std::map<std::string, Array> arrays;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Array& array = node.value(static_cast<int>(i) + 1);
+    if (array.shape() != shape)
+      throw Unsupported(
+          fmt::format("operand {} is {}; expected {}", i + 2, array.shape().str(), shape.str()));
+    arrays.emplace(names[i], array);
+  }
+  return arrays;
+}
+
+double epsilon_of(NodeImport& node) {
+  return std::stod(fmt::format("{}", node.number("epsilon", 1e-5F)));
+}
+
+Tensors batch_normalization(NodeImport& node) {
+  if (node.integer("training_mode", 0) != 0 || node.outputs() > 1)
+    throw Unsupported("statistics of the batch (training_mode)");
+  for (const std::string_view name : {"momentum", "is_test", "spatial", "consumed_inputs"})
+    node.ignore(name);
+  const Tensor x = node.operand(0);
+  if (x.shape.rank() < 2) throw Unsupported(fmt::format("operand {}", x.shape.str()));
+  auto weights =
+      vectors(node, {"gamma", "beta", "moving_mean", "moving_variance"}, Shape{x.shape[1]});
+  return {node.layer("batch_normalization", {x}, {{"epsilon", epsilon_of(node)}}, x.shape,
+                     x.batch_axis, std::move(weights), {1, 2, 3, 4})};
+}
+
+Tensors instance_normalization(NodeImport& node) {
+  const Tensor x = node.operand(0);
+  if (x.shape.rank() < 3) throw Unsupported(fmt::format("operand {}", x.shape.str()));
+  node.ignore("consumed_inputs");
+  return {node.layer("group_norm", {x}, {{"groups", x.shape[1]}, {"epsilon", epsilon_of(node)}},
+                     x.shape, x.batch_axis, vectors(node, {"gamma", "beta"}, Shape{x.shape[1]}),
+                     {1, 2})};
+}
+
+Tensors layer_normalization(NodeImport& node) {
+  if (node.outputs() > 1) throw Unsupported("mean and deviation as outputs");
+  const Tensor x = node.operand(0);
+  const int axis = node.axis(node.integer("axis", -1));
+  node.ignore("stash_type");
+  std::vector<std::string> names = {"gamma"};
+  if (node.has(2)) names.emplace_back("beta");
+  return {node.layer("layer_norm", {x},
+                     {{"axis", int64_t{axis == x.shape.rank() - 1 ? -1 : axis}},
+                      {"epsilon", epsilon_of(node)},
+                      {"center", node.has(2)}},
+                     x.shape, x.batch_axis, vectors(node, names, x.shape.from(axis)), {1, 2})};
+}
+
+Tensors dropout(NodeImport& node) {
+  node.ignore("seed");
+  node.ignore("is_test");
+  if (node.has(2) && elements_as_int64(node.value(2)) != Integers{0})
+    throw Unsupported("random numbers (training_mode)");
+  if (node.outputs() > 1) throw Unsupported("a mask");
+  node.ignore("ratio");
+  return {node.in(0)};
+}
+
+/// A matrix with its axes exchanged.
+Array transposed(const Array& matrix) {
+  const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
+  const size_t size = size_of(matrix.dtype());
+  Array turned(matrix.dtype(), Shape{columns, rows});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      std::ranges::copy(matrix.bytes().subspan(static_cast<size_t>(i * columns + j) * size, size),
+                        turned.bytes().subspan(static_cast<size_t>(j * rows + i) * size).begin());
+  return turned;
+}
+
+/// Is operand i a matrix that is known before a run?
+bool is_weight(NodeImport& node, int i) {
+  const Tensor& tensor = node.in(i);
+  return tensor.value && tensor.shape.rank() == 2 && flow::is_float(tensor.dtype) &&
+         tensor.shape.elements() > 0;
+}
+
+/// x W^T + b. `turned`: W has a row for each output.
+Tensor dense(NodeImport& node, const Tensor& x, bool turned, bool bias) {
+  std::map<std::string, Array> weights;
+  weights.emplace("weight", turned ? node.value(1) : transposed(node.value(1)));
+  const Shape& weight = weights.at("weight").shape();
+  if (x.shape[x.shape.rank() - 1] != weight[1])
+    throw Unsupported(
+        fmt::format("cannot multiply {} by {}", x.shape.str(), node.in(1).shape.str()));
+  Shape shape = x.shape;
+  shape[shape.rank() - 1] = weight[0];
+  if (bias) weights.emplace("bias", node.value(2));
+  const int last = x.shape.rank() - 1;
+  return node.layer("dense", {x}, {{"units", weight[0]}, {"use_bias", bias}}, std::move(shape),
+                    x.batch_axis == last ? ops::kBatchReduced : x.batch_axis, std::move(weights),
+                    {1, 2});
+}
+
+Tensor scaled(NodeImport& node, const Tensor& x, float factor) {
+  return factor == 1 ? x : node.call("multiply", {x, NodeImport::scalar(factor, x.dtype)});
+}
+
+Tensors gemm(NodeImport& node) {
+  node.ignore("broadcast");
+  const float alpha = node.number("alpha", 1), beta = node.number("beta", 1);
+  const bool a = node.integer("transA", 0) != 0, b = node.integer("transB", 0) != 0;
+  const Tensor x = node.operand(0);
+  if (x.shape.rank() != 2 || node.in(1).shape.rank() != 2)
+    throw Unsupported(fmt::format("operands {} and {}", x.shape.str(), node.in(1).shape.str()));
+  const int64_t units = node.in(1).shape[b ? 0 : 1];
+  const bool bias = node.has(2) && node.in(2).value && node.in(2).shape == Shape{units};
+  if (!a && alpha == 1 && beta == 1 && is_weight(node, 1) && (bias || !node.has(2)))
+    return {dense(node, x, b, bias)};
+  const Tensor product = scaled(
+      node, node.call("matmul", {x, node.operand(1)}, {{"transpose_a", a}, {"transpose_b", b}}),
+      alpha);
+  if (!node.has(2)) return {product};
+  return {node.call("add", {product, scaled(node, node.operand(2), beta)})};
+}
+
+Tensors matmul(NodeImport& node) {
+  if (node.rank() >= 2 && !node.in(0).value && is_weight(node, 1))
+    return {dense(node, node.operand(0), false, false)};
+  return {node.call("matmul", {node.operand(0), node.operand(1)},
+                    {{"transpose_a", false}, {"transpose_b", false}})};
+}
+
+constexpr ImportRule kLayerImports[] = {
+    {"Conv", convolution},
+    {"ConvTranspose", transposed_convolution},
+    {"MaxPool", pool, "max_pool"},
+    {"AveragePool", pool, "avg_pool"},
+    {"GlobalAveragePool", global_average},
+    {"GlobalMaxPool", global_maximum},
+    {"BatchNormalization", batch_normalization},
+    {"InstanceNormalization", instance_normalization},
+    {"LayerNormalization", layer_normalization},
+    {"Dropout", dropout},
+    {"Gemm", gemm},
+    {"MatMul", matmul},
+};
+
+}  // namespace
+
+std::span<const ImportRule> layer_imports() { return kLayerImports; }
+
+}  // namespace flow::onnx

@@ -1,0 +1,497 @@
+// Operators that move elements, and reductions. What is computed from shapes alone, as exporters
+// write it, is computed here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "runtime/onnx/node_import.h"
+
+namespace flow::onnx {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using Tensors = std::vector<Tensor>;
+
+/// What is computed before a run has no more elements.
+constexpr int64_t kMostFolded = 4096;
+
+/// Is operand i integers that are known before a run?
+bool is_known(const NodeImport& node, int i) {
+  const Tensor& tensor = node.in(i);
+  return tensor.value && (is_integer(tensor.dtype) || tensor.dtype == DType::kBool) &&
+         tensor.shape.elements() <= kMostFolded && tensor.reference.kind == Reference::Kind::kNone;
+}
+
+bool all_known(const NodeImport& node) {
+  for (int i = 0; i < node.inputs(); ++i)
+    if (!node.has(i) || !is_known(node, i)) return false;
+  return node.inputs() > 0;
+}
+
+/// Integers of operand 0's dtype.
+Tensors folded(const NodeImport& node, const Integers& values, Shape shape) {
+  return {node.constant(converted(int64_array(values, std::move(shape)), node.in(0).dtype))};
+}
+
+Tensors constant(NodeImport& node) {
+  if (const auto* found = node.find("value", pb::AttributeProto::TENSOR))
+    return {node.constant(read_tensor(found->t()))};
+  if (const auto* found = node.find("value_float", pb::AttributeProto::FLOAT)) {
+    Array array(DType::kFloat32, Shape());
+    array.as<float>()[0] = found->f();
+    return {node.constant(std::move(array))};
+  }
+  if (const auto* found = node.find("value_floats", pb::AttributeProto::FLOATS)) {
+    Array array(DType::kFloat32, Shape{found->floats_size()});
+    std::ranges::copy(found->floats(), array.as<float>().begin());
+    return {node.constant(std::move(array))};
+  }
+  if (const auto* found = node.find("value_int", pb::AttributeProto::INT))
+    return {node.constant(int64_array({found->i()}, Shape()))};
+  if (const auto values = node.integers("value_ints"))
+    return {node.constant(int64_array(*values, Shape{std::ssize(*values)}))};
+  throw Unsupported("a constant without a value");
+}
+
+void require_extents(const Integers& extents) {
+  for (const int64_t extent : extents)
+    if (extent < 1 || extents.size() > size_t{ops::kMaxRank})
+      throw Unsupported(fmt::format("a result of shape {}", Shape(extents).str()));
+  if (!Shape(extents).checked_elements())
+    throw Unsupported(fmt::format("a result of shape {}", Shape(extents).str()));
+}
+
+Tensors constant_of_shape(NodeImport& node) {
+  Array value(DType::kFloat32, Shape{1});
+  if (const auto* found = node.find("value", pb::AttributeProto::TENSOR))
+    value = read_tensor(found->t());
+  if (value.shape().elements() != 1) throw Unsupported("a value of several elements");
+  const Integers extents = node.values_as_int64(0);
+  const Tensor one = node.constant(std::move(value));
+  const double number = converted(*one.value, DType::kFloat64).as<double>()[0];
+  if (is_integer(one.dtype) &&
+      Shape(extents).checked_elements().value_or(kMostFolded + 1) <= kMostFolded &&
+      std::ranges::all_of(extents, [](int64_t extent) { return extent >= 0; })) {
+    const Integers values(static_cast<size_t>(Shape(extents).elements()),
+                          static_cast<int64_t>(number));
+    return {node.constant(converted(int64_array(values, Shape(extents)), one.dtype))};
+  }
+  require_extents(extents);
+  return {node.call("constant", {}, {{"value", number}, {"shape", extents}, {"dtype", one.dtype}})};
+}
+
+Tensors shape_of(NodeImport& node) {
+  const Integers& extents = node.in(0).shape.extents();
+  const auto rank = static_cast<int64_t>(extents.size());
+  const auto clamped = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const int64_t start = clamped(node.integer("start", 0)), end = clamped(node.integer("end", rank));
+  const Integers part(extents.begin() + start, extents.begin() + std::max(start, end));
+  return {node.constant(int64_array(part, Shape{std::ssize(part)}))};
+}
+
+Tensors size_of_operand(NodeImport& node) {
+  return {node.constant(int64_array({node.in(0).shape.elements()}, Shape()))};
+}
+
+Tensors reshape(NodeImport& node) {
+  Integers asked = node.list("shape", 1).value_or(Integers());
+  const bool zero_is_zero = node.integer("allowzero", 0) != 0;
+  const Shape& shape = node.in(0).shape;
+  for (size_t i = 0; i < asked.size() && !zero_is_zero; ++i)
+    if (asked[i] == 0 && i < shape.extents().size()) asked[i] = shape.extents()[i];
+  if (is_known(node, 0) && asked == Integers{-1})
+    return folded(node, node.values_as_int64(0), Shape{shape.elements()});
+  return {node.reshape(node.operand(0), asked)};
+}
+
+Tensors flatten(NodeImport& node) {
+  const int64_t given = node.integer("axis", 1), rank = node.rank();
+  const int axis = given == rank ? node.rank() : node.axis(given);
+  const Tensor x = node.operand(0);
+  const int64_t outer = x.shape.elements(0, axis), inner = x.shape.elements(axis, x.shape.rank());
+  if (axis == 1 && rank > 1)
+    return {node.layer("flatten", {x}, {}, Shape{outer, inner},
+                       x.batch_axis > 0 ? ops::kBatchReduced : x.batch_axis)};
+  return {node.reshape(x, {outer, inner})};
+}
+
+Tensors transpose(NodeImport& node) {
+  return {node.call("transpose", {node.operand(0)},
+                    {{"perm", node.integers("perm").value_or(Integers())}})};
+}
+
+Tensors concat(NodeImport& node) {
+  const int64_t axis = node.integer("axis", 1);
+  if (all_known(node) && node.rank() == 1) {
+    Integers values;
+    for (int i = 0; i < node.inputs(); ++i) {
+      const Integers part = node.values_as_int64(i);
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    const Shape shape{std::ssize(values)};
+    return folded(node, values, shape);
+  }
+  Tensors operands;
+  for (int i = 0; i < node.inputs(); ++i) operands.push_back(node.operand(i));
+  return {node.call("concat", operands, {{"axis", axis}})};
+}
+
+Tensors split(NodeImport& node) {
+  const auto sizes = node.list("split", 1);
+  node.ignore("num_outputs");
+  const auto parts = static_cast<int64_t>(node.outputs());
+  const ops::Attribute given = sizes ? ops::Attribute(*sizes) : ops::Attribute(parts);
+  if (sizes && std::ssize(*sizes) != parts) throw Unsupported("sizes of other parts");
+  return node.calls("split", {node.operand(0)},
+                    {{"axis", int64_t{node.axis(node.integer("axis", 0))}}, {"parts", given}},
+                    static_cast<size_t>(parts));
+}
+
+/// Beyond all indices.
+constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+
+struct Range {
+  int64_t start, end, step;
+};
+
+/// The elements of a range of n, as NumPy takes them.
+Integers taken(Integers values, const Range& range) {
+  const auto n = std::ssize(values);
+  const int64_t low = range.step > 0 ? 0 : -1, high = range.step > 0 ? n : n - 1;
+  const auto bound = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
+  Integers part;
+  for (int64_t i = bound(range.start), end = bound(range.end); range.step > 0 ? i < end : i > end;
+       i += range.step)
+    part.push_back(values[static_cast<size_t>(i)]);
+  return part;
+}
+
+Tensors slice(NodeImport& node) {
+  const Integers starts = node.list("starts", 1).value_or(Integers());
+  const Integers ends = node.list("ends", 2).value_or(Integers());
+  Integers all(starts.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  const Integers axes = node.list("axes", 3).value_or(all);
+  const Integers steps = node.has(4) ? node.values_as_int64(4) : Integers(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    throw Unsupported("starts, ends, axes and steps of different lengths");
+  std::vector<std::string> index(static_cast<size_t>(node.rank()), ":");
+  std::optional<Range> only;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const Range range{std::clamp(starts[i], -kFar, kFar), std::clamp(ends[i], -kFar, kFar),
+                      std::clamp(steps[i], -kFar, kFar)};
+    if (range.step == 0) throw Unsupported("a step of 0");
+    std::string& text = index[static_cast<size_t>(node.axis(axes[i]))];
+    text = fmt::format("{}:{}", range.start,
+                       range.end == kFar || range.end == -kFar ? "" : std::to_string(range.end));
+    if (range.step != 1) text += fmt::format(":{}", range.step);
+    only = range;
+  }
+  if (only && starts.size() == 1 && is_known(node, 0) && node.rank() == 1) {
+    const Integers part = taken(node.values_as_int64(0), *only);
+    return folded(node, part, Shape{std::ssize(part)});
+  }
+  return {node.call("slice", {node.operand(0)},
+                    {{"index", fmt::format("[{}]", fmt::join(index, ", "))}})};
+}
+
+Tensors pad(NodeImport& node) {
+  Integers pads = node.list("pads", 1).value_or(node.integers("paddings").value_or(Integers()));
+  double value = double{node.number("value", 0)};
+  if (node.has(2)) value = converted(node.value(2), DType::kFloat64).as<double>()[0];
+  if (node.has(3)) throw Unsupported("axes");
+  const auto half = static_cast<size_t>(node.rank());
+  if (pads.size() != 2 * half) throw Unsupported("pads of another number of dimensions");
+  Integers pairs;
+  for (size_t i = 0; i < half; ++i) {
+    if (pads[i] < 0 || pads[i + half] < 0) throw Unsupported("negative pads");
+    pairs.push_back(pads[i]);
+    pairs.push_back(pads[i + half]);
+  }
+  return {
+      node.call("pad", {node.operand(0)},
+                {{"paddings", pairs}, {"mode", node.text("mode", "constant")}, {"value", value}})};
+}
+
+/// In another shape of the same elements, by an op that says how.
+Tensors view(NodeImport& node, std::string_view op, const Integers& axes, Integers extents,
+             int batch_axis) {
+  if (is_known(node, 0)) return folded(node, node.values_as_int64(0), Shape(std::move(extents)));
+  const Tensor x = node.operand(0);
+  const ops::Attributes attributes = {{"axis", axes}};
+  return {node.layer(op, {x}, attributes, Shape(std::move(extents)), batch_axis)};
+}
+
+Integers sorted_axes(const NodeImport& node, const Integers& given, int rank) {
+  Integers axes;
+  for (const int64_t axis : given) axes.push_back(node.axis(axis, rank));
+  std::ranges::sort(axes);
+  if (std::ranges::adjacent_find(axes) != axes.end()) throw Unsupported("an axis twice");
+  return axes;
+}
+
+Tensors squeeze(NodeImport& node) {
+  const Shape& shape = node.in(0).shape;
+  Integers axes;
+  if (const auto given = node.list("axes", 1))
+    axes = sorted_axes(node, *given, shape.rank());
+  else
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      if (shape[axis] == 1) axes.push_back(axis);
+  if (axes.empty()) return {node.in(0)};
+  Integers extents;
+  int batch_axis = node.in(0).batch_axis, moved = batch_axis;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const bool dropped = std::ranges::count(axes, int64_t{axis}) > 0;
+    if (dropped && shape[axis] != 1)
+      throw Unsupported(fmt::format("axis {} of {} is not 1", axis, shape.str()));
+    if (!dropped) extents.push_back(shape[axis]);
+    if (dropped && axis == batch_axis) moved = ops::kBatchReduced;
+    if (dropped && axis < batch_axis) --moved;
+  }
+  return view(node, "squeeze", axes, std::move(extents), moved);
+}
+
+Tensors unsqueeze(NodeImport& node) {
+  const Integers given = node.list("axes", 1).value_or(Integers());
+  const int rank = node.rank() + static_cast<int>(given.size());
+  if (rank > ops::kMaxRank) throw Unsupported("too many dimensions");
+  const Integers axes = sorted_axes(node, given, rank);
+  Integers extents = node.in(0).shape.extents();
+  int batch_axis = node.in(0).batch_axis;
+  for (const int64_t axis : axes) {
+    extents.insert(extents.begin() + axis, 1);
+    if (batch_axis >= axis) ++batch_axis;
+  }
+  if (axes.empty()) return {node.in(0)};
+  return view(node, "expand_dims", axes, std::move(extents), batch_axis);
+}
+
+Tensors tile(NodeImport& node) {
+  return {node.call("tile", {node.operand(0)}, {{"multiples", node.values_as_int64(1)}})};
+}
+
+/// Along axes of size 1, copies; leading axes are added.
+Tensors expand(NodeImport& node) {
+  const Integers asked = node.values_as_int64(1);
+  if (asked.size() > size_t{ops::kMaxRank}) throw Unsupported("too many dimensions");
+  Tensor x = node.operand(0);
+  Integers extents = x.shape.extents();
+  if (extents.size() < asked.size()) {
+    extents.insert(extents.begin(), asked.size() - extents.size(), 1);
+    x = node.reshape(x, extents);
+  }
+  Integers copies(extents.size(), 1);
+  const size_t behind = extents.size() - asked.size();
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i] < 1) throw Unsupported(fmt::format("an extent of {}", asked[i]));
+    if (extents[i + behind] == 1)
+      copies[i + behind] = asked[i];
+    else if (asked[i] != 1 && asked[i] != extents[i + behind])
+      throw Unsupported(
+          fmt::format("{} does not broadcast to {}", x.shape.str(), Shape(asked).str()));
+  }
+  if (std::ranges::count(copies, 1) == std::ssize(copies)) return {x};
+  return {node.call("tile", {x}, {{"multiples", copies}})};
+}
+
+void require_indices(NodeImport& node, int i, int64_t extent) {
+  if (!node.in(i).value) return;
+  for (const int64_t index : node.values_as_int64(i))
+    if (index < 0 || index >= extent)
+      throw Unsupported("indices counted from the end, or out of range");
+}
+
+Tensors gather(NodeImport& node) {
+  const int axis = node.axis(node.integer("axis", 0));
+  if (is_known(node, 0) && is_known(node, 1) && node.rank() == 1) {
+    const Integers values = node.values_as_int64(0);
+    Integers picked;
+    for (const int64_t index : node.values_as_int64(1))
+      picked.push_back(
+          values[static_cast<size_t>(node.axis(index, static_cast<int>(values.size())))]);
+    return folded(node, picked, node.in(1).shape);
+  }
+  require_indices(node, 1, node.in(0).shape[axis]);
+  const bool table = node.in(0).value && node.rank() == 2 && axis == 0 && node.is_float() &&
+                     !node.in(1).value && node.in(0).reference.kind == Reference::Kind::kNone;
+  if (!table)
+    return {node.call("gather", {node.operand(0), node.operand(1)}, {{"axis", int64_t{axis}}})};
+  const Array weight = node.value(0);
+  const Tensor indices = node.operand(1);
+  Integers extents = indices.shape.extents();
+  extents.push_back(weight.shape()[1]);
+  Tensor looked = node.layer(
+      "embedding", {indices}, {{"vocab_size", weight.shape()[0]}, {"units", weight.shape()[1]}},
+      Shape(std::move(extents)), indices.batch_axis, {{"weight", weight}}, {0});
+  looked.dtype = node.compute_dtype();
+  return {looked};
+}
+
+Tensors scatter(NodeImport& node) {
+  if (node.text("reduction", "none") != "add") throw Unsupported("no sums (reduction)");
+  const bool slices = node.type() == "ScatterND";
+  const Shape &shape = node.in(0).shape, &indices = node.in(1).shape;
+  const int axis = slices ? 0 : node.axis(node.integer("axis", 0));
+  const bool fits = slices
+                        ? indices.rank() >= 1 && indices[indices.rank() - 1] == 1
+                        : indices.rank() == shape.rank() && indices.elements() == indices[axis] &&
+                              shape.elements() == shape[axis];
+  if (!fits) throw Unsupported("indices of single elements");
+  require_indices(node, 1, shape[axis]);
+  const Integers places =
+      slices ? indices.first(indices.rank() - 1).extents() : Integers{indices.elements()};
+  const Tensor at = node.reshape(node.operand(1), places);
+  return {
+      node.call("scatter_add", {node.operand(0), at, node.operand(2)}, {{"axis", int64_t{axis}}})};
+}
+
+Tensors one_hot(NodeImport& node) {
+  const Integers depth = node.values_as_int64(1);
+  const Array values = converted(node.value(2), DType::kFloat64);
+  if (depth.size() != 1 || values.shape() != Shape{2}) throw Unsupported("no depth or no values");
+  require_indices(node, 0, depth[0]);
+  Tensor indices = node.operand(0);
+  if (!is_integer(indices.dtype))
+    indices = node.call("cast", {indices}, {{"dtype", DType::kInt64}});
+  const Tensor hot = node.call("one_hot", {indices},
+                               {{"depth", depth[0]},
+                                {"on_value", values.as<double>()[1]},
+                                {"off_value", values.as<double>()[0]},
+                                {"dtype", node.in(2).dtype}});
+  const int rank = hot.shape.rank(), axis = node.axis(node.integer("axis", -1), rank);
+  if (axis == rank - 1) return {hot};
+  Integers perm;
+  for (int64_t i = 0; i < rank - 1; ++i) perm.push_back(i);
+  perm.insert(perm.begin() + axis, rank - 1);
+  return {node.call("transpose", {hot}, {{"perm", perm}})};
+}
+
+Tensors triangle(NodeImport& node) {
+  const Integers diagonal = node.has(1) ? node.values_as_int64(1) : Integers{0};
+  if (diagonal.size() != 1) throw Unsupported("several diagonals");
+  return {node.call(node.integer("upper", 1) != 0 ? "triu" : "tril", {node.operand(0)},
+                    {{"diagonal", diagonal[0]}})};
+}
+
+Tensors cumulative_sum(NodeImport& node) {
+  const Integers axis = node.values_as_int64(1);
+  if (axis.size() != 1) throw Unsupported("several axes");
+  return {node.call("cumsum", {node.operand(0)},
+                    {{"axis", axis[0]},
+                     {"exclusive", node.integer("exclusive", 0) != 0},
+                     {"reverse", node.integer("reverse", 0) != 0}})};
+}
+
+Tensors top_k(NodeImport& node) {
+  if (node.integer("largest", 1) == 0) throw Unsupported("the smallest");
+  node.ignore("sorted");
+  const Integers k = node.has(1) ? node.values_as_int64(1) : Integers{node.integer("k", 0)};
+  if (k.size() != 1) throw Unsupported("several k");
+  return node.calls("top_k", {node.operand(0)}, {{"k", k[0]}, {"axis", node.integer("axis", -1)}},
+                    2);
+}
+
+Tensors arg_extreme(NodeImport& node) {
+  if (node.integer("select_last_index", 0) != 0) throw Unsupported("the last of equals");
+  const int axis = node.axis(node.integer("axis", 0));
+  const Tensor found = node.call(node.op(), {node.operand(0)}, {{"axis", int64_t{axis}}});
+  if (node.integer("keepdims", 1) == 0) return {found};
+  Integers extents = node.in(0).shape.extents();
+  extents[static_cast<size_t>(axis)] = 1;
+  const int batch_axis = node.in(0).batch_axis;
+  return {node.layer("expand_dims", {found}, {{"axis", Integers{axis}}}, Shape(std::move(extents)),
+                     batch_axis == axis ? ops::kBatchReduced : batch_axis)};
+}
+
+/// What comes before the reduction, and behind it.
+struct Steps {
+  std::string_view type, before, behind;
+};
+constexpr Steps kSteps[] = {{"ReduceL1", "abs", ""},
+                            {"ReduceL2", "square", "sqrt"},
+                            {"ReduceSumSquare", "square", ""},
+                            {"ReduceLogSum", "", "log"}};
+
+Tensors reduce(NodeImport& node) {
+  const Integers axes = node.list("axes", 1).value_or(Integers());
+  if (node.integer("noop_with_empty_axes", 0) != 0 && axes.empty())
+    throw Unsupported("no axes that are not all axes");
+  const auto* steps = std::ranges::find(kSteps, node.type(), &Steps::type);
+  const bool has_steps = steps != std::end(kSteps);
+  Tensor result = node.operand(0);
+  if (has_steps && !steps->before.empty()) result = node.call(steps->before, {result});
+  result = node.call(node.op(), {result},
+                     {{"axis", axes}, {"keepdims", node.integer("keepdims", 1) != 0}});
+  if (has_steps && !steps->behind.empty()) result = node.call(steps->behind, {result});
+  return {result};
+}
+
+/// Each index picks one element along the axis: of the last axis, by its one-hot code.
+Tensors gather_elements(NodeImport& node) {
+  const int axis = node.axis(node.integer("axis", 0));
+  const Shape &shape = node.in(0).shape, &indices = node.in(1).shape;
+  Shape expected = shape;
+  expected[axis] = 1;
+  if (axis != shape.rank() - 1 || indices != expected || !node.is_float())
+    throw Unsupported("indices of several elements");
+  require_indices(node, 1, shape[axis]);
+  const Tensor x = node.operand(0), at = node.operand(1);
+  Shape rows = indices.first(axis);
+  const Tensor places = node.layer("squeeze", {at}, {{"axis", Integers{axis}}}, rows,
+                                   at.batch_axis == axis ? ops::kBatchReduced : at.batch_axis);
+  const Tensor hot = node.call(
+      "one_hot", {places},
+      {{"depth", shape[axis]}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", x.dtype}});
+  const Tensor condition = node.call("greater", {hot, NodeImport::scalar(0, x.dtype)});
+  const Tensor picked = node.call("where", {condition, x, NodeImport::scalar(0, x.dtype)});
+  return {node.call("reduce_sum", {picked}, {{"axis", Integers{axis}}, {"keepdims", true}})};
+}
+
+constexpr ImportRule kShapeImports[] = {
+    {"Constant", constant},
+    {"ConstantOfShape", constant_of_shape},
+    {"Shape", shape_of},
+    {"Size", size_of_operand},
+    {"Reshape", reshape},
+    {"Flatten", flatten},
+    {"Transpose", transpose},
+    {"Concat", concat},
+    {"Split", split},
+    {"Slice", slice},
+    {"Pad", pad},
+    {"Squeeze", squeeze},
+    {"Unsqueeze", unsqueeze},
+    {"Tile", tile},
+    {"Expand", expand},
+    {"Gather", gather},
+    {"GatherElements", gather_elements},
+    {"ScatterElements", scatter},
+    {"ScatterND", scatter},
+    {"OneHot", one_hot},
+    {"Trilu", triangle},
+    {"CumSum", cumulative_sum},
+    {"TopK", top_k},
+    {"ArgMax", arg_extreme, "argmax"},
+    {"ArgMin", arg_extreme, "argmin"},
+    {"ReduceSum", reduce, "reduce_sum"},
+    {"ReduceMean", reduce, "reduce_mean"},
+    {"ReduceMax", reduce, "reduce_max"},
+    {"ReduceMin", reduce, "reduce_min"},
+    {"ReduceProd", reduce, "reduce_prod"},
+    {"ReduceLogSumExp", reduce, "logsumexp"},
+    {"ReduceL1", reduce, "reduce_sum"},
+    {"ReduceL2", reduce, "reduce_sum"},
+    {"ReduceSumSquare", reduce, "reduce_sum"},
+    {"ReduceLogSum", reduce, "reduce_sum"},
+};
+
+}  // namespace
+
+std::span<const ImportRule> shape_imports() { return kShapeImports; }
+
+}  // namespace flow::onnx

@@ -1,0 +1,176 @@
+// Text of a job file.
+#include "runtime/onnx/job_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <iterator>
+
+#include "ops/attribute_text.h"
+#include "runtime/base/names.h"
+#include "runtime/base/text.h"
+
+namespace flow::onnx {
+namespace {
+
+/// Words that no entry may be called.
+constexpr std::array kReserved = {"note", "op", "in",  "repeat", "placement", "variables", "yes",
+                                  "no",   "on", "off", "true",   "false",     "null"};
+
+constexpr size_t kLongestName = 100;
+
+bool is_reserved(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::find(kReserved, lower) != kReserved.end();
+}
+
+/// [0 1 2 3] as [[0, 1], [2, 3]].
+std::string pairs_text(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> pairs;
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2)
+    pairs.push_back(fmt::format("[{}, {}]", numbers[i], numbers[i + 1]));
+  return "[" + join(pairs, ", ") + "]";
+}
+
+/// Sizes along each dimension, or one for all.
+constexpr std::array<std::string_view, 6> kOneForAll = {
+    "kernel_size", "strides", "dilation_rate", "ksize", "output_padding", "axis"};
+
+std::string attribute_text(const ops::AttributeSpec& spec, const ops::Attribute& value) {
+  const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
+  if (numbers &&
+      (spec.type == ops::AttributeType::kPairs || spec.type == ops::AttributeType::kPadding))
+    return pairs_text(*numbers);
+  if (numbers && std::ranges::find(kOneForAll, spec.name) != kOneForAll.end() &&
+      (numbers->size() == 1 || (numbers->size() == 2 && spec.name != "axis")) &&
+      std::ranges::count(*numbers, numbers->front()) == std::ssize(*numbers))
+    return std::to_string(numbers->front());
+  if (spec.type == ops::AttributeType::kIndex) return '"' + ops::text_of(value) + '"';
+  return ops::text_of(value);
+}
+
+/// Does the op take its operands as a list, `in: [a, b]`?
+bool takes_list(const ops::OpSpec& op) {
+  return op.operands.size() > 1 && op.operands[0].name == "a";
+}
+
+}  // namespace
+
+std::string legal_name(std::string_view name) {
+  std::string legal(name.substr(0, kLongestName));
+  for (char& c : legal)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  if (legal.empty() || std::isdigit(static_cast<unsigned char>(legal[0]))) legal.insert(0, "t");
+  return is_reserved(legal) ? legal + "_" : legal;
+}
+
+std::string JobWriter::unique(std::string_view wanted) {
+  const std::string legal = legal_name(wanted);
+  std::string name = legal;
+  for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", legal, i);
+  return name;
+}
+
+void JobWriter::assign_names() {
+  for (const auto& [name, size] : sizes) taken_.insert(name);
+  for (const JobInput& input : inputs) input_names_.push_back(unique(input.name));
+  entry_names_.resize(entries.size());
+  for (const auto& [name, reference] : outputs)
+    if (reference.kind == Reference::Kind::kEntry && entry_names_[reference.index].empty())
+      entry_names_[reference.index] = unique(entries[reference.index].name);
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (entry_names_[i].empty()) entry_names_[i] = unique(entries[i].name);
+}
+
+std::string JobWriter::text_of(const Reference& reference) const {
+  if (reference.kind == Reference::Kind::kNumber) return reference.text;
+  if (reference.kind == Reference::Kind::kInput) return input_names_[reference.index];
+  const std::string& name = entry_names_[reference.index];
+  return reference.text.empty() ? name : name + "." + reference.text;
+}
+
+std::string JobWriter::entry_text(const JobEntry& entry) const {
+  std::vector<std::string> parts = {"op: " + std::string(entry.op->name)}, operands;
+  for (const Reference& operand : entry.operands) operands.push_back(text_of(operand));
+  if (takes_list(*entry.op) || operands.size() > entry.op->operands.size() ||
+      (!entry.op->operands.empty() && entry.op->operands[0].variadic)) {
+    parts.push_back(fmt::format("in: [{}]", join(operands, ", ")));
+  } else {
+    for (size_t i = 0; i < operands.size(); ++i)
+      parts.push_back(fmt::format(
+          "{}: {}", operands.size() == 1 ? "in" : entry.op->operands[i].name, operands[i]));
+  }
+  for (const ops::AttributeSpec& spec : entry.op->attributes) {
+    const ops::Attribute* value = entry.attributes.find(spec.name);
+    if (!value) continue;
+    const std::string text = attribute_text(spec, *value);
+    if (text != spec.fallback) parts.push_back(fmt::format("{}: {}", spec.name, text));
+  }
+  if (entry.shares) parts.push_back("variables: " + entry_names_[*entry.shares]);
+  return "{" + join(parts, ", ") + "}";
+}
+
+std::string JobWriter::input_text(const JobInput& input) const {
+  std::vector<std::string> extents;
+  for (int axis = 0; axis < input.shape.rank(); ++axis) {
+    const auto named = input.variables.find(axis);
+    extents.push_back(named == input.variables.end() ? std::to_string(input.shape[axis])
+                                                     : "$" + named->second);
+  }
+  return fmt::format("{{shape: [{}], dtype: {}{}}}", join(extents, ", "), name_of(input.dtype),
+                     input.rows || input.shape.rank() == 0 ? "" : ", rows: false");
+}
+
+std::string JobWriter::returns_text() const {
+  if (outputs.size() == 1) return text_of(outputs[0].second);
+  const bool by_name = std::ranges::all_of(
+      outputs, [&](const auto& output) { return text_of(output.second) == output.first; });
+  std::vector<std::string> values;
+  std::set<std::string> keys;
+  for (const auto& [name, reference] : outputs) {
+    const std::string text = text_of(reference);
+    std::string key = legal_name(name);
+    for (int i = 2; !keys.insert(key).second; ++i) key = fmt::format("{}_{}", legal_name(name), i);
+    values.push_back(by_name ? text : fmt::format("{}: {}", key, text));
+  }
+  const std::string list = join(values, ", ");
+  return by_name ? "[" + list + "]" : "{" + list + "}";
+}
+
+std::string JobWriter::text(std::string_view head) const {
+  std::string text(head);
+  text += fmt::format("#   flowrun {}", file);
+  for (const std::string& name : input_names_) text += fmt::format(" --input {0}=@{0}.npy", name);
+  text += " -o out\nflow: 1\n";
+  if (!sizes.empty()) {
+    std::vector<std::string> values;
+    for (const auto& [name, size] : sizes) values.push_back(fmt::format("{}: {}", name, size));
+    text += fmt::format("vars: {{{}}}\n", join(values, ", "));
+  }
+  text += "\njobs:\n  predict:\n    type: predict\n";
+  if (precision != "float32") text += fmt::format("    precision: {}\n", precision);
+  if (!inputs.empty()) text += "    inputs:\n";
+  for (size_t i = 0; i < inputs.size(); ++i)
+    text += fmt::format("      {}: {}\n", input_names_[i], input_text(inputs[i]));
+  if (!entries.empty()) text += "    graph:\n";
+  for (size_t i = 0; i < entries.size(); ++i)
+    text += fmt::format("      {}: {}\n", entry_names_[i], entry_text(entries[i]));
+  text += fmt::format("    returns: {{value: {}}}\n", returns_text());
+  const bool any =
+      std::ranges::any_of(entries, [](const JobEntry& entry) { return !entry.variables.empty(); });
+  if (any) text += fmt::format("    run: {{checkpoint: {{load: \"{}\"}}}}\n", weights);
+  return text;
+}
+
+std::map<std::string, Array> JobWriter::take_variables() {
+  std::map<std::string, Array> all;
+  for (size_t i = 0; i < entries.size(); ++i)
+    for (auto& [name, array] : entries[i].variables)
+      all.emplace(name.empty() ? entry_names_[i] : entry_names_[i] + "/" + name, std::move(array));
+  return all;
+}
+
+}  // namespace flow::onnx

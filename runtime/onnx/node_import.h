@@ -1,0 +1,128 @@
+// One node of a model, as the functions see it that make entries of it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/onnx/job_writer.h"
+#include "runtime/onnx/tensor_reader.h"
+
+namespace flow::onnx {
+
+/// A tensor of a model under import.
+struct Tensor {
+  DType dtype = DType::kFloat32;
+  Shape shape = {};
+  int batch_axis = ops::kNoBatch;
+  Reference reference = {};                      // none: a constant that no entry has read yet
+  std::shared_ptr<const Array> value = nullptr;  // of a constant
+  bool lost = false;                             // made by a node that cannot be imported
+};
+
+/// What the nodes of a model have in common.
+struct ImportState {
+  JobWriter job;
+  ops::JobTypes types;  // of the job's calls
+  int64_t opset = 0;
+  std::map<std::string, Tensor> tensors;  // by name in the model
+  /// Entries of layers, by op and the model's names of their weights.
+  std::map<std::vector<std::string>, size_t> layers = {};
+};
+
+class NodeImport {
+ public:
+  /// `op`: of the node's rule.
+  NodeImport(ImportState& state, const pb::NodeProto& node, std::string_view op)
+      : state_(state), node_(node), op_(op) {}
+
+  std::string_view type() const { return node_.op_type(); }
+  std::string_view op() const { return op_; }
+  int64_t opset() const { return state_.opset; }
+  DType compute_dtype() const { return state_.types.compute; }
+  int outputs() const { return node_.output_size(); }
+  int inputs() const { return node_.input_size(); }
+  bool has(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
+  /// Unsupported where there is none.
+  const Tensor& in(int i) const;
+  int rank() const { return in(0).shape.rank(); }
+  bool is_float(int i = 0) const { return flow::is_float(in(i).dtype); }
+
+  // Attributes. What is not taken is refused at the end.
+  int64_t integer(std::string_view name, int64_t otherwise);
+  float number(std::string_view name, float otherwise);
+  std::string text(std::string_view name, std::string_view otherwise);
+  std::optional<std::vector<int64_t>> integers(std::string_view name);
+  /// Null where there is none. Unsupported where it is of another type.
+  const pb::AttributeProto* find(std::string_view name, pb::AttributeProto::AttributeType type);
+  /// An attribute that makes no difference here.
+  void ignore(std::string_view name) { taken_.insert(std::string(name)); }
+  /// Unsupported where there are others than those taken.
+  void require_all_taken() const;
+
+  /// The value of an operand that has to be known before a run.
+  const Array& value(int i) const;
+  std::vector<int64_t> values_as_int64(int i) const { return elements_as_int64(value(i)); }
+  /// A list that is an attribute in old opsets, and an operand in new ones.
+  std::optional<std::vector<int64_t>> list(std::string_view name, int operand);
+  /// An axis counted from the front. Unsupported where the tensor has no such axis.
+  int axis(int64_t given, int of_rank) const;
+  int axis(int64_t given) const { return axis(given, rank()); }
+
+  /// Operand i as an entry reads it.
+  Tensor operand(int i);
+  /// The same, as a number where it is one and broadcasts to `other`.
+  Tensor operand_or_number(int i, const Tensor& other);
+  /// A scalar that an entry may have in the place of a tensor.
+  static Tensor scalar(double value, DType dtype);
+
+  /// Adds an entry, by the op's record; its first result. Attributes are all that the record lists.
+  /// Unsupported where the op refuses its operands.
+  Tensor call(std::string_view op, const std::vector<Tensor>& operands,
+              const ops::Attributes& attributes = {});
+  /// Its results. `count`: at least so many.
+  std::vector<Tensor> calls(std::string_view op, const std::vector<Tensor>& operands,
+                            const ops::Attributes& attributes, size_t count);
+  /// Adds an entry of a layer, or another op without a shape function. `weights`: operands that are
+  /// its variables, by name; what reads equal ones shares them.
+  Tensor layer(std::string_view op, const std::vector<Tensor>& operands,
+               const ops::Attributes& attributes, Shape shape, int batch_axis,
+               std::map<std::string, Array> weights = {}, const std::vector<int>& weights_of = {});
+  /// In another shape; a batch stays -1.
+  Tensor reshape(const Tensor& x, const std::vector<int64_t>& shape);
+  /// What is known before a run.
+  Tensor constant(Array array) const;
+
+ private:
+  size_t add_entry(std::string_view op, const std::vector<Tensor>& operands,
+                   const ops::Attributes& attributes);
+  Tensor materialized(const Tensor& constant, const std::string& name);
+
+  ImportState& state_;
+  const pb::NodeProto& node_;
+  std::string_view op_;
+  std::set<std::string, std::less<>> taken_;
+};
+
+/// Makes entries of a node; its outputs.
+using NodeReader = std::vector<Tensor> (*)(NodeImport& node);
+
+struct ImportRule {
+  std::string_view type;  // of ONNX
+  NodeReader read;
+  std::string_view op = {};  // of flow, where several operators have one reader
+};
+
+std::span<const ImportRule> arithmetic_imports();
+std::span<const ImportRule> shape_imports();
+std::span<const ImportRule> layer_imports();
+
+/// The rule for an operator; null where there is none.
+const ImportRule* find_import(std::string_view type);
+
+}  // namespace flow::onnx

@@ -1,0 +1,119 @@
+// One step of a plan, or an op fused onto one, as the functions see it that write its nodes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/spec.h"
+#include "runtime/onnx/graph_writer.h"
+
+namespace flow::onnx {
+
+/// A tensor, by the name that it has in the graph of ONNX.
+struct Value {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  int batch_axis = ops::kNoBatch;
+};
+
+/// What all steps of a job have in common.
+struct ExportState {
+  GraphWriter graph;
+  /// Why the model takes only batches of the job's size; empty: it takes any.
+  std::string fixed_batch = {};
+};
+
+class StepExport {
+ public:
+  /// A result that nobody reads has no name.
+  StepExport(ExportState& state, std::string name, std::string_view type,
+             const ops::Attributes& attributes, std::vector<Value> operands,
+             std::vector<Value> results)
+      : state_(state),
+        name_(std::move(name)),
+        type_(type),
+        attributes_(attributes),
+        operands_(std::move(operands)),
+        results_(std::move(results)) {}
+
+  /// The operator that the rule names.
+  std::string_view type() const { return type_; }
+  size_t operands() const { return operands_.size(); }
+  const Value& in(size_t i = 0) const { return operands_[i]; }
+  /// The names of all operands.
+  std::vector<std::string> names() const;
+  size_t results() const { return results_.size(); }
+  const Value& out(size_t i = 0) const { return results_[i]; }
+  template <typename T>
+  const T& attribute(std::string_view name) const {
+    return attributes_.get<T>(name);
+  }
+  const std::vector<int64_t>& integers(std::string_view name) const {
+    return attribute<std::vector<int64_t>>(name);
+  }
+
+  /// Adds a node on the way to the result; the name of its output.
+  std::string node(std::string_view type, const std::vector<std::string>& inputs,
+                   const NodeAttributes& attributes = {});
+  /// Adds the node that makes result i.
+  void result(std::string_view type, const std::vector<std::string>& inputs,
+              const NodeAttributes& attributes = {}, size_t i = 0);
+  bool is_read(size_t i) const { return i < results_.size() && !results_[i].name.empty(); }
+  /// Adds the node that makes all results, `count` of them.
+  void results(std::string_view type, const std::vector<std::string>& inputs, size_t count,
+               const NodeAttributes& attributes = {});
+
+  /// A scalar of that dtype.
+  std::string number(double value, DType dtype);
+  /// One of operand 0's dtype.
+  std::string number(double value) { return number(value, in().dtype); }
+  /// A vector of int64.
+  std::string vector(const std::vector<int64_t>& values);
+  std::string constant(const ArrayView& array) { return state_.graph.constant(array); }
+  /// `name`, cast to a dtype, unless it is `from` already.
+  std::string cast(const std::string& name, DType from, DType to);
+
+  /// For the input "shape" of Reshape: the extents, with -1 for the batch.
+  std::string reshaping(const Shape& shape, int batch_axis);
+  /// The value in another shape. `batch_axis`: of that shape.
+  std::string reshape(const std::string& value, const Shape& shape, int batch_axis);
+  /// A vector along `axis` of a tensor of that rank: [C] as [C, 1, 1].
+  std::string along(const std::string& vector, int axis, int rank);
+
+  /// The model takes only batches of the job's size.
+  void fix_batch();
+  /// Does so where operand i broadcasts to the result, is not of the batch, and yet has as many
+  /// rows. `inner`: last axes that do not broadcast.
+  void fix_batch_of_constant(size_t i, int inner = 0);
+
+ private:
+  ExportState& state_;
+  std::string name_;
+  std::string_view type_;
+  const ops::Attributes& attributes_;
+  std::vector<Value> operands_, results_;
+};
+
+/// Writes the nodes of a step.
+using StepWriter = void (*)(StepExport& step);
+
+struct ExportRule {
+  std::string_view op;
+  StepWriter write;
+  std::string_view type = {};  // of ONNX, where several ops have one writer
+  bool broadcasts = false;     // all operands, to the result
+};
+
+// The rules of all ops, by kind.
+std::span<const ExportRule> elementwise_rules();
+std::span<const ExportRule> shape_rules();
+std::span<const ExportRule> layer_rules();
+std::span<const ExportRule> reduction_rules();
+
+/// The rule of an op; null where ONNX has nothing for it.
+const ExportRule* find_rule(const ops::OpSpec* op);
+
+}  // namespace flow::onnx

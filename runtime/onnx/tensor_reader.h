@@ -1,0 +1,32 @@
+// Arrays of a model. Untrusted: checked before anything is allocated.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/onnx/proto.h"
+
+namespace flow::onnx {
+
+/// Why something in a model cannot be imported: lower case, without a full stop.
+class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Unsupported for a dtype that flow does not have.
+DType read_dtype(int data_type);
+/// The array. Unsupported where its data are in another file, do not fill its shape, or are of a
+/// dtype that flow does not have.
+Array read_tensor(const pb::TensorProto& tensor);
+
+/// The array as one of another dtype, each element converted as `cast` does.
+Array converted(const Array& array, DType dtype);
+/// Its elements as int64, in order.
+std::vector<int64_t> elements_as_int64(const Array& array);
+/// The array of these integers.
+Array int64_array(const std::vector<int64_t>& values, Shape shape);
+
+}  // namespace flow::onnx

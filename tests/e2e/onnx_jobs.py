@@ -1,0 +1,222 @@
+"""Jobs as the tests of ONNX run them: with random weights, on one batch, so that others can compute the same."""
+import json
+import subprocess
+
+import numpy as np
+
+
+def call(*words, cwd):
+    """Runs a program; its standard output. RuntimeError with all that it said where it fails."""
+    done = subprocess.run(list(map(str, words)), cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def predict_jobs(flowc, file, *flags):
+    """Plans of the predict jobs of a file, by name, with the tensors of each by name."""
+    plan = json.loads(call(flowc, "show", file, "--format", "json", *flags, cwd=file.parent))
+    return {job["name"]: {**job, "tensors": {one["name"]: one for one in job["tensors"]}} for job in plan["jobs"] if not job["train"]}
+
+
+def random_weights(job, seed=1):
+    """An array for each variable; those of batch normalization are as after training."""
+    random = np.random.default_rng(seed)
+    weights = {}
+    for variable in job["variables"]:
+        name = variable["tensor"]
+        shape = job["tensors"][name]["shape"]
+        positive = name.endswith(("variance", "gamma"))
+        array = random.uniform(0.5, 1.5, size=shape) if positive else random.normal(size=shape) / np.sqrt(np.prod(shape[1:], dtype=int))
+        weights[name] = array.astype(np.float32)
+    return weights
+
+
+def run_once(flowrun, file, job, out, *flags):
+    """One batch of a job: the arrays of its inputs, and those that its model of ONNX gives: what it returns, or else what its hooks watch."""
+    inputs = [one["tensor"] for one in job["inputs"]]
+    watched = [hook["name"] for hook in job["hooks"]]
+    names = list(dict.fromkeys([*inputs, *watched]))
+    watches = [word for name in names for word in ("--watch", name)]
+    returns = ["--set", f"jobs.{job['name']}.returns.to=npy"] if job["returns"] else []
+    call(flowrun, job["name"], file, "-o", out, "--steps", 1, "--quiet", "--no-commands", *watches, *returns, *flags, cwd=out.parent)
+    arrays = {name: np.load(out / "watch" / name / "value.npy").reshape(job["tensors"][name]["shape"]) for name in names}
+    folder = out / "returns"
+    returned = {path.parent.relative_to(folder).as_posix(): np.load(path) for path in sorted(folder.rglob("value.npy"))}
+    return {name: arrays[name] for name in inputs}, returned or {name: arrays[name] for name in watched}
+
+
+def distance(array, expected):
+    """The largest difference, as a part of the largest magnitude; 0 where both are NaN or infinite alike."""
+    array, expected = np.asarray(array, np.float64).reshape(np.shape(expected)), np.asarray(expected, np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(array[~finite], expected[~finite], equal_nan=True):
+        return np.inf
+    if not finite.any():
+        return 0.0
+    return float(np.abs(array - expected)[finite].max() / max(np.abs(expected[finite]).max(), 1e-30))
+
+
+# An entry for each op that a model of ONNX can have, of all kinds of operands; x (6, 4), y (6, 4) in (0, 1], i (6, 5) and k (6,) integers,
+# images (6, 4, 9, 8), m (6, 4) bools.
+EVERY_OP = """flow: 1
+jobs:
+  ops:
+    type: predict
+    inputs:
+      x: {shape: [6, 4], dtype: float32, from: {type: random_uniform, low: -3, high: 3}}
+      y: {shape: [6, 4], dtype: float32, from: {type: random_uniform, low: 0.1, high: 0.9}}
+      i: {shape: [6, 5], dtype: int32, from: {type: random_int, low: 0, high: 4}}
+      k: {shape: [6], dtype: uint8, from: {type: random_int, low: 0, high: 4}}
+      images: {shape: [6, 4, 9, 8], dtype: float32, from: {type: random_normal}}
+      rows: {shape: [3, 4], dtype: float32, rows: false, from: {type: random_normal}}
+    graph:
+      m: {op: greater, in: [x, 0]}
+      n: {op: less, in: [x, y]}
+ENTRIES
+    returns: {value: [RESULTS]}
+"""
+ENTRIES = """
+      negative: {op: negative, in: x}
+      abs: {op: abs, in: x}
+      sign: {op: sign, in: x}
+      square: {op: square, in: x}
+      floor: {op: floor, in: x}
+      ceil: {op: ceil, in: x}
+      round: {op: round, in: x}
+      trunc: {op: trunc, in: x}
+      relu: {op: relu, in: x}
+      relu6: {op: relu6, in: x}
+      leaky_relu: {op: leaky_relu, in: x, alpha: 0.2}
+      elu: {op: elu, in: x, alpha: 0.7}
+      selu: {op: selu, in: x}
+      celu: {op: celu, in: x, alpha: 0.7}
+      gelu: {op: gelu, in: x}
+      gelu_tanh: {op: gelu, in: x, approximate: tanh}
+      silu: {op: silu, in: x}
+      hardswish: {op: hardswish, in: x}
+      mish: {op: mish, in: x}
+      hard_sigmoid: {op: hard_sigmoid, in: x}
+      log_sigmoid: {op: log_sigmoid, in: x}
+      softsign: {op: softsign, in: x}
+      softshrink: {op: softshrink, in: x}
+      threshold: {op: threshold, in: x, threshold: 0.3, value: -2}
+      softplus: {op: softplus, in: x}
+      sigmoid: {op: sigmoid, in: x}
+      tanh: {op: tanh, in: x}
+      erf: {op: erf, in: x}
+      exp: {op: exp, in: x}
+      expm1: {op: expm1, in: x}
+      log: {op: log, in: y}
+      log1p: {op: log1p, in: y}
+      sqrt: {op: sqrt, in: y}
+      rsqrt: {op: rsqrt, in: y}
+      reciprocal: {op: reciprocal, in: y}
+      sin: {op: sin, in: x}
+      cos: {op: cos, in: x}
+      tan: {op: tan, in: y}
+      asin: {op: asin, in: y}
+      acos: {op: acos, in: y}
+      atan: {op: atan, in: x}
+      sinh: {op: sinh, in: x}
+      cosh: {op: cosh, in: x}
+      clip: {op: clip_by_value, in: x, min: -1, max: 0.5}
+      clip_below: {op: clip_by_value, in: x, max: 0.5}
+      add: {op: add, in: [x, y]}
+      subtract: {op: subtract, in: [1, x]}
+      multiply: {op: multiply, in: [x, y]}
+      divide: {op: divide, in: [x, y]}
+      pow: {op: pow, in: [y, x]}
+      pow_u8: {op: pow, in: [k, k]}
+      maximum: {op: maximum, in: [x, y]}
+      minimum: {op: minimum, in: [x, 0.5]}
+      mixed: {op: equal, in: [i, 2]}
+      unequal: {op: not_equal, in: [k, narrow]}
+      narrow: {op: cast, in: k, dtype: int8}
+      greater_equal: {op: greater_equal, in: [x, y]}
+      less_equal: {op: less_equal, in: [x, y]}
+      both: {op: logical_and, in: [m, n]}
+      either: {op: logical_or, in: [m, n]}
+      neither: {op: logical_not, in: either}
+      where: {op: where, condition: m, x: x, y: y}
+      mse: {op: mse, in: [x, y]}
+      l1: {op: l1, in: [x, y]}
+      smooth: {op: smooth_l1, in: [x, y], beta: 0.5}
+      binary_loss: {op: sigmoid_cross_entropy_with_logits, labels: y, logits: x}
+      sparse_loss: {op: sparse_softmax_cross_entropy_with_logits, labels: k, logits: x}
+      dense_loss: {op: softmax_cross_entropy_with_logits, labels: y, logits: x}
+      reshape: {op: reshape, in: images, shape: [-1, 8, 36]}
+      more_rows: {op: reshape, in: images, shape: [-1, 8]}
+      flatten: {op: flatten, in: images}
+      transpose: {op: transpose, in: images, perm: [2, 0, 3, 1]}
+      concat: {op: concat, in: [x, y], axis: 1}
+      stack: {op: stack, in: [x, y], axis: 1}
+      split: {op: split, in: images, axis: 2, parts: [4, 5]}
+      slice: {op: slice, in: images, index: "[:, 1, ::-2, 2:-1]"}
+      added_axis: {op: slice, in: x, index: "[:, None, 1:]"}
+      pad: {op: pad, in: x, paddings: [[0, 0], [1, 2]], value: -1.5}
+      reflected: {op: pad, in: images, paddings: [[0, 0], [0, 0], [2, 1], [0, 3]], mode: reflect}
+      tile: {op: tile, in: x, multiples: [1, 3]}
+      flip: {op: flip, in: images, axis: [1, 3]}
+      squeeze: {op: squeeze, in: more_axes, axis: 1}
+      more_axes: {op: expand_dims, in: x, axis: 1}
+      gather: {op: gather, params: rows, indices: i, axis: 1}
+      embedding: {op: embedding, in: k, vocab_size: 5, units: 3}
+      scatter: {op: scatter_add, in: x, indices: places, updates: y, axis: 1}
+      places: {op: argmax, in: ones, axis: 0}
+      ones: {op: constant, value: 1, shape: [3, 4]}
+      one_hot: {op: one_hot, in: i, depth: 4, on_value: 0.9, off_value: 0.1}
+      tril: {op: tril, in: images, diagonal: -1}
+      triu: {op: triu, in: images, diagonal: 1}
+      top: {op: top_k, in: x, k: 2}
+      argmax: {op: argmax, in: images, axis: 2}
+      argmin: {op: argmin, in: x}
+      softmax: {op: softmax, in: images, axis: 1}
+      log_softmax: {op: log_softmax, in: x}
+      sum: {op: reduce_sum, in: images, axis: [1, 2]}
+      sum_u8: {op: reduce_sum, in: bytes, axis: 1}
+      bytes: {op: cast, in: i, dtype: uint8}
+      mean: {op: reduce_mean, in: images, axis: [2, 3], keepdims: true}
+      max: {op: reduce_max, in: images, axis: 3}
+      min: {op: reduce_min, in: x, axis: 1}
+      prod: {op: reduce_prod, in: x, axis: 1}
+      any: {op: reduce_any, in: m, axis: 1}
+      all: {op: reduce_all, in: m, axis: 1}
+      logsumexp: {op: logsumexp, in: images, axis: [2, 3]}
+      batch_mean: {op: reduce_mean, in: x}
+      cumsum: {op: cumsum, in: images, axis: 2, exclusive: true}
+      cumsum_i8: {op: cumsum, in: bytes, axis: 1, reverse: true}
+      matmul: {op: matmul, in: [images, images], transpose_b: true}
+      product: {op: matmul, in: [x, rows], transpose_b: true}
+      dense: {op: dense, in: images, units: 3, activation: relu}
+      conv1d: {op: conv1d, in: lines, filters: 3, kernel_size: 3, padding: same}
+      lines: {op: reshape, in: images, shape: [-1, 4, 72]}
+      conv2d: {op: conv2d, in: images, filters: 6, kernel_size: [3, 2], strides: 2, padding: same, groups: 2, activation: tanh}
+      dilated: {op: conv2d, in: images, filters: 2, kernel_size: 3, dilation_rate: 2, padding: [[1, 0], [2, 1]], use_bias: false}
+      transposed: {op: conv2d_transpose, in: images, filters: 3, kernel_size: 3, strides: 2, padding: same, activation: relu}
+      transposed2: {op: conv2d_transpose, in: images, filters: 2, kernel_size: 3, strides: 3, output_padding: 1, groups: 2}
+      max_pool: {op: max_pool2d, in: images, ksize: 3, strides: 2, padding: same}
+      avg_pool: {op: avg_pool2d, in: images, ksize: [2, 3], strides: 2, padding: [[1, 0], [1, 1]]}
+      max_pool1d: {op: max_pool1d, in: lines, ksize: 2}
+      global: {op: global_avg_pool, in: images}
+      batch_norm: {op: batch_normalization, in: images}
+      last_norm: {op: batch_normalization, in: images, axis: -1}
+      by_batch: {op: batch_normalization, in: images, training: true}
+      layer_norm: {op: layer_norm, in: images, axis: 2}
+      rms_norm: {op: rms_norm, in: images}
+      group_norm: {op: group_norm, in: images, groups: 2}
+      attention: {op: scaled_dot_product_attention, query: images, key: images, value: images, causal: true}
+      masked: {op: scaled_dot_product_attention, query: images, key: images, value: images, mask: lets}
+      lets: {op: less, in: [compared, 0.2]}
+      compared: {op: slice, in: images, index: "[:, :, :, 0:1]"}
+      variable: {op: variable, shape: [4], initializer: ones}
+      shifted: {op: bias_add, in: images, bias: variable}
+""".strip("\n").splitlines()
+
+
+def write_every_op(path):
+    """Writes a job with an entry for each op, all of them returned."""
+    names = [line.split(":")[0].strip() for line in ENTRIES]
+    results = [name for name in names if name not in ("split", "top")]
+    results += ["split.out0", "split.out1", "top.values", "top.indices"]
+    path.write_text(EVERY_OP.replace("ENTRIES", "\n".join(ENTRIES)).replace("RESULTS", ", ".join(results)))
