@@ -19,7 +19,10 @@ float float_of(const StepExport& step, std::string_view name) {
 }
 
 /// uint8 has no Neg.
-void negative(StepExport& step) { step.result("Sub", {step.number(0), step.in().name}); }
+void negative(StepExport& step) {
+  if (step.in().dtype != DType::kUInt8) return step.result("Neg", step.names());
+  step.result("Sub", {step.number(0), step.in().name});
+}
 
 void square(StepExport& step) { step.result("Mul", {step.in().name, step.in().name}); }
 

@@ -163,12 +163,8 @@ void scatter_add(StepExport& step) {
 void one_hot(StepExport& step) {
   const Value& indices = step.in();
   const DType dtype = step.out().dtype;
-  const std::string off = step.number(step.attribute<double>("off_value"), dtype);
-  const std::string on = step.number(step.attribute<double>("on_value"), dtype);
-  const std::string zero = step.vector({0});
-  const std::string both =
-      step.node("Concat", {step.node("Unsqueeze", {off, zero}), step.node("Unsqueeze", {on, zero})},
-                {{"axis", int64_t{0}}});
+  const std::string both = step.numbers(
+      {step.attribute<double>("off_value"), step.attribute<double>("on_value")}, dtype);
   step.result(
       "OneHot",
       {step.cast(indices.name, indices.dtype, DType::kInt64),

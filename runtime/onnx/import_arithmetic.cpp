@@ -60,32 +60,30 @@ Tensors mean(NodeImport& node) {
 }
 
 Tensors with_alpha(NodeImport& node) {
-  const float otherwise = node.type() == "LeakyRelu" ? 0.01F : 1.0F;
-  return {node.call(node.op(), {node.operand(0)},
-                    {{"alpha", double{node.number("alpha", otherwise)}}})};
+  const double otherwise = node.type() == "LeakyRelu" ? 0.01 : 1.0;
+  return {node.call(node.op(), {node.operand(0)}, {{"alpha", node.number("alpha", otherwise)}})};
 }
 
 Tensors hard_sigmoid(NodeImport& node) {
   return {node.call("hard_sigmoid", {node.operand(0)},
-                    {{"alpha", double{node.number("alpha", 0.2F)}},
-                     {"beta", double{node.number("beta", 0.5F)}}})};
+                    {{"alpha", node.number("alpha", 0.2)}, {"beta", node.number("beta", 0.5)}})};
 }
 
 Tensors shrink(NodeImport& node) {
-  const float bias = node.number("bias", 0), lambd = node.number("lambd", 0.5F);
+  const double bias = node.number("bias", 0), lambd = node.number("lambd", 0.5);
   if (bias != lambd) throw Unsupported("bias is not lambd");
-  return {node.call("softshrink", {node.operand(0)}, {{"lambd", double{lambd}}})};
+  return {node.call("softshrink", {node.operand(0)}, {{"lambd", lambd}})};
 }
 
 Tensors selu(NodeImport& node) {
-  const float alpha = node.number("alpha", 1.67326319F), gamma = node.number("gamma", 1.05070102F);
-  const Tensor bent = node.call("elu", {node.operand(0)}, {{"alpha", double{alpha}}});
+  const double alpha = node.number("alpha", 1.67326319), gamma = node.number("gamma", 1.05070102);
+  const Tensor bent = node.call("elu", {node.operand(0)}, {{"alpha", alpha}});
   return {node.call("multiply", {bent, NodeImport::scalar(gamma, bent.dtype)})};
 }
 
 Tensors thresholded_relu(NodeImport& node) {
   return {node.call("threshold", {node.operand(0)},
-                    {{"threshold", double{node.number("alpha", 1)}}, {"value", 0.0}})};
+                    {{"threshold", node.number("alpha", 1)}, {"value", 0.0}})};
 }
 
 Tensors gelu(NodeImport& node) {

@@ -229,9 +229,7 @@ std::map<std::string, Array> vectors(NodeImport& node, const std::vector<std::st
   return arrays;
 }
 
-double epsilon_of(NodeImport& node) {
-  return std::stod(fmt::format("{}", node.number("epsilon", 1e-5F)));
-}
+double epsilon_of(NodeImport& node) { return node.number("epsilon", 1e-5); }
 
 Tensors batch_normalization(NodeImport& node) {
   if (node.integer("training_mode", 0) != 0 || node.outputs() > 1)
@@ -279,18 +277,6 @@ Tensors dropout(NodeImport& node) {
   return {node.in(0)};
 }
 
-/// A matrix with its axes exchanged.
-Array transposed(const Array& matrix) {
-  const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
-  const size_t size = size_of(matrix.dtype());
-  Array turned(matrix.dtype(), Shape{columns, rows});
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      std::ranges::copy(matrix.bytes().subspan(static_cast<size_t>(i * columns + j) * size, size),
-                        turned.bytes().subspan(static_cast<size_t>(j * rows + i) * size).begin());
-  return turned;
-}
-
 /// Is operand i a matrix that is known before a run?
 bool is_weight(NodeImport& node, int i) {
   const Tensor& tensor = node.in(i);
@@ -301,7 +287,7 @@ bool is_weight(NodeImport& node, int i) {
 /// x W^T + b. `turned`: W has a row for each output.
 Tensor dense(NodeImport& node, const Tensor& x, bool turned, bool bias) {
   std::map<std::string, Array> weights;
-  weights.emplace("weight", turned ? node.value(1) : transposed(node.value(1)));
+  weights.emplace("weight", turned ? node.value(1) : transposed_matrix(node.value(1)));
   const Shape& weight = weights.at("weight").shape();
   if (x.shape[x.shape.rank() - 1] != weight[1])
     throw Unsupported(
@@ -315,13 +301,13 @@ Tensor dense(NodeImport& node, const Tensor& x, bool turned, bool bias) {
                     {1, 2});
 }
 
-Tensor scaled(NodeImport& node, const Tensor& x, float factor) {
+Tensor scaled(NodeImport& node, const Tensor& x, double factor) {
   return factor == 1 ? x : node.call("multiply", {x, NodeImport::scalar(factor, x.dtype)});
 }
 
 Tensors gemm(NodeImport& node) {
   node.ignore("broadcast");
-  const float alpha = node.number("alpha", 1), beta = node.number("beta", 1);
+  const double alpha = node.number("alpha", 1), beta = node.number("beta", 1);
   const bool a = node.integer("transA", 0) != 0, b = node.integer("transB", 0) != 0;
   const Tensor x = node.operand(0);
   if (x.shape.rank() != 2 || node.in(1).shape.rank() != 2)

@@ -24,6 +24,11 @@ bool is_known(const NodeImport& node, int i) {
          tensor.shape.elements() <= kMostFolded && tensor.reference.kind == Reference::Kind::kNone;
 }
 
+/// Is operand 0 a constant that no entry has read?
+bool is_unread_constant(const NodeImport& node) {
+  return node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone;
+}
+
 bool all_known(const NodeImport& node) {
   for (int i = 0; i < node.inputs(); ++i)
     if (!node.has(i) || !is_known(node, i)) return false;
@@ -97,14 +102,27 @@ Tensors size_of_operand(NodeImport& node) {
   return {node.constant(int64_array({node.in(0).shape.elements()}, Shape()))};
 }
 
+/// The extents with what a -1 stands for. Unsupported where the elements do not fill them.
+Shape filled(Integers asked, const Shape& shape) {
+  const auto open = std::ranges::find(asked, -1);
+  if (open != asked.end()) *open = 1;
+  const bool negative = std::ranges::any_of(asked, [](int64_t extent) { return extent < 0; });
+  const auto known = negative ? std::nullopt : Shape(asked).checked_elements();
+  if (open != asked.end() && known && *known > 0) *open = shape.elements() / *known;
+  Shape result(std::move(asked));
+  if (!known || result.checked_elements() != shape.elements() || result.rank() > ops::kMaxRank)
+    throw Unsupported(fmt::format("cannot reshape {} to {}", shape.str(), result.str()));
+  return result;
+}
+
 Tensors reshape(NodeImport& node) {
   Integers asked = node.list("shape", 1).value_or(Integers());
   const bool zero_is_zero = node.integer("allowzero", 0) != 0;
   const Shape& shape = node.in(0).shape;
   for (size_t i = 0; i < asked.size() && !zero_is_zero; ++i)
     if (asked[i] == 0 && i < shape.extents().size()) asked[i] = shape.extents()[i];
-  if (is_known(node, 0) && asked == Integers{-1})
-    return folded(node, node.values_as_int64(0), Shape{shape.elements()});
+  if (is_unread_constant(node))
+    return {node.constant(reshaped(node.value(0), filled(asked, shape)))};
   return {node.reshape(node.operand(0), asked)};
 }
 
@@ -120,6 +138,9 @@ Tensors flatten(NodeImport& node) {
 }
 
 Tensors transpose(NodeImport& node) {
+  const bool turned = node.integers("perm").value_or(Integers{1, 0}) == Integers{1, 0};
+  if (is_unread_constant(node) && node.rank() == 2 && turned)
+    return {node.constant(transposed_matrix(node.value(0)))};
   return {node.call("transpose", {node.operand(0)},
                     {{"perm", node.integers("perm").value_or(Integers())}})};
 }
@@ -201,7 +222,7 @@ Tensors slice(NodeImport& node) {
 
 Tensors pad(NodeImport& node) {
   Integers pads = node.list("pads", 1).value_or(node.integers("paddings").value_or(Integers()));
-  double value = double{node.number("value", 0)};
+  double value = node.number("value", 0);
   if (node.has(2)) value = converted(node.value(2), DType::kFloat64).as<double>()[0];
   if (node.has(3)) throw Unsupported("axes");
   const auto half = static_cast<size_t>(node.rank());
@@ -220,7 +241,8 @@ Tensors pad(NodeImport& node) {
 /// In another shape of the same elements, by an op that says how.
 Tensors view(NodeImport& node, std::string_view op, const Integers& axes, Integers extents,
              int batch_axis) {
-  if (is_known(node, 0)) return folded(node, node.values_as_int64(0), Shape(std::move(extents)));
+  if (is_unread_constant(node))
+    return {node.constant(reshaped(node.value(0), Shape(std::move(extents))))};
   const Tensor x = node.operand(0);
   const ops::Attributes attributes = {{"axis", axes}};
   return {node.layer(op, {x}, attributes, Shape(std::move(extents)), batch_axis)};

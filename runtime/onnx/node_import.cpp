@@ -38,6 +38,9 @@ bool are_equal(const std::map<std::string, Array>& a, const std::map<std::string
   });
 }
 
+/// 0.1 of 0.1F.
+double shortest_double(float value) { return std::stod(fmt::format("{}", value)); }
+
 std::string number_text(double value, DType dtype) {
   if (dtype == DType::kBool) return value != 0 ? "true" : "false";
   if (!flow::is_float(dtype)) return fmt::format("{}", static_cast<int64_t>(value));
@@ -70,11 +73,11 @@ int64_t NodeImport::integer(std::string_view name, int64_t otherwise) {
   return found ? found->i() : otherwise;
 }
 
-float NodeImport::number(std::string_view name, float otherwise) {
+double NodeImport::number(std::string_view name, double otherwise) {
   const pb::AttributeProto* found = find(name, pb::AttributeProto::FLOAT);
   if (found && !std::isfinite(found->f()))
     throw Unsupported(fmt::format("attribute {} is not finite", escaped(name)));
-  return found ? found->f() : otherwise;
+  return found ? shortest_double(found->f()) : otherwise;
 }
 
 std::string NodeImport::text(std::string_view name, std::string_view otherwise) {

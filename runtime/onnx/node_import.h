@@ -55,7 +55,8 @@ class NodeImport {
 
   // Attributes. What is not taken is refused at the end.
   int64_t integer(std::string_view name, int64_t otherwise);
-  float number(std::string_view name, float otherwise);
+  /// A float32 as the double of its shortest decimal text.
+  double number(std::string_view name, double otherwise);
   std::string text(std::string_view name, std::string_view otherwise);
   std::optional<std::vector<int64_t>> integers(std::string_view name);
   /// Null where there is none. Unsupported where it is of another type.

@@ -1,11 +1,26 @@
 // Nodes of a step.
 #include "runtime/onnx/step_export.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "runtime/base/convert.h"
 
 namespace flow::onnx {
+namespace {
+
+Array array_of(const std::vector<double>& values, DType dtype, Shape shape) {
+  Array array(dtype, std::move(shape));
+  visit_dtype(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::ranges::transform(values, array.as<T>().begin(), flow::convert<T, double>);
+  });
+  return array;
+}
+
+}  // namespace
 
 std::vector<std::string> StepExport::names() const {
   std::vector<std::string> names;
@@ -34,12 +49,11 @@ void StepExport::results(std::string_view type, const std::vector<std::string>& 
 }
 
 std::string StepExport::number(double value, DType dtype) {
-  Array array(dtype, Shape());
-  visit_dtype(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    array.as<T>()[0] = flow::convert<T>(value);
-  });
-  return constant(array.view());
+  return constant(array_of({value}, dtype, Shape()).view());
+}
+
+std::string StepExport::numbers(const std::vector<double>& values, DType dtype) {
+  return constant(array_of(values, dtype, Shape{std::ssize(values)}).view());
 }
 
 std::string StepExport::vector(const std::vector<int64_t>& values) {

@@ -70,6 +70,8 @@ class StepExport {
   std::string number(double value, DType dtype);
   /// One of operand 0's dtype.
   std::string number(double value) { return number(value, in().dtype); }
+  /// A vector of that dtype.
+  std::string numbers(const std::vector<double>& values, DType dtype);
   /// A vector of int64.
   std::string vector(const std::vector<int64_t>& values);
   std::string constant(const ArrayView& array) { return state_.graph.constant(array); }

@@ -104,6 +104,23 @@ Array converted(const Array& array, DType dtype) {
   return result;
 }
 
+Array reshaped(const Array& array, Shape shape) {
+  Array result(array.dtype(), std::move(shape));
+  std::ranges::copy(array.bytes(), result.bytes().begin());
+  return result;
+}
+
+Array transposed_matrix(const Array& matrix) {
+  const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
+  const size_t size = size_of(matrix.dtype());
+  Array turned(matrix.dtype(), Shape{columns, rows});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      std::ranges::copy(matrix.bytes().subspan(static_cast<size_t>(i * columns + j) * size, size),
+                        turned.bytes().subspan(static_cast<size_t>(j * rows + i) * size).begin());
+  return turned;
+}
+
 std::vector<int64_t> elements_as_int64(const Array& array) {
   const Array wide = converted(array, DType::kInt64);
   const auto elements = wide.as<int64_t>();

@@ -24,6 +24,10 @@ Array read_tensor(const pb::TensorProto& tensor);
 
 /// The array as one of another dtype, each element converted as `cast` does.
 Array converted(const Array& array, DType dtype);
+/// The same elements in another shape. REQUIRES: it has as many.
+Array reshaped(const Array& array, Shape shape);
+/// A matrix with its axes exchanged.
+Array transposed_matrix(const Array& matrix);
 /// Its elements as int64, in order.
 std::vector<int64_t> elements_as_int64(const Array& array);
 /// The array of these integers.
