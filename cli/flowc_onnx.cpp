@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cli/console.h"
@@ -45,7 +46,6 @@ class JobVariables {
   /// `load`: what --load names, or else the job's own.
   JobVariables(const plan::Plan& plan, const plan::Job& job, const std::string& load, bool ema)
       : state_({&job}) {
-    if (state_.entries().empty()) return;
     const auto& own = job.run.checkpoint.load;
     if (load.empty() && own.value_or("none") == "none")
       throw RequestError(
@@ -68,7 +68,7 @@ class JobVariables {
     const auto entry = std::ranges::find(state_.entries(), &tensor, &exec::State::Entry::tensor);
     return std::move(entry->value);
   }
-  /// Where they are from; empty without variables.
+  /// Where they are from.
   const std::string& path() const { return path_; }
 
  private:
@@ -126,14 +126,15 @@ int export_onnx(const FlowcOptions& options) {
   const auto loaded = load(request_of(of_job));
   if (!loaded) return kRequestWrong;
   const plan::Job& job = job_to_export(loaded->plan, options.job);
-  JobVariables variables(loaded->plan, job, options.load, options.ema);
-  const onnx::ExportedModel model =
-      onnx::export_job(job, [&](const plan::Tensor& tensor) { return variables.take(tensor); });
+  std::optional<JobVariables> variables;  // read when it is known that the job can be exported
+  const onnx::ExportedModel model = onnx::export_job(job, [&](const plan::Tensor& tensor) {
+    if (!variables) variables.emplace(loaded->plan, job, options.load, options.ema);
+    return variables->take(tensor);
+  });
   write_new_file(options.output, model.bytes);
-  print_to_stderr(
-      fmt::format("{}: job `{}`, {} and {}{}\n", escaped(options.output), job.name,
-                  counted(model.nodes, "node"), counted(model.initializers, "array"),
-                  variables.path().empty() ? "" : " from " + escaped(variables.path())));
+  print_to_stderr(fmt::format("{}: job `{}`, {} and {}{}\n", escaped(options.output), job.name,
+                              counted(model.nodes, "node"), counted(model.initializers, "array"),
+                              variables ? " from " + escaped(variables->path()) : ""));
   if (model.batch > 0)
     print_to_stderr(fmt::format("{}: `{}` depends on the size of the batch; the model takes {}\n",
                                 escaped(options.output), model.fixed_by,

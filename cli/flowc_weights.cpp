@@ -94,7 +94,7 @@ int list_names(const FlowcOptions& options) {
 int export_weights(const FlowcOptions& options) {
   if (is_onnx(options)) return export_onnx(options);
   if (!options.load.empty())
-    throw RequestError("--load applies to ONNX alone",
+    throw RequestError("--load applies only to ONNX",
                        "name the checkpoint first: flowc export CKPT -o OUT");
   check_new_file(options.output);
   std::optional<LoadedPlan> loaded;

@@ -21,7 +21,7 @@ namespace {
 
 using plan::TensorId;
 
-constexpr const char* kBatch = "batch";
+constexpr const char* kBatchName = "batch";
 
 /// What ONNX calls an output, and the tensor.
 struct Output {
@@ -132,7 +132,7 @@ class JobExport {
       throw RequestError(fmt::format("the variables of job `{}` have {}; a model of ONNX holds "
                                      "less than 2 GiB",
                                      job_.name, human_bytes(bytes)),
-                         "export a smaller model, or the weights alone as .safetensors");
+                         "export a smaller model, or only the weights, as .safetensors");
   }
 
   void name_inputs() {
@@ -222,7 +222,7 @@ class JobExport {
       if (fixed || (axis != tensor.batch_axis && tensor.batch_axis != plan::kBatchReduced))
         dimension.set_dim_value(tensor.shape[axis]);
       else if (tensor.shape[axis] == rows_ && axis == tensor.batch_axis)
-        dimension.set_dim_param(kBatch);
+        dimension.set_dim_param(kBatchName);
     }
   }
 
@@ -270,7 +270,7 @@ ExportedModel export_job(const plan::Job& job, const ReadVariable& read) {
     throw RequestError(fmt::format("the model of job `{}` needs more than the 2 GiB that ONNX "
                                    "allows",
                                    job.name),
-                       "export a smaller model, or the weights alone as .safetensors");
+                       "export a smaller model, or only the weights, as .safetensors");
   return result;
 }
 

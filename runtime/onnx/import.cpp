@@ -20,7 +20,7 @@ namespace {
 /// The versions of the default domain whose operators are known.
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 20;
 
-constexpr const char* kBatch = "batch";
+constexpr const char* kBatchVariable = "batch";
 
 bool is_default_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -122,7 +122,7 @@ class ModelImport {
     }
     const std::string name = legal_name(
         dimension.dim_param().empty() ? fmt::format("{}_{}", input, axis) : dimension.dim_param());
-    const std::string shown = axis == 0 && dimension.dim_param().empty() ? kBatch : name;
+    const std::string shown = axis == 0 && dimension.dim_param().empty() ? kBatchVariable : name;
     const auto given = request_.dimensions.find(shown);
     if (given == request_.dimensions.end() && axis > 0)
       refuse(fmt::format("dimension {} of input `{}` has no size", axis, escaped(input)),
@@ -262,6 +262,8 @@ class ModelImport {
         refuse(fmt::format("nothing makes the output `{}`", escaped(output.name())));
       add_output(output.name(), found->second);
     }
+    if (!state_.job.inputs.empty() && state_.job.entries.empty())
+      refuse("the model computes nothing");
   }
 
   /// A constant that is an output becomes an entry. So does an output of another name than the
@@ -277,6 +279,15 @@ class ModelImport {
       } catch (const Unsupported& unsupported) {
         refuse(fmt::format("output `{}`: {}", escaped(name), unsupported.what()));
       }
+    }
+    if (returned.reference.kind == Reference::Kind::kInput &&
+        state_.job.inputs[returned.reference.index].name != name) {
+      state_.job.entries.push_back({.name = name,
+                                    .op = ops::find_spec("identity"),
+                                    .operands = {returned.reference},
+                                    .attributes = {}});
+      returned.reference = {.kind = Reference::Kind::kEntry,
+                            .index = state_.job.entries.size() - 1};
     }
     if (returned.reference.kind == Reference::Kind::kEntry && returned.reference.text.empty())
       state_.job.entries[returned.reference.index].name = name;

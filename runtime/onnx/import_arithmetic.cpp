@@ -110,7 +110,7 @@ std::optional<double> bound(NodeImport& node, std::string_view name, int operand
   if (const auto* found = node.find(name, pb::AttributeProto::FLOAT)) return double{found->f()};
   if (!node.has(operand)) return {};
   const Array wide = converted(node.value(operand), DType::kFloat64);
-  if (wide.shape().elements() != 1) throw Unsupported("bounds that are no numbers");
+  if (wide.shape().elements() != 1) throw Unsupported("bounds of several elements");
   return wide.as<double>()[0];
 }
 
@@ -158,6 +158,29 @@ Tensors softmax(NodeImport& node) {
   const int axis = node.axis(node.integer("axis", joins ? 1 : -1));
   if (joins && axis != node.rank() - 1) throw Unsupported("an axis before the last");
   return {node.call(node.op(), {node.operand(0)}, {{"axis", int64_t{axis}}})};
+}
+
+/// Classes along axis 1, the last one here.
+Tensors softmax_cross_entropy(NodeImport& node) {
+  if (node.has(2)) throw Unsupported("weights of classes");
+  if (node.find("ignore_index", pb::AttributeProto::INT))
+    throw Unsupported("attribute ignore_index");
+  const std::string reduction = node.text("reduction", "mean");
+  if (node.rank() < 2) throw Unsupported("scores without classes");
+  std::vector<int64_t> perm = {0};
+  for (int64_t axis = 2; axis < node.rank(); ++axis) perm.push_back(axis);
+  perm.push_back(1);
+  const Tensor scores = node.operand(0), labels = node.operand(1);
+  const Tensor last =
+      node.rank() == 2 ? scores : node.call("transpose", {scores}, {{"perm", perm}});
+  Tensor loss = node.call("sparse_softmax_cross_entropy_with_logits", {labels, last});
+  if (reduction == "mean" || reduction == "sum")
+    loss = node.call("reduce_" + reduction, {loss},
+                     {{"axis", std::vector<int64_t>{}}, {"keepdims", false}});
+  else if (reduction != "none")
+    throw Unsupported("an unknown reduction");
+  if (node.outputs() < 2) return {loss};
+  return {loss, node.call("log_softmax", {scores}, {{"axis", int64_t{1}}})};
 }
 
 constexpr ImportRule kArithmeticImports[] = {
@@ -221,6 +244,7 @@ constexpr ImportRule kArithmeticImports[] = {
     {"Where", where},
     {"Softmax", softmax, "softmax"},
     {"LogSoftmax", softmax, "log_softmax"},
+    {"SoftmaxCrossEntropyLoss", softmax_cross_entropy},
 };
 
 }  // namespace

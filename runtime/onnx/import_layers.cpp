@@ -181,7 +181,6 @@ Tensors transposed_convolution(NodeImport& node) {
 
 Tensors pool(NodeImport& node) {
   const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()));
-  if (node.outputs() > 1) throw Unsupported("indices of maxima");
   if (node.integer("ceil_mode", 0) != 0)
     throw Unsupported("windows beyond the padding (ceil_mode)");
   if (!node.is_float()) throw Unsupported("integers");
@@ -232,7 +231,7 @@ std::map<std::string, Array> vectors(NodeImport& node, const std::vector<std::st
 double epsilon_of(NodeImport& node) { return node.number("epsilon", 1e-5); }
 
 Tensors batch_normalization(NodeImport& node) {
-  if (node.integer("training_mode", 0) != 0 || node.outputs() > 1)
+  if (node.integer("training_mode", 0) != 0)
     throw Unsupported("statistics of the batch (training_mode)");
   for (const std::string_view name : {"momentum", "is_test", "spatial", "consumed_inputs"})
     node.ignore(name);
@@ -254,7 +253,6 @@ Tensors instance_normalization(NodeImport& node) {
 }
 
 Tensors layer_normalization(NodeImport& node) {
-  if (node.outputs() > 1) throw Unsupported("mean and deviation as outputs");
   const Tensor x = node.operand(0);
   const int axis = node.axis(node.integer("axis", -1));
   node.ignore("stash_type");
@@ -272,7 +270,6 @@ Tensors dropout(NodeImport& node) {
   node.ignore("is_test");
   if (node.has(2) && elements_as_int64(node.value(2)) != Integers{0})
     throw Unsupported("random numbers (training_mode)");
-  if (node.outputs() > 1) throw Unsupported("a mask");
   node.ignore("ratio");
   return {node.in(0)};
 }

@@ -45,8 +45,7 @@ std::string attribute_text(const ops::AttributeSpec& spec, const ops::Attribute&
       (spec.type == ops::AttributeType::kPairs || spec.type == ops::AttributeType::kPadding))
     return pairs_text(*numbers);
   if (numbers && std::ranges::find(kOneForAll, spec.name) != kOneForAll.end() &&
-      (numbers->size() == 1 || (numbers->size() == 2 && spec.name != "axis")) &&
-      std::ranges::count(*numbers, numbers->front()) == std::ssize(*numbers))
+      !numbers->empty() && std::ranges::count(*numbers, numbers->front()) == std::ssize(*numbers))
     return std::to_string(numbers->front());
   if (spec.type == ops::AttributeType::kIndex) return '"' + ops::text_of(value) + '"';
   return ops::text_of(value);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -39,7 +40,12 @@ bool are_equal(const std::map<std::string, Array>& a, const std::map<std::string
 }
 
 /// 0.1 of 0.1F.
-double shortest_double(float value) { return std::stod(fmt::format("{}", value)); }
+double shortest_double(float value) {
+  const std::string text = fmt::format("{}", value);
+  double number = value;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
 std::string number_text(double value, DType dtype) {
   if (dtype == DType::kBool) return value != 0 ? "true" : "false";

@@ -1,0 +1,289 @@
+"""`flowc export` to ONNX, and back by `flowc import`: every predict job, a job with every op, and models that are refused."""
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import onnx_jobs
+from flow import BIN, JOBS, FlowTest
+
+MOST = 1e-5  # of the largest magnitude
+
+DENSE = """flow: 1
+jobs:
+  predict:
+    type: predict
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: iota}}}
+    graph:
+      net: {op: dense, in: x, units: 2, activation: relu}
+    returns: {value: net}
+"""
+
+
+def job_with(graph, inputs="x: {shape: [4, 3], dtype: float32, from: {type: iota}}", value="y", **keys):
+    lines = [f"    {key}: {text}" for key, text in keys.items()]
+    return "\n".join(["flow: 1", "jobs:", "  predict:", "    type: predict", *lines, f"    inputs: {{{inputs}}}", "    graph:",
+                      *(f"      {line}" for line in graph), f"    returns: {{value: {value}}}", ""])
+
+
+class OnnxTest(FlowTest):
+    def export(self, *words, **options):
+        return self.call("flowc", "export", *words, **options).stderr
+
+    def model(self, name="m.onnx"):
+        """The model, which ONNX's checker accepts, with the shapes that it infers."""
+        model = onnx.load(self.dir / name)
+        onnx.checker.check_model(model, full_check=True)
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        return model
+
+    def shapes(self, infos):
+        return {info.name: [d.dim_param or d.dim_value for d in info.type.tensor_type.shape.dim] for info in infos}
+
+
+class Jobs(OnnxTest):
+    def round_trip(self, file, job, place):
+        """Exports the job, imports the model, and compares what both compute."""
+        place.mkdir()
+        flags = []
+        if weights := onnx_jobs.random_weights(job):
+            np.savez(place / "weights.npz", **weights)
+            flags = ["--load", place / "weights.npz"]
+        inputs, expected = onnx_jobs.run_once(BIN / "flowrun", file, job, place / "out", *flags)
+        self.export(file, "--job", job["name"], "-o", place / "m.onnx", *flags)
+        model = self.model(place / "m.onnx")
+        self.assertEqual({"batch"}, {shape[0] for name, shape in self.shapes(model.graph.input).items() if name != "rows"})
+        self.call("flowc", "import", place / "m.onnx", "-o", place / "m.yaml")
+        rows = next(iter(inputs.values())).shape[0]
+        flags = ["--set", f"vars.batch={rows}"]
+        back = onnx_jobs.predict_jobs(BIN / "flowc", place / "m.yaml", *flags)["predict"]
+        for name in (one["tensor"] for one in back["inputs"]):
+            np.save(place / f"{name}.npy", inputs[name])
+            flags += ["--input", f"{name}=@{place}/{name}.npy"]
+        _, results = onnx_jobs.run_once(BIN / "flowrun", place / "m.yaml", back, place / "back", *flags)
+        self.assertEqual(len(expected), len(results))
+        for name, array in expected.items():
+            self.assertLess(onnx_jobs.distance(results[name.replace(".", "_")], array), MOST, f"{file.name} {job['name']}: {name}")
+
+    def test_every_predict_job_survives_the_round_trip(self):
+        for file in sorted(JOBS.glob("*.yaml")):
+            for job in onnx_jobs.predict_jobs(BIN / "flowc", file).values():
+                with self.subTest(file.name, job=job["name"]):
+                    self.round_trip(file, job, self.dir / f"{file.stem}-{job['name']}")
+
+    def test_every_op_survives_the_round_trip(self):
+        file = self.dir / "every_op.yaml"
+        onnx_jobs.write_every_op(file)
+        self.round_trip(file, onnx_jobs.predict_jobs(BIN / "flowc", file)["ops"], self.dir / "ops")
+
+
+class Export(OnnxTest):
+    def setUp(self):
+        super().setUp()
+        self.weights = {"net/weight": np.arange(6, dtype=np.float32).reshape(2, 3), "net/bias": np.ones(2, np.float32)}
+        self.write("job.yaml", DENSE)
+        np.savez(self.dir / "w.npz", **self.weights)
+
+    def test_initializers_are_the_variables_and_names_are_those_of_the_job(self):
+        said = self.export("job.yaml", "--load", "w.npz", "-o", "m.onnx")
+        self.assertEqual("m.onnx: job `predict`, 2 nodes and 2 arrays from w.npz\n", said)
+        model = self.model()
+        self.assertEqual({"x": ["batch", 3]}, self.shapes(model.graph.input))
+        self.assertEqual({"net": ["batch", 2]}, self.shapes(model.graph.output))
+        for tensor in model.graph.initializer:
+            np.testing.assert_array_equal(self.weights[tensor.name], numpy_helper.to_array(tensor))
+        self.assertEqual((17, "flow"), (model.opset_import[0].version, model.producer_name))
+
+    def test_a_plan_is_exported_like_its_job_file(self):
+        self.call("flowc", "build", "job.yaml", "-o", "job.plan")
+        self.export("job.yaml", "--load", "w.npz", "-o", "a.onnx")
+        self.export("job.plan", "--load", "w.npz", "-o", "b.onnx")
+        self.assertEqual((self.dir / "a.onnx").read_bytes(), (self.dir / "b.onnx").read_bytes())
+
+    def test_rules_for_names_apply_to_what_is_loaded(self):
+        np.savez(self.dir / "other.npz", w=self.weights["net/weight"].T, b=self.weights["net/bias"])
+        self.write("named.yaml", DENSE + "    run: {checkpoint: {load: other.npz, names: [{from: w, to: net/weight, perm: [1, 0]}, {from: b, to: net/bias}]}}\n")
+        self.export("named.yaml", "-o", "m.onnx")
+        weight = next(t for t in self.model().graph.initializer if t.name == "net/weight")
+        np.testing.assert_array_equal(self.weights["net/weight"], numpy_helper.to_array(weight))
+
+    def test_averages_take_the_place_of_variables(self):
+        self.write("train.yaml", DENSE.replace("type: predict", "type: train").replace("returns: {value: net}", "optimizer: {type: sgd, learning_rate: 0.1, minimize: net, "
+                                               "ema: {decay: 0.5}}\n    run: {steps: 3}"))
+        self.flowrun("train.yaml", "-o", "run", "--quiet")
+        self.export("job.yaml", "--load", "run", "-o", "m.onnx")
+        self.export("job.yaml", "--load", "run", "--ema", "-o", "ema.onnx")
+        states = [{t.name: numpy_helper.to_array(t) for t in self.model(name).graph.initializer} for name in ("m.onnx", "ema.onnx")]
+        checkpoint = self.checkpoint("run")
+        for state, file in zip(states, ("net/bias.npy", "net/bias/ema.npy")):
+            np.testing.assert_array_equal(np.load(checkpoint / file), state["net/bias"])
+
+    def test_what_depends_on_the_size_of_the_batch_fixes_it(self):
+        for graph in (["y: {op: reshape, in: z, shape: [12]}", "z: {op: transpose, in: x}"],
+                      ["y: {op: add, in: [x, z]}", "z: {op: variable, shape: [4, 3], initializer: ones}"],
+                      ["y: {op: slice, in: x, index: \"[1:3]\"}"],
+                      ["y: {op: concat, in: [x, z], axis: 1}", "z: {op: constant, value: 1, shape: [4, 1]}"]):
+            with self.subTest(graph):
+                self.write("fixed.yaml", job_with(graph))
+                np.savez(self.dir / "z.npz", z=np.ones((4, 3), np.float32))
+                said = self.export("fixed.yaml", "--load", "z.npz", "-o", "fixed.onnx")
+                self.assertIn("fixed.onnx: `y` depends on the size of the batch; the model takes 4 rows\n", said)
+                self.assertEqual({"x": [4, 3]}, self.shapes(self.model("fixed.onnx").graph.input))
+                (self.dir / "fixed.onnx").unlink()
+
+    def test_float64_jobs_have_float64_models(self):
+        self.write("wide.yaml", DENSE.replace("type: predict", "type: predict\n    precision: float64"))
+        self.export("wide.yaml", "--load", "w.npz", "-o", "m.onnx")
+        self.assertEqual({TensorProto.DOUBLE}, {t.data_type for t in self.model().graph.initializer})
+        self.call("flowc", "import", "m.onnx", "-o", "back.yaml")
+        self.assertIn("precision: float64", (self.dir / "back.yaml").read_text())
+
+    def refused(self, *words, status=2):
+        said = self.export(*words, status=status)
+        self.assertEqual([], [one.name for one in self.dir.iterdir() if "onnx" in one.name])
+        return said
+
+    def test_jobs_that_are_no_models_are_refused_with_a_remedy(self):
+        self.write("mixed.yaml", DENSE.replace("type: predict", "type: predict\n    precision: mixed_bfloat16"))
+        self.assertIn("--set jobs.predict.precision=float32", self.refused("mixed.yaml", "--load", "w.npz", "-o", "m.onnx"))
+        self.write("shards.yaml", DENSE.replace("type: predict", "type: predict\n    shards: 2"))
+        self.assertIn("--set jobs.predict.shards=1", self.refused("shards.yaml", "--load", "w.npz", "-o", "m.onnx"))
+        self.assertIn("has 3 predict jobs", self.refused(JOBS / "lenet.yaml", "-o", "m.onnx"))
+        self.assertIn("only predict jobs are exported", self.refused(JOBS / "lenet.yaml", "--job", "train", "--load", "w.npz", "-o", "m.onnx"))
+        self.assertIn("nothing to load them from", self.refused("job.yaml", "-o", "m.onnx"))
+        self.assertIn("does not match", self.refused(JOBS / "mlp.yaml", "--job", "eval", "--load", "w.npz", "-o", "m.onnx"))
+        self.assertIn("--names does not apply", self.refused("job.yaml", "--load", "w.npz", "--names", "job.yaml", "-o", "m.onnx"))
+        self.assertIn("is a directory", self.refused(".", "-o", "m.onnx"))
+        self.assertIn("--load applies only to ONNX", self.refused("w.npz", "--load", "w.npz", "-o", "x.npz"))
+
+    def test_nothing_is_overwritten(self):
+        self.write("m.onnx", "mine")
+        self.assertIn("already exists", self.export("job.yaml", "--load", "w.npz", "-o", "m.onnx", status=2))
+        self.assertEqual("mine", (self.dir / "m.onnx").read_text())
+
+    def test_a_failed_write_leaves_nothing(self):
+        self.export("job.yaml", "--load", "w.npz", "-o", "m.onnx", status=3, env=self.faults(call="fsync", at=1, path="onnx"))
+        self.assertEqual(["job.yaml", "w.npz"], sorted(one.name for one in self.dir.iterdir()))
+
+
+class Import(OnnxTest):
+    def save(self, nodes, inputs=None, outputs=("y",), initializers=(), opset=17, domain=""):
+        """Writes m.onnx. Inputs are float32, by name and shape."""
+        inputs = {"x": ["n", 3]} if inputs is None else inputs
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+        graph = helper.make_graph(list(nodes), "g", values, [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs], list(initializers))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, opset)])
+        (self.dir / "m.onnx").write_bytes(model.SerializeToString())
+
+    def refused(self, *words, status=2):
+        """What `flowc import` says; nothing is written."""
+        before = sorted(one.name for one in self.dir.iterdir())
+        said = self.call("flowc", "import", "m.onnx", "-o", "m.yaml", *words, status=status).stderr
+        self.assertEqual(before, sorted(one.name for one in self.dir.iterdir()))
+        return said
+
+    def imported(self, *words):
+        for name in ("m.yaml", "m.npz"):
+            (self.dir / name).unlink(missing_ok=True)
+        self.call("flowc", "import", "m.onnx", "-o", "m.yaml", *words)
+        return (self.dir / "m.yaml").read_text()
+
+    def test_all_operators_that_are_lacking_are_named(self):
+        nodes = [helper.make_node("Einsum", ["x"], ["a"], "first", equation="ij->ji"), helper.make_node("Relu", ["a"], ["b"]),
+                 helper.make_node("Gelu2", ["b"], ["c"], domain="com.other"), helper.make_node("MaxPool", ["x"], ["d"], "pool", kernel_shape=[1, 2, 3]),
+                 helper.make_node("Add", ["c", "d"], ["y"]), helper.make_node("Unheard", ["x"], ["unread"])]
+        self.save(nodes)
+        self.assertEqual("flowc: error: m.onnx: 3 operators cannot be imported:\n"
+                         "  Einsum of node `first`: no such op\n"
+                         "  com.other.Gelu2 of node `c`: no such op\n"
+                         "  MaxPool of node `pool`: windows of 3 dimensions\n"
+                         "   hint: list the ops of flow with `flowc ops`\n", self.refused())
+
+    def test_names_become_legal_and_stay_unique(self):
+        nodes = [helper.make_node("Relu", ["a b"], ["1/2"]), helper.make_node("Tanh", ["1/2"], ["1_2"]), helper.make_node("Exp", ["1_2"], ["in"]),
+                 helper.make_node("Sin", ["in"], ["true"]), helper.make_node("Cos", ["true"], ["\n# {x: $y}"]), helper.make_node("Neg", ["\n# {x: $y}"], ["batch"])]
+        self.save(nodes, inputs={"a b": ["n", 3]}, outputs=["batch", "1/2"])
+        text = self.imported()
+        for line in ("      a_b: {shape: [$n, 3]", "      t1_2: {op: relu, in: a_b}", "      t1_2_2: {op: tanh, in: t1_2}", "      in_: {op: exp, in: t1_2_2}",
+                     "      true_: {op: sin, in: in_}", "      batch: {op: negative, in: ____x___y_}", "returns: {value: {batch: batch, t1_2: t1_2}}"):
+            self.assertIn(line, text)
+
+    def test_symbolic_sizes_are_variables(self):
+        self.save([helper.make_node("Relu", ["x"], ["y"])], inputs={"x": ["rows", "length", None, 2]})
+        self.assertIn("hint: give it one: --dim length=SIZE", self.refused())
+        self.assertIn("hint: give it one: --dim x_2=SIZE", self.refused("--dim", "length=5"))
+        text = self.imported("--dim", "length=5", "--dim", "x_2=7", "--dim", "rows=3")
+        self.assertIn("vars: {rows: 3, length: 5, x_2: 7}", text)
+        self.assertIn("x: {shape: [$rows, $length, $x_2, 2], dtype: float32}", text)
+        (self.dir / "m.yaml").unlink()
+        for bad in ("length", "length=", "length=0", "length=x", "length=9999999999999"):
+            self.assertIn("expected NAME=SIZE", self.refused("--dim", bad))
+
+    def test_equal_weights_of_layers_are_shared(self):
+        weight = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
+        self.save([helper.make_node("Gemm", ["x", "w"], ["a"], transB=1), helper.make_node("Gemm", ["a", "w"], ["b"], transB=1),
+                   helper.make_node("MatMul", ["b", "w"], ["y"])], initializers=[weight])
+        text = self.imported()
+        self.assertIn("b: {op: dense, in: a, units: 3, use_bias: false, variables: a}", text)
+        self.assertEqual(["a/weight"], list(np.load(self.dir / "m.npz")))
+
+    def test_shapes_that_exporters_compute_are_known(self):
+        ints = {name: numpy_helper.from_array(np.array(value, np.int64), name) for name, value in {"zero": [0], "rest": [-1], "i": 0}.items()}
+        self.save([helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "i"], ["rows"]), helper.make_node("Unsqueeze", ["rows", "zero"], ["first"]),
+                   helper.make_node("Concat", ["first", "rest"], ["shape"], axis=0), helper.make_node("Reshape", ["x", "shape"], ["y"])],
+                  inputs={"x": ["n", 3, 2]}, initializers=ints.values())
+        self.assertIn("y: {op: reshape, in: x, shape: [-1, 6]}", self.imported())
+
+    def test_models_that_are_not_valid_are_refused(self):
+        relu, huge = helper.make_node("Relu", ["x"], ["y"]), 2**40
+        external = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
+        external.external_data.add(key="location", value="../../etc/passwd")
+        short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[huge, huge], raw_data=b"1234")
+        wrong = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], raw_data=b"1234")
+        foreign = TensorProto(name="w", data_type=TensorProto.COMPLEX64, dims=[1], raw_data=b"12345678")
+        add = helper.make_node("Add", ["x", "w"], ["y"])
+        cases = [({"nodes": [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["y"])]},
+                  "reads `b`, which nothing before it makes"),
+                 ({"nodes": [add]}, "reads `w`, which nothing before it makes"),
+                 ({"nodes": [relu], "outputs": ["z"]}, "nothing makes the output `z`"),
+                 ({"nodes": [relu], "outputs": []}, "the model has no outputs"),
+                 ({"nodes": [relu, relu]}, "two tensors are called `y`"),
+                 ({"nodes": [relu], "opset": 99}, "opset 99 of ONNX; supported are 1 to 20"),
+                 ({"nodes": [relu], "domain": "ai.onnx.ml"}, "opset 0 of ONNX"),
+                 ({"nodes": [relu], "inputs": {"x": ["n", 0]}}, "input `x` has a dimension of 0"),
+                 ({"nodes": [relu], "inputs": {"x": [huge, huge]}}, "has a dimension of"),
+                 ({"nodes": [relu], "inputs": {"x": [2**31 - 1] * 8}}, "input `x` is too large"),
+                 ({"nodes": [relu], "inputs": {"x": [1] * 40}}, "40 dimensions"),
+                 ({"nodes": [add], "initializers": [external]}, "initializer `w`: its data are in another file"),
+                 ({"nodes": [add], "initializers": [short]}, "initializer `w`: shape"),
+                 ({"nodes": [add], "initializers": [wrong]}, "initializer `w`: 1 elements of data; expected 3"),
+                 ({"nodes": [add], "initializers": [foreign]}, "initializer `w`: dtype COMPLEX64"),
+                 ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis=5)]}, "Softmax of node `y`: no axis 5"),
+                 ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis="1")]}, "Softmax of node `y`: attribute axis is no INT"),
+                 ({"nodes": [helper.make_node("Relu", ["x"], ["y"], beta=1)]}, "Relu of node `y`: attribute beta"),
+                 ({"nodes": [helper.make_node("Relu", [], ["y"])]}, "Relu of node `y`: no operand 1")]
+        for arguments, reason in cases:
+            with self.subTest(reason):
+                self.save(**arguments)
+                self.assertIn(reason, self.refused())
+
+    def test_damaged_files_are_refused(self):
+        self.save([helper.make_node("Relu", ["x"], ["y"])])
+        whole = (self.dir / "m.onnx").read_bytes()
+        for data in (b"", whole[:-3], whole[:20], b"\xff" * 100, b"PK\x03\x04"):
+            (self.dir / "m.onnx").write_bytes(data)
+            self.assertIn("m.onnx", self.refused())
+        self.assertIn("cannot", self.call("flowc", "import", "missing.onnx", "-o", "m.yaml", status=3).stderr)
+
+    def test_nothing_is_overwritten(self):
+        self.save([helper.make_node("Relu", ["x"], ["y"])])
+        for name in ("m.npz", "m.yaml"):
+            self.write(name, "mine")
+            self.assertIn(f"{name} already exists", self.refused())
+            (self.dir / name).unlink()
+        self.assertIn("is not a job file", self.call("flowc", "import", "m.onnx", "-o", "m.txt", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
