@@ -202,7 +202,7 @@ class ModelImport {
     const bool known = has_operands(node);
     const size_t entries = state_.job.entries.size();
     std::vector<Tensor> results;
-    std::string reason = "no such op";
+    std::string reason = "not supported";
     try {
       const ImportRule* rule =
           is_default_domain(node.domain()) ? find_import(node.op_type()) : nullptr;

@@ -157,7 +157,8 @@ Tensors softmax(NodeImport& node) {
   const bool joins = node.opset() < 13;  // the axes behind `axis`
   const int axis = node.axis(node.integer("axis", joins ? 1 : -1));
   if (joins && axis != node.rank() - 1) throw Unsupported("an axis before the last");
-  return {node.call(node.op(), {node.operand(0)}, {{"axis", int64_t{axis}}})};
+  const int64_t written = axis == node.rank() - 1 ? -1 : axis;
+  return {node.call(node.op(), {node.operand(0)}, {{"axis", written}})};
 }
 
 /// Classes along axis 1, the last one here.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <iterator>
 
 #include "ops/attribute_text.h"
@@ -49,6 +50,15 @@ std::string attribute_text(const ops::AttributeSpec& spec, const ops::Attribute&
     return std::to_string(numbers->front());
   if (spec.type == ops::AttributeType::kIndex) return '"' + ops::text_of(value) + '"';
   return ops::text_of(value);
+}
+
+/// Is it what the op takes where the job file says nothing?
+bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
+  const auto* number = std::get_if<double>(&value);
+  if (!number) return attribute_text(spec, value) == spec.fallback;
+  double fallback = 0;
+  const char* end = spec.fallback.data() + spec.fallback.size();
+  return std::from_chars(spec.fallback.data(), end, fallback).ptr == end && fallback == *number;
 }
 
 /// Does the op take its operands as a list, `in: [a, b]`?
@@ -104,9 +114,8 @@ std::string JobWriter::entry_text(const JobEntry& entry) const {
   }
   for (const ops::AttributeSpec& spec : entry.op->attributes) {
     const ops::Attribute* value = entry.attributes.find(spec.name);
-    if (!value) continue;
-    const std::string text = attribute_text(spec, *value);
-    if (text != spec.fallback) parts.push_back(fmt::format("{}: {}", spec.name, text));
+    if (value && !is_default(spec, *value))
+      parts.push_back(fmt::format("{}: {}", spec.name, attribute_text(spec, *value)));
   }
   if (entry.shares) parts.push_back("variables: " + entry_names_[*entry.shares]);
   return "{" + join(parts, ", ") + "}";

@@ -195,8 +195,8 @@ class Import(OnnxTest):
                  helper.make_node("Add", ["c", "d"], ["y"]), helper.make_node("Unheard", ["x"], ["unread"])]
         self.save(nodes)
         self.assertEqual("flowc: error: m.onnx: 3 operators cannot be imported:\n"
-                         "  Einsum of node `first`: no such op\n"
-                         "  com.other.Gelu2 of node `c`: no such op\n"
+                         "  Einsum of node `first`: not supported\n"
+                         "  com.other.Gelu2 of node `c`: not supported\n"
                          "  MaxPool of node `pool`: windows of 3 dimensions\n"
                          "   hint: list the ops of flow with `flowc ops`\n", self.refused())
 
