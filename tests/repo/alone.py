@@ -36,6 +36,8 @@ FEWEST_FILES = 6
 # What the build generates.
 STAND_INS = CACHE / "generated"
 GENERATED = {"flow_build_id.h": '#define FLOW_BUILD_ID ""\n', "flow_version.h": '#define FLOW_VERSION ""\n'}
+# Of ONNX's messages, which protoc makes.
+PROTO = pathlib.Path("/usr/include/onnx/onnx.proto")
 FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-I.", f"-I{STAND_INS}", "-DFMT_SHARED", '-DFLOW_SOURCE_DIR=""', '-DFLOW_STALE_MODULE=""',
          '-DFLOW_LACKING_MODULE=""', '-DFLOW_SEARCHING_MODULE=""', '-DFLOW_RUNTIME_LIBRARY=""', '-DFLOW_CUDA_MODULE=""']
 # The CUDA backend for the CPU needs no toolkit; what calls CUDA's libraries does.
@@ -108,6 +110,8 @@ def flags_of(name):
     """How to parse a file; None where this machine lacks what it includes."""
     if name.startswith("runtime/mpi/"):
         return MPI and [*FLAGS, "-x", "c++", f"-isystem{MPI}", "-DOMPI_SKIP_MPICXX"]
+    if name.startswith("runtime/onnx/") and not PROTO.is_file():
+        return None
     if NEEDS_TOOLKIT.match(name):
         if not CUDA.is_dir() or not CUDNN.is_dir():
             return None
@@ -173,6 +177,8 @@ def main():
     STAND_INS.mkdir(parents=True, exist_ok=True)
     for name, text in GENERATED.items():
         (STAND_INS / name).write_text(text)
+    if PROTO.is_file() and not (STAND_INS / "onnx.pb.h").is_file():
+        subprocess.run(["protoc", f"--proto_path={PROTO.parent}", f"--cpp_out={STAND_INS}", PROTO.name], check=True)
     left = {}
     for name in names:
         flags = flags_of(name)
