@@ -158,6 +158,7 @@ class ModelImport {
         refuse(fmt::format("input `{}` is too large: {}", escaped(info.name()), input.shape.str()));
       state_.job.inputs.push_back(std::move(input));
     }
+    require_known_dimensions();
     share_fixed_batch();
     for (size_t i = 0; i < state_.job.inputs.size(); ++i) {
       const JobInput& input = state_.job.inputs[i];
@@ -168,6 +169,16 @@ class ModelImport {
                        .batch_axis = input.rows ? 0 : ops::kNoBatch,
                        .reference = {.kind = Reference::Kind::kInput, .index = i}});
     }
+  }
+
+  /// Has the model all dimensions that are given sizes?
+  void require_known_dimensions() const {
+    std::vector<std::string> names;
+    for (const auto& [name, size] : state_.job.sizes) names.push_back(name);
+    for (const auto& [name, size] : request_.dimensions)
+      if (std::ranges::find(names, name) == names.end())
+        refuse(fmt::format("no symbolic dimension is called `{}`", escaped(name)),
+               names.empty() ? "omit --dim" : fmt::format("use one of {}", join(names, ", ")));
   }
 
   /// Of a model without symbolic sizes, the first axis is the batch, where all inputs have an equal

@@ -11,6 +11,9 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
+/// No stride, pad or dilation is larger: sums of their products are far from overflow.
+constexpr int64_t kMostStep = int64_t{1} << 24;
+
 /// Windows over one or two dimensions, as ONNX has them.
 struct Windows {
   Integers size, strides, dilations;
@@ -27,7 +30,7 @@ Integers one_for_each(NodeImport& node, std::string_view name, size_t count, int
   if (values.size() != count)
     throw Unsupported(fmt::format("{} numbers in {}; expected {}", values.size(), name, count));
   for (const int64_t value : values)
-    if (value < 0 || value > ops::kMaxSize) throw Unsupported(fmt::format("{} in {}", value, name));
+    if (value < 0 || value > kMostStep) throw Unsupported(fmt::format("{} in {}", value, name));
   return values;
 }
 

@@ -76,11 +76,12 @@ Tensors constant_of_shape(NodeImport& node) {
   const Integers extents = node.values_as_int64(0);
   const Tensor one = node.constant(std::move(value));
   const double number = converted(*one.value, DType::kFloat64).as<double>()[0];
-  if (is_integer(one.dtype) &&
-      Shape(extents).checked_elements().value_or(kMostFolded + 1) <= kMostFolded &&
-      std::ranges::all_of(extents, [](int64_t extent) { return extent >= 0; })) {
-    const Integers values(static_cast<size_t>(Shape(extents).elements()),
-                          static_cast<int64_t>(number));
+  const bool countable = extents.size() <= size_t{ops::kMaxRank} &&
+                         std::ranges::all_of(extents, [](int64_t extent) { return extent >= 0; });
+  const int64_t count =
+      countable ? Shape(extents).checked_elements().value_or(kMostFolded + 1) : kMostFolded + 1;
+  if (is_integer(one.dtype) && count <= kMostFolded) {
+    const Integers values(static_cast<size_t>(count), static_cast<int64_t>(number));
     return {node.constant(converted(int64_array(values, Shape(extents)), one.dtype))};
   }
   require_extents(extents);

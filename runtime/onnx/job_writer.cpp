@@ -16,9 +16,9 @@
 namespace flow::onnx {
 namespace {
 
-/// Words that no entry may be called.
-constexpr std::array kReserved = {"note", "op", "in",  "repeat", "placement", "variables", "yes",
-                                  "no",   "on", "off", "true",   "false",     "null"};
+/// Words that no entry and no variable may be called.
+constexpr std::array kReserved = {"seed", "note", "op", "in",  "repeat", "placement", "variables",
+                                  "yes",  "no",   "on", "off", "true",   "false",     "null"};
 
 constexpr size_t kLongestName = 100;
 
@@ -59,6 +59,17 @@ bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
   double fallback = 0;
   const char* end = spec.fallback.data() + spec.fallback.size();
   return std::from_chars(spec.fallback.data(), end, fallback).ptr == end && fallback == *number;
+}
+
+/// A double-quoted text of YAML, in which `$` is no variable.
+std::string quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '$') quoted += '$';
+    quoted += c;
+  }
+  return quoted + '"';
 }
 
 /// Does the op take its operands as a list, `in: [a, b]`?
@@ -169,7 +180,7 @@ std::string JobWriter::text(std::string_view head) const {
   text += fmt::format("    returns: {{value: {}}}\n", returns_text());
   const bool any =
       std::ranges::any_of(entries, [](const JobEntry& entry) { return !entry.variables.empty(); });
-  if (any) text += fmt::format("    run: {{checkpoint: {{load: \"{}\"}}}}\n", weights);
+  if (any) text += fmt::format("    run: {{checkpoint: {{load: {}}}}}\n", quoted(weights));
   return text;
 }
 

@@ -219,6 +219,17 @@ class Import(OnnxTest):
         (self.dir / "m.yaml").unlink()
         for bad in ("length", "length=", "length=0", "length=x", "length=9999999999999"):
             self.assertIn("expected NAME=SIZE", self.refused("--dim", bad))
+        self.assertIn("no symbolic dimension is called `width`\n   hint: use one of rows, length, x_2",
+                      self.refused("--dim", "length=5", "--dim", "x_2=7", "--dim", "width=1"))
+
+    def test_the_name_of_the_file_may_have_any_characters(self):
+        weight = numpy_helper.from_array(np.arange(9, dtype=np.float32).reshape(3, 3), "w")
+        self.save([helper.make_node("MatMul", ["x", "w"], ["y"])], inputs={"x": [1, 3]}, initializers=[weight])
+        name = 'a "b" $c\\d'
+        self.call("flowc", "import", "m.onnx", "-o", f"{name}.yaml")
+        np.save(self.dir / "x.npy", np.ones((1, 3), np.float32))
+        self.flowrun(f"{name}.yaml", "--input", "x=@x.npy", "-o", "out", "--quiet")
+        np.testing.assert_array_equal([[9, 12, 15]], self.load("out/returns/y/value.npy").reshape(1, 3))
 
     def test_equal_weights_of_layers_are_shared(self):
         weight = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
