@@ -28,7 +28,9 @@ bool is_activation(const ops::OpSpec& op) {
   ops::Call call({ops::Operand{job.compute, shape, 0}}, attributes, job);
   if (op.normalise) op.normalise(call, attributes);
   if (!call.failed()) op.infer(call);
-  return !call.failed() && call.results()[0].shape == shape && call.results()[0].batch_axis == 0;
+  if (call.failed()) return false;
+  const ops::Result& y = call.results()[0];
+  return y.dtype == job.compute && y.shape == shape && y.batch_axis == 0;
 }
 
 std::string_view name_of(ops::Accepts accepts) {
@@ -65,6 +67,8 @@ std::string_view name_of(ops::AttributeType type) {
       return "list of pairs";
     case ops::AttributeType::kIndex:
       return "index";
+    case ops::AttributeType::kEquation:
+      return "equation";
     case ops::AttributeType::kDType:
       return "dtype";
     case ops::AttributeType::kPadding:

@@ -43,6 +43,59 @@ struct Divide {
   FLOW_INLINE T operator()(T a, T b) const { return a / b; }
 };
 
+// CPUs trap where integers are divided by 0, and where the least one is divided by -1.
+
+template <typename T>
+FLOW_INLINE bool is_minus_one(T x) {
+  return std::is_signed_v<T> && x == static_cast<T>(-1);
+}
+
+/// The remainder of a division that rounds toward 0; 0 where integers are divided by 0.
+template <typename T>
+struct Fmod {
+  FLOW_INLINE T operator()(T a, T b) const {
+    if constexpr (!std::is_integral_v<T>)
+      return std::fmod(a, b);
+    else
+      return b == T{0} || is_minus_one(b) ? T{0} : static_cast<T>(a % b);
+  }
+};
+
+/// Does a division that rounds down take one off the quotient, and leave b more?
+template <typename T>
+FLOW_INLINE bool rounds_down(T remainder, T b) {
+  return remainder != T{0} && is_negative(remainder) != is_negative(b);
+}
+
+/// A zero has the sign of b.
+template <typename T>
+struct Mod {
+  FLOW_INLINE T operator()(T a, T b) const {
+    const T remainder = Fmod<T>{}(a, b);
+    if (rounds_down(remainder, b)) return static_cast<T>(remainder + b);
+    if constexpr (std::is_floating_point_v<T>)
+      return remainder == T{0} ? std::copysign(remainder, b) : remainder;
+    else
+      return remainder;
+  }
+};
+
+/// Of floats, by the remainder, which is exact: a / b may be rounded up to a whole number.
+template <typename T>
+struct FloorDivide {
+  FLOW_INLINE T operator()(T a, T b) const {
+    const T remainder = Fmod<T>{}(a, b), less = rounds_down(remainder, b) ? T{1} : T{0};
+    if constexpr (std::is_integral_v<T>) {
+      if (b == T{0}) return T{0};
+      return is_minus_one(b) ? Negative<T>{}(a) : static_cast<T>(a / b - less);
+    } else {
+      const T quotient = a / b, whole = std::rint((a - remainder) / b) - less;
+      const T signed_whole = whole == T{0} ? std::copysign(whole, quotient) : whole;
+      return b == T{0} ? quotient : signed_whole;
+    }
+  }
+};
+
 /// NaN where either is.
 template <typename T>
 struct Maximum {

@@ -27,17 +27,17 @@ Refusal& Call::bad_call(Reason reason, std::string text) {
   return refusals_.emplace_back(Refusal{reason, std::move(text)});
 }
 
-bool Call::same_dtype() {
+bool Call::same_dtype(size_t first, size_t second) {
   const auto is_wide = [](DType dtype) {
     return dtype == DType::kFloat32 || dtype == DType::kFloat64;
   };
-  const DType a = dtype(0), b = dtype(1);
+  const DType a = dtype(first), b = dtype(second);
   if (a == b) return true;
-  const bool first = is_float(b) && !is_float(a);  // no gradient passes a cast to integers
-  bad_operand(first ? 0 : 1, Reason::kDTypeMismatch,
+  const bool cast_first = is_float(b) && !is_float(a);  // no gradient passes a cast to integers
+  bad_operand(cast_first ? first : second, Reason::kDTypeMismatch,
               fmt::format("the operands are {} and {}; expected one dtype", name_of(a), name_of(b)))
       .with_hint(
-          fmt::format("convert with `{{op: cast, dtype: {}}}`{}", name_of(first ? b : a),
+          fmt::format("convert with `{{op: cast, dtype: {}}}`{}", name_of(cast_first ? b : a),
                       is_wide(a) && is_wide(b) ? ", or set `precision: float64` on the job" : ""));
   return false;
 }

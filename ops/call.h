@@ -96,8 +96,8 @@ class Call {
   bool failed() const { return !refusals_.empty(); }
   const std::vector<Refusal>& refusals() const { return refusals_; }
 
-  /// Whether operands 0 and 1 have one dtype; reports them if not.
-  bool same_dtype();
+  /// Whether two operands have one dtype; reports them if not.
+  bool same_dtype(size_t first = 0, size_t second = 1);
   /// Whether operands first, first + 1, ... below `end` have that shape; reports the first that
   /// does not.
   bool have_shape(size_t first, size_t end, const Shape& expected);

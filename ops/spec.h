@@ -48,6 +48,7 @@ enum class AttributeType {
   kIntegerOrList /* which of them matters */,
   kPairs /* [[0, 1], [2, 3]], kept as 0 1 2 3 */,
   kIndex /* NumPy's basic indexing: "[:, 0, 1:-1]" */,
+  kEquation /* of einsum: "ij, jk -> ik" */,
   kDType,
   kPadding,
   kInitializer,
@@ -149,6 +150,7 @@ enum class Domain : uint8_t {
   kWide,      // [-8, 8]: functions that bend beyond 1
   kPositive,  // [0.1, 1.1]: functions undefined or steep at 0
   kInside,    // [-0.9, 0.9]: functions steep at -1 and 1
+  kAboveOne,  // [1.1, 2.1]: functions undefined below 1
 };
 
 /// Replaces attributes as job files write them by their normalised form: a negative axis by the one

@@ -137,6 +137,23 @@ OpSpec forward(std::string_view name, Domain domain, const Parameters& parameter
           .examples = std::move(examples)};
 }
 
+void infer_test(Call& call) {
+  const Operand& x = call.operand(0);
+  call.result(DType::kBool, x.shape, x.batch_axis);
+}
+
+OpSpec test_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                 std::string_view numpy, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape"}},
+          .infer = infer_test,
+          .elementwise = true,
+          .numpy = numpy,
+          .examples = std::move(examples)};
+}
+
 OpSpec backward(std::string_view name, const Parameters& parameters, std::string_view formula,
                 bool reads_result) {
   const bool low_precision = parameters.epilogue != Epilogue::kNone;
@@ -167,6 +184,8 @@ std::span<const OpSpec> unary() {
   number_spec(#op, Domain::domain, linear, doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_UNARY_STEP_SPEC(op, domain, doc, formula, numpy, ...) \
   forward(#op, Domain::domain, none(), doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_TEST_SPEC(op, doc, formula, numpy, ...) \
+  test_spec(#op, doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \
   forward(#op, Domain::domain, parameters, doc, formula, numpy, {__VA_ARGS__}),                \
       backward(#op "_grad", parameters, grad_formula, reads),

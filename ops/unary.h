@@ -94,6 +94,31 @@ struct Trunc {
   FLOW_INLINE T operator()(T x) const { return std::trunc(x); }
 };
 
+template <typename T>
+struct IsNan {
+  FLOW_INLINE bool operator()(T x) const { return x != x; }
+};
+
+/// What an infinity or a NaN leaves of itself is NaN.
+template <typename T>
+struct IsFinite {
+  FLOW_INLINE bool operator()(T x) const { return x - x == T(0); }
+};
+
+template <typename T>
+struct IsInf {
+  FLOW_INLINE bool operator()(T x) const { return !IsNan<T>{}(x) & !IsFinite<T>{}(x); }
+};
+
+/// v is x, whose square would overflow before its root does.
+template <typename T>
+struct Acosh {
+  FLOW_INLINE T operator()(T x) const { return std::acosh(x); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    return dy / (math::sqrt(x - T(1)) * math::sqrt(x + T(1)));
+  }
+};
+
 /// v is x.
 template <typename T>
 struct Asin {
@@ -106,6 +131,20 @@ template <typename T>
 struct Acos {
   FLOW_INLINE T operator()(T x) const { return std::acos(x); }
   FLOW_INLINE T gradient(T dy, T x) const { return -Asin<T>{}.gradient(dy, x); }
+};
+
+/// v is x.
+template <typename T>
+struct Asinh {
+  FLOW_INLINE T operator()(T x) const { return std::asinh(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / math::sqrt(x * x + T(1)); }
+};
+
+/// v is x.
+template <typename T>
+struct Atanh {
+  FLOW_INLINE T operator()(T x) const { return std::atanh(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / ((T(1) - x) * (T(1) + x)); }
 };
 
 /// v is x.

@@ -17,6 +17,8 @@ std::string_view name_of(ops::Domain domain) {
       return "positive";
     case ops::Domain::kInside:
       return "inside";
+    case ops::Domain::kAboveOne:
+      return "above_one";
   }
   return {};
 }
@@ -39,7 +41,7 @@ OrderedJson record_of(const ops::OpSpec& op) {
 std::vector<GeneratedFile> op_records() {
   OrderedJson records = OrderedJson::array();
   for (const ops::OpSpec* op : ops::written_specs())
-    if (op->infer) records.push_back(record_of(*op));
+    if (!op->examples.empty()) records.push_back(record_of(*op));
   return {{"ops.json", records.dump(2)}};
 }
 

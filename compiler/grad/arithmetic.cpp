@@ -1,5 +1,6 @@
 // Gradients of elementwise arithmetic.
 #include "compiler/grad/broadcast.h"
+#include "compiler/grad/filled.h"
 #include "compiler/grad/rules.h"
 
 namespace flow::grad {
@@ -40,6 +41,29 @@ std::vector<ValueId> divide_gradient(GradientContext& context) {
   gradients[1] = summed(context, 1, "negative", {product});
   return gradients;
 }
+
+/// The quotient is a whole number, constant between its steps.
+std::vector<ValueId> floor_divide_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(2);
+  for (size_t i = 0; i < 2; ++i)
+    if (context.wanted[i])
+      gradients[i] = zeros_like(context, i, context.value_of(context.operand(i)));
+  return gradients;
+}
+
+/// y = a - b q, with a constant whole number q = (a - y) / b: da = dy, db = dy (y - a) / b.
+std::vector<ValueId> mod_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(2);
+  const ValueId dy = context.gradient(), a = context.operand(0), b = context.operand(1);
+  if (context.wanted[0]) gradients[0] = sum_to_operand(context, 0, dy);
+  if (!context.wanted[1]) return gradients;
+  const ValueId less = context.add("subtract", 1, {context.result(0), a}, {}, "subtract");
+  const ValueId quotient = context.add("divide", 1, {less, b}, {}, "divide");
+  gradients[1] = summed(context, 1, "multiply", {dy, quotient});
+  return gradients;
+}
+
+std::vector<ValueId> fmod_gradient(GradientContext& context) { return mod_gradient(context); }
 
 std::vector<ValueId> pow_gradient(GradientContext& context) {
   constexpr std::string_view kOps[] = {"pow_grad_base", "pow_grad_exponent"};

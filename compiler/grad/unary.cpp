@@ -1,6 +1,7 @@
 // Gradients of unary ops.
 #include <fmt/format.h>
 
+#include "compiler/grad/filled.h"
 #include "compiler/grad/rules.h"
 
 namespace flow::grad {
@@ -37,9 +38,7 @@ std::vector<ValueId> square_gradient(GradientContext& context) {
 
 /// Between its steps the function is constant.
 std::vector<ValueId> step_gradient(GradientContext& context) {
-  const ir::Value x = context.value_of(context.operand(0));
-  return {context.add("fill", 0, {},
-                      {{"value", 0.0}, {"shape", x.shape.extents()}, {"dtype", x.dtype}})};
+  return {zeros_like(context, 0, context.value_of(context.operand(0)))};
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ bool has_type(ops::AttributeType type, const Attribute& value) {
              std::holds_alternative<std::vector<int64_t>>(value);
     case ops::AttributeType::kText:
     case ops::AttributeType::kIndex:
+    case ops::AttributeType::kEquation:
     case ops::AttributeType::kInitializer:
     case ops::AttributeType::kActivation:
     case ops::AttributeType::kRegularizer:
@@ -112,6 +113,7 @@ Attribute attribute_from(ops::AttributeType type, std::string_view text) {
       break;
     case ops::AttributeType::kText:
     case ops::AttributeType::kIndex:
+    case ops::AttributeType::kEquation:
     case ops::AttributeType::kInitializer:
     case ops::AttributeType::kActivation:
     case ops::AttributeType::kRegularizer:

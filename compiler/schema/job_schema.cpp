@@ -23,7 +23,7 @@ OrderedJson padding() {
   return or_variable(
       {words(views(job::padding_words())),
        pads,
-       {{"type", "array"}, {"items", any_of({pads, pair})}, {"minItems", 1}, {"maxItems", 2}}});
+       {{"type", "array"}, {"items", any_of({pads, pair})}, {"minItems", 1}, {"maxItems", 3}}});
 }
 
 /// What the table says of an attribute's value.
@@ -51,6 +51,8 @@ OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tabl
           {{"type", "array"}, {"items", integer(bounds)}, {"minItems", 2}, {"maxItems", 2}}, false);
     case ops::AttributeType::kIndex:
       return text(R"(^\[.*\]$)");
+    case ops::AttributeType::kEquation:
+      return text(R"(^[A-Za-z., ]+(->[A-Za-z. ]*)?$)");
     case ops::AttributeType::kDType:
       return reference("dtype");
     case ops::AttributeType::kPadding:

@@ -11,10 +11,45 @@ import numpy as np
 from flow import BIN, SOURCE, FlowTest
 
 DTYPES = {"i8": "int8", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool", "f32": "float32", "f64": "float64"}
-FLOATS = {"unit": (-1, 1), "wide": (-8, 8), "positive": (0.1, 1.1), "inside": (-0.9, 0.9)}
+FLOATS = {"unit": (-1, 1), "wide": (-8, 8), "positive": (0.1, 1.1), "inside": (-0.9, 0.9), "above_one": (1.1, 2.1)}
 WORDS = {"true": True, "false": False, "all": None, "reversed": None, "inf": math.inf, "-inf": -math.inf}
+
+
+def pooled(x, ksize, strides, padding, reduce):
+    """Windows over the axes after the channels; padding is NaN, which `reduce` leaves out."""
+    dimensions = x.ndim - 2
+    size = (ksize,) * dimensions if isinstance(ksize, int) else ksize
+    step = size if strides == "ksize" else (strides,) * dimensions if isinstance(strides, int) else strides
+    pads = [(0, 0)] * dimensions if padding == "valid" else list(zip(padding[::2], padding[1::2])) if padding != "same" else []
+    for n, k, s in zip(x.shape[2:], size, step) if padding == "same" else ():
+        more = max((math.ceil(n / s) - 1) * s + k - n, 0)
+        pads.append((more // 2, more - more // 2))
+    padded = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, size, tuple(range(2, x.ndim)))
+    windows = windows[(slice(None), slice(None), *(slice(None, None, s) for s in step))]
+    return reduce(windows, tuple(range(x.ndim, windows.ndim)))
+
+
+def averaged(x, output_size):
+    """Each axis after the channels as means of nearly equal parts."""
+    for axis, n in enumerate([output_size] * (x.ndim - 2) if isinstance(output_size, int) else output_size, start=2):
+        size = x.shape[axis]
+        parts = [np.take(x, range(i * size // n, -(-(i + 1) * size // n)), axis).mean(axis, keepdims=True) for i in range(n)]
+        x = np.concatenate(parts, axis)
+    return x
+
+
+def scattered(x, indices, updates, reduction):
+    places, y = tuple(np.moveaxis(indices, -1, 0)), x.copy()
+    if reduction == "add":
+        np.add.at(y, places, updates)
+    for i in np.ndindex(indices.shape[:-1]) if reduction == "replace" else ():
+        y[tuple(indices[i])] = updates[i]
+    return y
+
+
 # What expressions can use besides operands and attributes.
-NAMES = {"np": np, "erf": np.vectorize(math.erf)}
+NAMES = {"np": np, "erf": np.vectorize(math.erf), "pooled": pooled, "averaged": averaged, "scattered": scattered}
 
 
 def value_of(text, kind):
@@ -28,6 +63,16 @@ def value_of(text, kind):
     except (SyntaxError, ValueError):
         return text
     return tuple(value) if isinstance(value, list) else value
+
+
+def written(name, text):
+    """An attribute's value as job files have it: examples have no quotes, and pads in a row."""
+    if name in ("index", "equation"):
+        return f'"{text}"'
+    if name == "padding" and text.startswith("["):
+        pads = ast.literal_eval(text)
+        return str([list(pair) for pair in zip(pads[::2], pads[1::2])])
+    return text
 
 
 def drawn(random, kind, domain, dtype, shape):
@@ -58,14 +103,14 @@ class Call:
     def by_operand(self, values):
         """Values of each operand by its name; those of a variadic one are a list."""
         names = [operand["name"] for operand in self.record["operands"]]
-        if self.record["operands"][-1]["type"].startswith("list of"):
+        if names and self.record["operands"][-1]["type"].startswith("list of"):
             return {names[0]: list(values)}
         return dict(itertools.zip_longest(names, values))
 
     def entry(self):
         keys = {"op": self.record["name"]}
         keys |= {name: str(value).replace("'", "") for name, value in self.by_operand(self.inputs()).items() if value is not None}
-        keys |= {name: f'"{text}"' if name == "index" else text for name, text in self.attributes.items()}
+        keys |= {name: written(name, text) for name, text in self.attributes.items()}
         return ", ".join(f"{key}: {text}" for key, text in keys.items())
 
     def expected(self):

@@ -41,7 +41,7 @@ const Examples& examples_with(std::string_view op) {
   static const std::map<std::string_view, Examples> kAll = [] {
     std::map<std::string_view, Examples> all;
     for (const ops::OpSpec* spec : ops::all_specs())
-      for (const std::string_view example : spec->examples)
+      for (const std::string_view example : spec->infer ? spec->examples : Examples())
         for (const ops::OpSpec* one : ops_in(example)) all[one->name].push_back(example);
     return all;
   }();
@@ -156,6 +156,7 @@ void move_into(ops::Domain domain, Array& array) {
       if (domain == ops::Domain::kPositive) x = std::abs(x) + T(0.1);
       if (domain == ops::Domain::kWide) x *= 8;
       if (domain == ops::Domain::kInside) x *= T(0.9);
+      if (domain == ops::Domain::kAboveOne) x = std::abs(x) + T(1.1);
     }
   });
 }
@@ -173,7 +174,30 @@ Array random_operand(const plan::Job& job, const plan::Step& call, size_t i, Ran
   return array;
 }
 
+/// Operand i of a layer. Operands of integers only are indices, of which examples have at least 10.
+Array operand_of_layer(const ops::OpSpec& layer, size_t i, const plan::Tensor& tensor,
+                       Random& random) {
+  if (layer.operand(i).accepts == ops::Accepts::kInteger)
+    return random_labels(random, tensor.dtype, tensor.shape, 10);
+  Array array = random_array(random, tensor.dtype, tensor.shape);
+  if (is_float(tensor.dtype)) move_into(layer.domain, array);
+  return array;
+}
+
 }  // namespace
+
+Arrays inputs_of_example(std::string_view example, const plan::Job& job, Random& random) {
+  const ops::OpSpec& op = op_of(example);
+  if (op.infer) return random_inputs(job, random);
+  Arrays values;
+  for (size_t i = 0; i < job.inputs.size(); ++i) {
+    const plan::Tensor& tensor = job[job.inputs[i].tensor];
+    values.emplace(tensor.name, tensor.name.starts_with("in_")
+                                    ? random_array(random, tensor.dtype, tensor.shape)
+                                    : operand_of_layer(op, i, tensor, random));
+  }
+  return values;
+}
 
 Arrays random_inputs(const plan::Job& job, Random& random) {
   const plan::Step& call = job.steps.front();

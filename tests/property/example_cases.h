@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "tests/property/kernel_case.h"
 #include "tests/support/run_job.h"
@@ -22,5 +23,7 @@ int64_t terms_of_example(const KernelCase& one);
 /// Random numbers for the inputs of an example's job, by the record of its op: in its domain, and
 /// below the limits of its operands.
 Arrays random_inputs(const plan::Job& job, Random& random);
+/// The same of an example that may be a layer.
+Arrays inputs_of_example(std::string_view example, const plan::Job& job, Random& random);
 
 }  // namespace flow::test

@@ -326,6 +326,8 @@ def main():
     windows()
     root_mean_square()
     scattered()
+    along_axes()
+    special_values()
 
 
 def moved():
@@ -392,6 +394,37 @@ def scattered():
     out = wide(x)[0]
     np.add.at(out, (slice(None), indices), updates)
     write("scatter_add", [x, indices, updates], [out])
+
+
+def along_axes():
+    seed(28)
+    x, updates = floats(2, 10, 3), floats(2, 12, 3)
+    indices = random.integers(0, 10, (2, 12, 3)).astype(np.int32)
+    put, added = x.copy(), wide(x)[0]
+    for i in range(12):  # of equal indices, the last counts
+        np.put_along_axis(put, indices[:, i:i + 1], updates[:, i:i + 1], 1)
+        np.put_along_axis(added, indices[:, i:i + 1], np.take_along_axis(added, indices[:, i:i + 1], 1) + updates[:, i:i + 1], 1)
+    write("put_along_axis", [x, indices, updates], [put])
+    write("add_along_axis", [x, indices, updates], [added])
+    places = np.array([[7, 0, 7, 3], [7, 9, 0, 7]], np.int32)
+    slices, out = floats(2, 2, 4, 3), x.copy()
+    for i in np.ndindex(places.shape):
+        out[:, places[i]] = slices[:, i[0], i[1]]
+    write("scatter_update", [x, places, slices], [out])
+
+
+def special_values():
+    a = np.array([5, -5, 5, -5, 0, -0.0, 1, -1, 1e30, 0.3, np.inf, 2, np.nan], np.float32)
+    b = np.array([3, 3, -3, -3, 2, 2, 0, np.inf, 7, 0.1, 2, np.nan, 1], np.float32)
+    i = np.array([-128, -128, 127, 7, -7, 5, 0], np.int8)
+    j = np.array([-1, 100, -2, 0, 2, 5, 3], np.int8)
+    with np.errstate(all="ignore"):
+        for name in ("floor_divide", "mod", "fmod"):
+            write(name, [a, b], [getattr(np, name)(a, b)])
+            write(name + "_of_integers", [i, j], [getattr(np, name)(i, j)])
+    x = np.array([0, -0.0, 1e-45, np.nan, np.inf, -np.inf, 3e38, -2], np.float32)
+    for name in ("isnan", "isinf", "isfinite"):
+        write(name, [x], [getattr(np, name)(x)])
 
 
 if __name__ == "__main__":

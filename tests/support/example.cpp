@@ -36,10 +36,9 @@ class Example {
     const size_t open = text.find('('), close = text.find(')');
     FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
     op_ = ops::find_spec(text.substr(0, open));
-    FLOW_CHECK(op_ && op_->infer, "`{}`", text);
+    FLOW_CHECK(op_, "`{}`", text);
     add_inputs(text.substr(open + 1, close - open - 1));
-    results_ = builder_.add(*op_, "out", graph_.inputs, attributes_from(text.substr(close + 1)),
-                            AttributeSpans());
+    add_call(attributes_from(text.substr(close + 1)));
     for (const ValueId result : results_) returned_.push_back(result);
   }
 
@@ -48,7 +47,8 @@ class Example {
   bool has_gradient() const {
     require_valid();
     const auto is_number = [this](ValueId id) { return graph_[id].dtype == graph_.compute_dtype; };
-    return grad::rules_of(*op_).gradient && is_number(results_[0]) &&
+    const bool is_layer = !op_->infer;
+    return (is_layer || grad::rules_of(*op_).gradient) && is_number(results_[0]) &&
            std::ranges::any_of(graph_.inputs, is_number);
   }
 
@@ -93,6 +93,15 @@ class Example {
 
  private:
   void require_valid() const { FLOW_CHECK(is_valid(), "{}: {}", op_->name, diags_.render()); }
+
+  void add_call(ir::Attributes attributes) {
+    const AttributeSpans spans;
+    if (op_->infer)
+      results_ = builder_.add(*op_, "out", graph_.inputs, std::move(attributes), spans);
+    else
+      results_ = {builder_.add_layer(
+          *op_, {builder_, "out", graph_.inputs, std::move(attributes), {}, spans})};
+  }
 
   /// "f32[3,4], i64[]"
   void add_inputs(std::string_view text) {

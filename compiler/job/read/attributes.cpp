@@ -39,7 +39,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
     if (!all) return {};
     return std::vector<int64_t>{*all};
   }
-  if (!node.is_list() || node.items.empty() || node.items.size() > 2) return bad(node);
+  if (!node.is_list() || node.items.empty() || node.items.size() > 3) return bad(node);
   std::vector<int64_t> pads;
   for (const yaml::Node& side : node.items) {
     const auto pair = read_integers(reader, side, what, bounds);
@@ -138,6 +138,8 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
       return as_attribute(read_pairs(reader, node, what, bounds));
     case ops::AttributeType::kIndex:
       return as_attribute(read_index(reader, node, what));
+    case ops::AttributeType::kEquation:
+      return as_attribute(read_text(reader, node, what));
     case ops::AttributeType::kDType:
       return as_attribute(read_dtype(reader, node, what));
     case ops::AttributeType::kPadding:

@@ -109,6 +109,21 @@ Kernel kernel_of_integers(const Request& request) {
   });
 }
 
+/// Tests floats.
+template <template <typename> class F>
+Kernel test_kernel(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    const float* x = input<float>(buffers, 0);
+    bool* y = output<bool>(buffers, 0);
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      for (int64_t i = first; i < end; ++i) y[i] = F<float>{}(x[i]);
+    });
+  };
+  return kernel;
+}
+
 // A loop of each function, since not every compiler clones templates for what the CPU has.
 #define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                           \
   FLOW_VECTORISED void op##_piece(functions::Function<float> f, const float* x, float* y, \
@@ -137,6 +152,8 @@ bool approximates_by_tanh(const Request& request) {
   Kernel prepare_##op(const Request& request) {                           \
     return map_kernel(request, functions::Function<float>{}, op##_piece); \
   }
+#define FLOW_UNARY_TEST_FUNCTOR(op, Function) \
+  Kernel prepare_##op(const Request& request) { return test_kernel<functions::Function>(request); }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                                 \
   Kernel prepare_##op(const Request& request) {                                          \
     const auto f =                                                                       \

@@ -27,6 +27,40 @@ Kernel chosen(const Request& request, F is_first) {
   });
 }
 
+/// The remainder of a division that rounds toward 0.
+double remainder_of(double a, double b) { return std::fmod(a, b); }
+int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+
+/// The same of one that rounds down: it has the sign of b.
+template <typename T>
+T modulus_of(T a, T b) {
+  const T remainder = remainder_of(a, b);
+  return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+double floor_quotient(double a, double b) {
+  if (b == 0) return a / b;
+  const double remainder = remainder_of(a, b);
+  return std::round((a - remainder) / b) - (modulus_of(a, b) == remainder ? 0 : 1);
+}
+
+int64_t floor_quotient(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
+  return a / b - (modulus_of(a, b) == remainder_of(a, b) ? 0 : 1);
+}
+
+/// Floats in double, integers in int64.
+template <typename F>
+Kernel divided(const Request& request, F f) {
+  if (is_float(request.inputs[0].dtype)) return map_float_pairs(request, f);
+  return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
+    return map_pairs<T, T, T>(request, [f](T a, T b) {
+      return static_cast<T>(f(static_cast<int64_t>(a), static_cast<int64_t>(b)));
+    });
+  });
+}
+
 /// a^b modulo 2^64, by as many products; a negative exponent leaves 1, -1 or 0.
 int64_t integer_power(int64_t a, int64_t b) {
   if (b < 0 && a == -1) return b % 2 == 0 ? 1 : -1;
@@ -56,6 +90,18 @@ Kernel prepare_multiply(const Request& request) {
 
 Kernel prepare_divide(const Request& request) {
   return map_float_pairs(request, [](double a, double b) { return a / b; });
+}
+
+Kernel prepare_floor_divide(const Request& request) {
+  return divided(request, [](auto a, auto b) { return floor_quotient(a, b); });
+}
+
+Kernel prepare_mod(const Request& request) {
+  return divided(request, [](auto a, auto b) { return modulus_of(a, b); });
+}
+
+Kernel prepare_fmod(const Request& request) {
+  return divided(request, [](auto a, auto b) { return remainder_of(a, b); });
 }
 
 Kernel prepare_maximum(const Request& request) {

@@ -74,6 +74,55 @@ Kernel prepare_acos_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return -dy / std::sqrt(1 - x * x); });
 }
 
+template <typename F>
+Kernel test(const Request& request, F f) {
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [f, n = request.outputs[0].shape.elements()](const Buffers& buffers,
+                                                                 const CallState&) {
+      for (int64_t i = 0; i < n; ++i) output<bool>(buffers, 0)[i] = f(input<T>(buffers, 0)[i]);
+    };
+  });
+  return kernel;
+}
+
+Kernel prepare_isnan(const Request& request) {
+  return test(request, [](double x) { return std::isnan(x); });
+}
+
+Kernel prepare_isinf(const Request& request) {
+  return test(request, [](double x) { return std::isinf(x); });
+}
+
+Kernel prepare_isfinite(const Request& request) {
+  return test(request, [](double x) { return std::isfinite(x); });
+}
+
+Kernel prepare_asinh(const Request& request) {
+  return map(request, [](double x) { return std::asinh(x); });
+}
+
+Kernel prepare_asinh_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy / std::sqrt(1 + x * x); });
+}
+
+Kernel prepare_acosh(const Request& request) {
+  return map(request, [](double x) { return std::acosh(x); });
+}
+
+Kernel prepare_acosh_grad(const Request& request) {
+  return gradient(request,
+                  [](double dy, double x) { return dy / (std::sqrt(x - 1) * std::sqrt(x + 1)); });
+}
+
+Kernel prepare_atanh(const Request& request) {
+  return map(request, [](double x) { return std::atanh(x); });
+}
+
+Kernel prepare_atanh_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy / (1 - x * x); });
+}
+
 Kernel prepare_asin(const Request& request) {
   return map(request, [](double x) { return std::asin(x); });
 }

@@ -72,6 +72,12 @@ bool approximates_by_tanh(const Request& request) {
       return {map_launch<T>(#op, request, functions::Function<T>{})};          \
     });                                                                        \
   }
+#define FLOW_UNARY_TEST_FUNCTOR(op, Function)                                  \
+  Kernel prepare_##op(const Request& request) {                                \
+    return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel { \
+      return {test_launch<T>(#op, request, functions::Function<T>{})};         \
+    });                                                                        \
+  }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                                     \
   Kernel prepare_##op(const Request& request) {                                              \
     return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \

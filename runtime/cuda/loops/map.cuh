@@ -29,6 +29,12 @@ __global__ void map_flat(const T* x, T* y, int64_t n, F f) {
     y[i] = f(x[i]);
 }
 
+/// y[i] = f(x[i]) as a bool, i < n
+template <typename T, typename F>
+__global__ void test_flat(const T* x, bool* y, int64_t n, F f) {
+  for (int64_t i = first_index(); i < n; i += index_step()) y[i] = f(x[i]);
+}
+
 /// out[i] = f(a[i], b[i]), i < n
 template <typename T, typename F>
 __global__ void map_flat_pairs(const T* a, const T* b, T* out, int64_t n, F f) {
@@ -90,6 +96,15 @@ Launch map_launch(const char* name, const Request& request, F f) {
   return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
     launch(state.driver, state.stream, name, shape_for_vectors<T>(n), map_flat<T, F>,
            input<T>(buffers, 0), output<T>(buffers, 0), n, f);
+  };
+}
+
+/// y = f(x), bools
+template <typename T, typename F>
+Launch test_launch(const char* name, const Request& request, F f) {
+  return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, name, shape_for(n), test_flat<T, F>, input<T>(buffers, 0),
+           output<bool>(buffers, 0), n, f);
   };
 }
 

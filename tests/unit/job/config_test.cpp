@@ -38,7 +38,8 @@ std::string job_of_call(const std::string& inputs, const std::string& call,
 
 /// An attribute's value as job files write it: examples have pads in a row, [0,1,2,3].
 std::string value_named(const ops::AttributeSpec& def, const std::string& text) {
-  if (def.type == ops::AttributeType::kIndex) return fmt::format("\"{}\"", text);
+  if (def.type == ops::AttributeType::kIndex || def.type == ops::AttributeType::kEquation)
+    return fmt::format("\"{}\"", text);
   const bool in_a_row = def.type == ops::AttributeType::kPadding && text.starts_with('[');
   if (!in_a_row || text.starts_with("[[")) return text;
   const std::vector<std::string> numbers = split(text.substr(1, text.size() - 2), ',');
@@ -109,6 +110,10 @@ TEST_CASE("So does every layer", "[job]") {
       {"[4, 8], dtype: float32", "op: layer_norm, epsilon: 0.00001"},
       {"[4, 8], dtype: float32", "op: rms_norm, axis: 0"},
       {"[4, 8, 5, 5], dtype: float32", "op: group_norm, groups: 2"},
+      {"[4, 8, 5, 5, 5], dtype: float32", "op: conv3d, filters: 4, kernel_size: [1, 3, 3]"},
+      {"[4, 8, 5], dtype: float32", "op: conv1d_transpose, filters: 3, kernel_size: 3"},
+      {"[4, 8], dtype: float32", "op: prelu, alpha_initializer: 0.25"},
+      {"[4, 8, 5], dtype: float32", "op: instance_norm, epsilon: 0.00001"},
       {"[4, 8], dtype: float32", "op: dropout, rate: 0.5"},
       {"[4, 8], dtype: float32", "op: flatten"},
       {"[4], dtype: int32",
