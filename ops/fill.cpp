@@ -32,6 +32,16 @@ std::vector<AttributeSpec> fill_attributes() {
           {"dtype", AttributeType::kDType, "float32", "dtype of the result"}};
 }
 
+AttributeSpec extent_attribute(std::string_view name, std::string_view fallback,
+                               std::string_view doc) {
+  return {.name = name,
+          .type = AttributeType::kInteger,
+          .fallback = fallback,
+          .doc = doc,
+          .min = 1,
+          .max = static_cast<double>(kMaxSize)};
+}
+
 }  // namespace
 
 std::span<const OpSpec> fill() {
@@ -42,6 +52,26 @@ std::span<const OpSpec> fill() {
           .formula = "y = value",
           .operands = {},
           .attributes = fill_attributes(),
+      },
+      {
+          .name = "eye",
+          .doc = "A matrix with ones on a diagonal and zeros elsewhere.",
+          .formula = "y[i, j] = j - i == diagonal ? 1 : 0",
+          .operands = {},
+          .attributes = {extent_attribute("rows", "", "number of rows"),
+                         extent_attribute("columns", "rows", "number of columns"),
+                         {.name = "diagonal",
+                          .type = AttributeType::kInteger,
+                          .fallback = "0",
+                          .doc = "offset from the main diagonal: positive is above, negative is "
+                                 "below",
+                          .min = -static_cast<double>(kMaxSize),
+                          .max = static_cast<double>(kMaxSize)},
+                         {"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
+          .numpy = "np.eye(rows, columns, diagonal).astype(dtype)",
+          .examples = {"eye() rows=4 columns=4", "eye() rows=3 columns=5 diagonal=1",
+                       "eye() rows=4 columns=2 diagonal=-2 dtype=int32",
+                       "eye() rows=2 columns=2 dtype=bool"},
       },
       {
           .name = "fill",

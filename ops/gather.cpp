@@ -1,4 +1,4 @@
-// Elements picked by indices or added up at them, and indices as vectors.
+// Slices picked by indices, added up at them or written there, and indices as vectors.
 #include <fmt/format.h>
 
 #include "ops/axes.h"
@@ -54,9 +54,9 @@ void infer_gather_grad(Call& call) {
               batch_of_scattered(picked, axis, rank), summed ? Combine::kSum : Combine::kNone);
 }
 
-void infer_scatter_add(Call& call) {
+void infer_scatter(Call& call) {
   const auto axis = axis_of(call);
-  if (!axis) return;
+  if (!axis || !call.same_dtype(0, 2)) return;
   const Operand &in = call.operand(0), &indices = call.operand(1), &updates = call.operand(2);
   const Shape expected = replaced_axes(in.shape, *axis, 1, indices.shape);
   if (updates.shape != expected) {
@@ -177,12 +177,36 @@ std::span<const OpSpec> gather() {
           .attributes = {{"axis", AttributeType::kInteger, "0", "axis of the slices"}},
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
-          .infer = infer_scatter_add,
+          .infer = infer_scatter,
           .examples = {"scatter_add(f32[10,3], i32[6], f32[6,3])",
                        "scatter_add(f32[10,3], i64[2,3], f32[2,3,3])",
                        "scatter_add(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
                        "scatter_add(f32[2,10], u8[40], f32[2,40]) axis=-1",
                        "scatter_add(f32[10,2], i32[], f32[2])"},
+      },
+      {
+          .name = "scatter_update",
+          .doc = "Replaces slices along an axis by index; of equal indices, the last counts.",
+          .formula = "y = x, then y[..., indices[i], ...] = updates[..., i, ...] for each i",
+          .operands = {{"in", "any shape except a scalar", Accepts::kAny},
+                       {.name = "indices",
+                        .doc = "integers of any shape, in [0, size of the axis)",
+                        .accepts = Accepts::kInteger,
+                        .limit = indexed_extent},
+                       {"updates",
+                        "shape of x with the shape of the indices in place of the axis, dtype of x",
+                        Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kInteger, "0", "axis of the slices"}},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_scatter,
+          .in_place = {0},
+          .flops = {0},
+          .examples = {"scatter_update(f32[10,3], i32[6], f32[6,3])",
+                       "scatter_update(f32[10,3], i64[2,3], f32[2,3,3])",
+                       "scatter_update(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
+                       "scatter_update(f32[2,10], u8[40], f32[2,40]) axis=-1",
+                       "scatter_update(u8[10,2], i32[], u8[2])"},
       },
       {
           .name = "one_hot",

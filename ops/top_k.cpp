@@ -1,4 +1,4 @@
-// The largest elements along an axis, and where they are.
+// The largest elements along an axis, and where they are; all of them in order.
 #include <fmt/format.h>
 
 #include "ops/axes.h"
@@ -52,6 +52,11 @@ int64_t searched_extent(std::span<const Shape>, const Attributes& attributes) {
   return attributes.get<int64_t>("extent");
 }
 
+std::vector<AttributeSpec> sorting_attributes() {
+  return {{"axis", AttributeType::kInteger, "-1", "axis to sort along"},
+          {"descending", AttributeType::kBool, "false", "sort from the largest to the smallest"}};
+}
+
 bool is_top_k_of(const Attributes& gradient, const Attributes& top, const Shape& x) {
   const auto axis = gradient.get<int64_t>("axis");
   return top.get<int64_t>("axis") == axis &&
@@ -81,6 +86,26 @@ std::span<const OpSpec> top_k() {
           .flops = {1, Flops::Each::kFirst},
           .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",
                        "top_k(i32[3,7]) k=4", "top_k(u8[5,2]) k=1 axis=0"},
+      },
+      {
+          .name = "sort",
+          .doc = "The elements along an axis in order; NaN counts as the largest.",
+          .formula = "y[i] <= y[i + 1]",
+          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+          .attributes = sorting_attributes(),
+          .numpy = "np.flip(np.sort(x, axis), axis) if descending else np.sort(x, axis)",
+          .examples = {"sort(f32[3,5])", "sort(f32[2,4,3]) axis=1 descending=true", "sort(i32[7])",
+                       "sort(u8[5,2]) axis=0"},
+      },
+      {
+          .name = "argsort",
+          .doc = "The int64 indices that sort an axis; of equal elements, the first comes first.",
+          .formula = "x[y[i]] <= x[y[i + 1]]",
+          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+          .attributes = sorting_attributes(),
+          .numpy = "np.argsort(-x if descending else x, axis, kind='stable')",
+          .examples = {"argsort(f32[3,5])", "argsort(f32[2,4,3]) axis=1 descending=true",
+                       "argsort(i32[40])", "argsort(i8[40,2]) axis=0 descending=true"},
       },
       {
           .name = "top_k_grad",

@@ -1,4 +1,4 @@
-// The constant of job files: a fill whose value is checked.
+// Constants of job files: a fill whose value is checked, and the identity matrix.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -26,10 +26,24 @@ ir::ValueId expand_constant(LayerContext& context) {
   return {};
 }
 
+/// Ones without those above the diagonal, then without those below.
+ir::ValueId expand_eye(LayerContext& context) {
+  const auto extent = [&](const char* name) { return context.attributes.get<int64_t>(name); };
+  const ir::Attributes diagonal = {{"diagonal", extent("diagonal")}};
+  const ir::ValueId ones =
+      context.add("fill", "ones", {},
+                  {{"value", 1.0},
+                   {"shape", std::vector<int64_t>{extent("rows"), extent("columns")}},
+                   {"dtype", context.attributes.get<DType>("dtype")}});
+  const ir::ValueId lower = context.add("tril", "tril", {ones}, diagonal);
+  return context.add("triu", "", {lower}, diagonal);
+}
+
 }  // namespace
 
 std::span<const Rules> fill() {
-  static constexpr Rules kRules[] = {{"constant", nullptr, expand_constant}};
+  static constexpr Rules kRules[] = {{"constant", nullptr, expand_constant},
+                                     {"eye", nullptr, expand_eye}};
   return kRules;
 }
 

@@ -1,5 +1,7 @@
-// The gradient of top_k.
+// The gradient of top_k; sort and argsort.
 #include "compiler/grad/rules.h"
+#include "compiler/ir/builder.h"
+#include "ops/axes.h"
 
 namespace flow::grad {
 namespace {
@@ -11,10 +13,61 @@ std::vector<ir::ValueId> top_k_gradient(GradientContext& context) {
                       {{"axis", axis}, {"extent", extent}})};
 }
 
+/// The axis to sort along; nothing after an error.
+std::optional<int64_t> sorted_axis(const LayerContext& context) {
+  ops::Call call = context.call();
+  const auto axis =
+      ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), context.operand(0).shape);
+  if (context.report(call)) return {};
+  return *axis;
+}
+
+ir::ValueId reversed(const LayerContext& context, std::string_view part, ir::ValueId x,
+                     int64_t axis) {
+  return context.add("flip", part, {x}, {{"axis", std::vector<int64_t>{axis}}});
+}
+
+/// All elements of an axis: the largest come first, and of equal ones the first.
+ir::ValueId all_of(const LayerContext& context, ir::ValueId x, int64_t axis) {
+  const int64_t n = context.operand(0).shape[static_cast<int>(axis)];
+  return context.add("top_k", "top", {x}, {{"k", n}, {"axis", axis}});
+}
+
+ir::ValueId expand_sort(LayerContext& context) {
+  const auto axis = sorted_axis(context);
+  if (!axis) return {};
+  const ir::ValueId values = all_of(context, context.operands[0], *axis);
+  if (context.attributes.get<bool>("descending")) return values;
+  return reversed(context, "", values, *axis);
+}
+
+/// In ascending order, the other way round for the elements the other way round: of equal ones, the
+/// first is the first again.
+ir::ValueId expand_argsort(LayerContext& context) {
+  const auto axis = sorted_axis(context);
+  if (!axis) return {};
+  const auto places = [&](ir::ValueId x) {
+    const ir::ValueId values = all_of(context, x, *axis);
+    return values.valid() ? context.graph().producer_of(values)->results[1] : values;
+  };
+  if (context.attributes.get<bool>("descending")) return places(context.operands[0]);
+  const ir::ValueId from_end = places(reversed(context, "reversed", context.operands[0], *axis));
+  if (!from_end.valid()) return {};
+  const int64_t n = context.operand(0).shape[static_cast<int>(*axis)];
+  const ir::ValueId last = context.add("fill", "last", {},
+                                       {{"value", static_cast<double>(n - 1)},
+                                        {"shape", std::vector<int64_t>{}},
+                                        {"dtype", DType::kInt64}});
+  const ir::ValueId descending = context.add("subtract", "places", {last, from_end}, {});
+  return reversed(context, "", descending, *axis);
+}
+
 }  // namespace
 
 std::span<const Rules> top_k() {
-  static constexpr Rules kRules[] = {{"top_k", top_k_gradient}};
+  static constexpr Rules kRules[] = {{"top_k", top_k_gradient},
+                                     {"sort", nullptr, expand_sort},
+                                     {"argsort", nullptr, expand_argsort}};
   return kRules;
 }
 

@@ -1,5 +1,6 @@
 // gather: rows picked by indices. gather_grad and scatter_add: rows summed, in the order of the
-// indices whatever the number of threads. one_hot: a row of two values for each index.
+// indices whatever the number of threads. scatter_update: rows written, the last of an index.
+// one_hot: a row of two values for each index.
 #include <algorithm>
 #include <cstring>
 
@@ -147,6 +148,43 @@ Kernel prepare_scatter(const Request& request) {
   return kernel;
 }
 
+/// y[indices[i], :] = rows[i, :] for the indices in [first, end), in their order.
+template <typename T>
+void put_picked(const GatherSizes& sizes, DType dtype, const std::byte* indices, const T* rows,
+                T* y, int64_t first, int64_t end) {
+  for (int64_t i = 0; i < sizes.count; ++i) {
+    const int64_t index = integer_at(dtype, indices, i);
+    if (index < first || index >= end) continue;
+    std::copy_n(rows + i * sizes.inner, sizes.inner, y + index * sizes.inner);
+  }
+}
+
+/// May be in place.
+Kernel prepare_scatter_update(const Request& request) {
+  const int axis = axis_of(request);
+  const TensorDesc& indices = request.inputs[1];
+  const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
+  Kernel kernel;
+  visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) {
+    kernel.launch = [sizes, pieces = Pieces(sizes), threads = request.threads,
+                     dtype = indices.dtype, check = LabelCheck(request, indices, sizes.n)](
+                        const Buffers& buffers, const CallState& state) {
+      check.run(buffers.inputs[1], state);
+      parallel_for(threads, sizes.outer * pieces.count, [&](int64_t piece, int) {
+        const int64_t o = piece / pieces.count, first = piece % pieces.count * pieces.rows;
+        const int64_t end = std::min(sizes.n, first + pieces.rows);
+        const T* x = input<T>(buffers, 0) + o * sizes.n * sizes.inner;
+        T* y = output<T>(buffers, 0) + o * sizes.n * sizes.inner;
+        if (x != y)
+          std::copy(x + first * sizes.inner, x + end * sizes.inner, y + first * sizes.inner);
+        put_picked(sizes, dtype, buffers.inputs[1],
+                   input<T>(buffers, 2) + o * sizes.count * sizes.inner, y, first, end);
+      });
+    };
+  });
+  return kernel;
+}
+
 Kernel prepare_one_hot(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
@@ -162,6 +200,7 @@ std::span<const KernelEntry> gather() {
       {.op = "gather", .prepare = prepare_gather, .any_dtype = true},
       {"gather_grad", prepare_scatter},
       {"scatter_add", prepare_scatter},
+      {.op = "scatter_update", .prepare = prepare_scatter_update, .any_dtype = true},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

@@ -1,4 +1,4 @@
-// Reference: elements picked by indices or added up at them, and one_hot.
+// Reference: slices picked by indices, added up at them or written there, and one_hot.
 #include <algorithm>
 #include <cstring>
 
@@ -67,6 +67,31 @@ Kernel prepare_scatter(const Request& request) {
   return kernel;
 }
 
+/// May be in place.
+Kernel prepare_scatter_update(const Request& request) {
+  const Around around(request.outputs[0].shape, axis_of(request));
+  const TensorDesc& indices = request.inputs[1];
+  Kernel kernel;
+  kernel.launch = [=, dtype = indices.dtype, count = indices.shape.elements(),
+                   n = request.inputs[2].shape.elements(),
+                   elements = request.outputs[0].shape.elements(),
+                   element = size_of(request.inputs[0].dtype),
+                   check = LabelCheck(request, indices, around.extent)](const Buffers& buffers,
+                                                                        const CallState& state) {
+    check.run(buffers.inputs[1], state);
+    std::memmove(buffers.outputs[0], buffers.inputs[0], static_cast<size_t>(elements) * element);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t o = i / (count * around.inner);
+      const int64_t index = integer_at(dtype, buffers.inputs[1], i / around.inner % count);
+      if (index < 0 || index >= around.extent) continue;
+      const int64_t to = (o * around.extent + index) * around.inner + i % around.inner;
+      std::memcpy(buffers.outputs[0] + static_cast<size_t>(to) * element,
+                  buffers.inputs[2] + static_cast<size_t>(i) * element, element);
+    }
+  };
+  return kernel;
+}
+
 Kernel prepare_one_hot(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   const double on = attributes.get<double>("on_value"), off = attributes.get<double>("off_value");
@@ -91,9 +116,8 @@ Kernel prepare_one_hot(const Request& request) {
 
 std::span<const KernelEntry> gather() {
   static constexpr KernelEntry kKernels[] = {
-      {"gather", prepare_gather},
-      {"gather_grad", prepare_scatter},
-      {"scatter_add", prepare_scatter},
+      {"gather", prepare_gather},       {"gather_grad", prepare_scatter},
+      {"scatter_add", prepare_scatter}, {"scatter_update", prepare_scatter_update},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

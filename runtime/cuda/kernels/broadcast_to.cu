@@ -15,7 +15,7 @@ struct First {
 
 Kernel prepare_broadcast_to(const Request& request) {
   const Shape &x = request.inputs[0].shape, &out = request.outputs[0].shape;
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
     return {[loops = broadcast_loops<2>({x, x}, out), n = out.elements()](
                 const Buffers& buffers, const LaunchState& state) {
       launch(state.driver, state.stream, "broadcast_to", shape_for(n), map_pairs<T, T, First>,

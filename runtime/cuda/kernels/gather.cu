@@ -1,4 +1,5 @@
-// gather, its gradient, scatter_add and one_hot: elements picked by indices or added up at them.
+// gather, its gradient, scatter_add, scatter_update and one_hot: elements picked by indices, added
+// up at them or written there.
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/cuda/kernels/families.h"
@@ -275,6 +276,27 @@ Launch scatter_launch(const Request& request, const GatherSizes& sizes) {
   };
 }
 
+/// last[j]: the last place of j among the indices, plus one; 0 where there is none. REQUIRES:
+/// zeros.
+__global__ void find_last(Integers indices, GatherSizes sizes, int32_t* last) {
+  for (int64_t i = first_index(); i < sizes.count; i += index_step())
+    if (const int64_t index = indices[i]; is_within(index, sizes))
+      atomicMax(last + index, static_cast<int32_t>(i) + 1);
+}
+
+/// y[o, j, k] = rows[o, last[j] - 1, k], or x[o, j, k] where there is none; n elements. May be in
+/// place.
+template <typename T>
+__global__ void put_last(const int32_t* last, const T* x, const T* rows, GatherSizes sizes, T* y,
+                         int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t row = at / sizes.inner, o = row / sizes.extent;
+    const int32_t place = last[row - o * sizes.extent];
+    y[at] =
+        place == 0 ? x[at] : rows[(o * sizes.count + place - 1) * sizes.inner + at % sizes.inner];
+  }
+}
+
 /// out[i, k] = on where indices[i] = k, else off; n elements.
 template <typename T>
 __global__ void one_hot_elements(Integers indices, int64_t depth, T on, T off, T* out, int64_t n) {
@@ -295,6 +317,26 @@ Kernel prepare_scatter(const Request& request) {
   return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {scatter_launch<T>(request, sizes),
             static_cast<size_t>(workspace_elements(sizes)) * sizeof(int32_t)};
+  });
+}
+
+Kernel prepare_scatter_update(const Request& request) {
+  const TensorDesc& indices = request.inputs[1];
+  const GatherSizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
+  const size_t workspace = static_cast<size_t>(sizes.extent) * sizeof(int32_t);
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
+    return {[=, check = check_launch(request, 1, sizes.extent), dtype = indices.dtype,
+             n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+              check(buffers, state);
+              auto* last = reinterpret_cast<int32_t*>(buffers.workspace);
+              state.driver.clear(last, workspace, state.stream);
+              launch(state.driver, state.stream, "find_last", shape_for(sizes.count), find_last,
+                     Integers{buffers.inputs[1], dtype}, sizes, last);
+              launch(state.driver, state.stream, "scatter_update", shape_for(n), put_last<T>,
+                     static_cast<const int32_t*>(last), input<T>(buffers, 0), input<T>(buffers, 2),
+                     sizes, output<T>(buffers, 0), n);
+            },
+            workspace};
   });
 }
 
@@ -319,6 +361,7 @@ std::span<const KernelEntry> kernels::gather() {
       {"gather", prepare_gather},
       {"gather_grad", prepare_scatter, Order::kOwn},
       {"scatter_add", prepare_scatter, Order::kOwn},
+      {"scatter_update", prepare_scatter_update},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

@@ -303,6 +303,19 @@ TEST_CASE("the first index out of range is the fault, and picks zero", "[cuda]")
   }
 }
 
+TEST_CASE("of equal indices the last one writes, in any order of threads", "[cuda]") {
+  Random random(17);
+  const KernelCase one{"scatter_update",
+                       {{"axis", int64_t{0}}},
+                       {random_array(random, DType::kFloat32, {9, 3}),
+                        random_labels(random, DType::kInt32, {700}, 7),
+                        random_array(random, DType::kFloat32, {700, 3})},
+                       {{DType::kFloat32, {9, 3}}}};
+  const KernelRun expected = run_kernel(one, {cpu::fast_kernels()});
+  for (const LaneOrder lanes : {LaneOrder::kForward, LaneOrder::kReversed})
+    CHECK(same_numbers(run_on_device(one, {lanes}).run, expected));
+}
+
 TEST_CASE("what was picked thousands of times is summed in a fixed order", "[cuda]") {
   Random random(16);
   KernelCase one{"gather_grad",

@@ -75,6 +75,39 @@ TEST_CASE("what is scattered adds up, and the first index out of range is a faul
   require({3, 11});
 }
 
+TEST_CASE("indices along an axis out of range are a fault, and nothing is written there", "[cpu]") {
+  KernelCase one{
+      "take_along_axis",
+      {{"axis", int64_t{1}}},
+      {array_of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), array_of<int64_t>({2, 2}, {2, 0, -1, 1})},
+      {{DType::kFloat32, {2, 2}}}};
+  const auto require = [&](std::vector<float> expected) {
+    require_fault(one, 2, -1, 3);
+    on_both(one, [&](const KernelRun& run) {
+      CHECK(std::ranges::equal(run.outputs[0].as<float>(), expected));
+    });
+  };
+  require({3, 1, 0, 5});
+  one.inputs.push_back(array_of<float>({2, 2}, {10, 20, 30, 40}));
+  one.results = {{DType::kFloat32, {2, 3}}};
+  one.op = "put_along_axis";
+  require({20, 2, 10, 4, 40, 6});
+  one.op = "add_along_axis";
+  require({21, 2, 13, 4, 45, 6});
+}
+
+TEST_CASE("of equal indices the last one writes", "[cpu]") {
+  on_both({"scatter_update",
+           {{"axis", int64_t{0}}},
+           {array_of<int8_t>({3, 2}, {1, 2, 3, 4, 5, 6}), array_of<int32_t>({3}, {2, 0, 2}),
+            array_of<int8_t>({3, 2}, {7, 8, 9, 10, 11, 12})},
+           {{DType::kInt8, {3, 2}}}},
+          [](const KernelRun& run) {
+            CHECK(std::ranges::equal(run.outputs[0].as<int8_t>(),
+                                     std::vector<int8_t>{9, 10, 3, 4, 11, 12}));
+          });
+}
+
 TEST_CASE("the largest come first, the first of equals before the others, a NaN before all",
           "[cpu]") {
   const float nan = std::nanf("");

@@ -59,6 +59,20 @@ TEST_CASE("scatter_add keeps the batch axis of slices, not that of indices", "[o
   CHECK(scattered({{3, 5}}, {{8}, 0, I}, {{3, 8}}) == Axes{kBatchReduced});
 }
 
+TEST_CASE("Indices along an axis keep the batch axis of others", "[ops]") {
+  const Attributes axis1{{"axis", int64_t{1}}};
+  const Typed x{{8, 5, 3}, 0}, shared{{8, 5, 3}}, along{{3, 8, 5}, 1};
+  const Typed picks{{8, 2, 3}, 0, I}, rows{{3, 8, 5}, 1, I};
+  CHECK(batch_axes("take_along_axis", {x, picks}, axis1) == Axes{0});
+  CHECK(batch_axes("take_along_axis", {shared, picks}, axis1) == Axes{0});
+  CHECK(batch_axes("take_along_axis", {along, {{3, 2, 5}, kNoBatch, I}}, axis1) ==
+        Axes{kBatchReduced});
+  CHECK(batch_axes("take_along_axis", {{{3, 9, 5}}, rows}, axis1) == Axes{1});
+  CHECK(batch_axes("add_along_axis", {shared, picks, {{8, 2, 3}, 0}}, axis1) == Axes{0});
+  CHECK(batch_axes("put_along_axis", {{{3, 9, 5}}, rows, {{3, 8, 5}, 1}}, axis1) ==
+        Axes{kBatchReduced});
+}
+
 TEST_CASE("gather moves the batch axis by the axes of its indices", "[ops]") {
   const Attributes axis1{{"axis", int64_t{1}}};
   CHECK(batch_axes("gather", {{{8, 5, 3}, 0}, {{2, 2}, kNoBatch, I}}, axis1) == Axes{0});

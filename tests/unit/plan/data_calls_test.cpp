@@ -142,6 +142,20 @@ TEST_CASE("paddings, copies, indices and ranks are in range", "[plan]") {
         Results{{F, {5, 7, 3}}});
   CHECK(refuses("scatter_add", {{F, {5, 7, 3}}, {I, {2}}, {F, {5, 7, 3}}}, axis));
   CHECK(refuses("scatter_add", {{F, {5}}, {I, {2}}, {F, {2}}}, axis));
+  CHECK(refuses("scatter_update", {{F, {5, 7}}, {I, {2}}, {I, {5, 2}}}, axis));
+  CHECK(results_of("take_along_axis", {{B, {5, 7}}, {I, {5, 2}}}, axis) == Results{{B, {5, 2}}});
+  CHECK(refuses("take_along_axis", {{F, {5, 7}}, {I, {4, 2}}}, axis));
+  CHECK(refuses("take_along_axis", {{F, {5, 7}}, {I, {5}}}, axis));
+  CHECK(refuses("take_along_axis", {{F, {5}}, {I, {5}}}, axis));
+  CHECK(refuses("put_along_axis", {{F, {5, 7}}, {I, {5, 2}}, {I, {5, 2}}}, axis));
+  CHECK(refuses("add_along_axis", {{F, {5, 7}}, {I, {5, 2}}, {F, {5, 7}}}, axis));
+  const auto spaced = [](double last, int64_t count, DType dtype) {
+    return Entries{{"first", 0.0}, {"last", last}, {"count", count}, {"dtype", dtype}};
+  };
+  CHECK(results_of("evenly_spaced", {}, spaced(6, 4, I)) == Results{{I, {4}}});
+  CHECK(refuses("evenly_spaced", {}, spaced(6.5, 4, I)));
+  CHECK(refuses("evenly_spaced", {}, spaced(6, 0, I)));
+  CHECK(refuses("evenly_spaced", {}, spaced(std::numeric_limits<double>::infinity(), 4, F)));
   const Entries hot = {{"depth", int64_t{4}}, {"dtype", I}, {"on_value", 1.0}, {"off_value", 0.5}};
   CHECK(refuses("one_hot", {{I, {2}}}, hot));
   const auto top = [](int64_t k) { return Entries{{"axis", int64_t{0}}, {"k", k}}; };
