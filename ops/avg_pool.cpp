@@ -1,4 +1,4 @@
-// Means over windows of images and lengths, and over whole images.
+// Means over windows of images, lengths and volumes, and over whole images.
 #include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/pool.h"
@@ -27,6 +27,32 @@ std::span<const OpSpec> avg_pool() {
           .formula = "y[n, c, i] = mean x[n, c, i s + u - pad]",
           .operands = {{"in", "(N, C, L)"}},
           .attributes = pool_attributes(1),
+      },
+      {
+          .name = "avg_pool3d",
+          .doc = "3D average pooling; the mean excludes the padding.",
+          .formula = "y[n, c, i, j, k] = mean x[n, c, i s + u - pad, j s + v - pad, k s + w - pad]",
+          .operands = {{"in", "(N, C, D, H, W)"}},
+          .attributes = pool_attributes(3),
+          .numpy = "pooled(x, ksize, strides, padding, np.nanmean)",
+          .examples = {"avg_pool3d(f32[2,3,4,6,5]) ksize=2",
+                       "avg_pool3d(f32[1,2,5,4,5]) ksize=3 strides=[2,1,2] padding=same",
+                       "avg_pool3d(f32[1,2,4,4,5]) ksize=[1,2,3] strides=1 padding=[0,0,1,0,1,2]"},
+      },
+      {
+          .name = "adaptive_avg_pool",
+          .doc = "Averages over as many windows as the result has elements, nearly equal in size; "
+                 "neighbours may share elements.",
+          .formula = "y[n, c, i, ...] = mean x[n, c, floor(i H / h) : ceil((i + 1) H / h), ...]",
+          .operands = {{"in", "(N, C, ...)"}},
+          .attributes = {sizes_attribute("output_size", "",
+                                         "sizes of the result after the channels, or one number "
+                                         "for all")},
+          .numpy = "averaged(x, output_size)",
+          .examples = {"adaptive_avg_pool(f32[2,3,6,4]) output_size=[3,2]",
+                       "adaptive_avg_pool(f32[2,3,7,5]) output_size=[3,2]",
+                       "adaptive_avg_pool(f32[1,2,10]) output_size=4",
+                       "adaptive_avg_pool(f32[1,2,3,4]) output_size=6"},
       },
       {
           .name = "avg_pool2d",

@@ -52,6 +52,15 @@ std::span<const OpSpec> group_norm() {
           .takes_variables = true,
       },
       {
+          .name = "instance_norm",
+          .doc = "Instance normalization (Ulyanov et al., 2016): normalizes each channel of each "
+                 "sample by its own mean and variance.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"in", "(N, C, ...)"}},
+          .attributes = {epsilon_attribute("1e-5")},
+          .takes_variables = true,
+      },
+      {
           .name = "group_normalize",
           .doc = "Normalizes each group of channels by its own mean and biased variance.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",

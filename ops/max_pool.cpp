@@ -1,4 +1,4 @@
-// Maxima over windows of images, and of lengths, which are images of height 1.
+// Maxima over windows of images, of lengths, which are images of height 1, and of volumes.
 #include <fmt/format.h>
 
 #include "ops/axes.h"
@@ -63,6 +63,29 @@ std::span<const OpSpec> max_pool() {
           .formula = "y[n, c, i] = max x[n, c, i s + u - pad]",
           .operands = {{"in", "(N, C, L)"}},
           .attributes = pool_attributes(1),
+      },
+      {
+          .name = "max_pool3d",
+          .doc = "3D max pooling; on ties, the first element receives the gradient.",
+          .formula = "y[n, c, i, j, k] = max x[n, c, i s + u - pad, j s + v - pad, k s + w - pad]",
+          .operands = {{"in", "(N, C, D, H, W)"}},
+          .attributes = pool_attributes(3),
+          .numpy = "pooled(x, ksize, strides, padding, np.nanmax)",
+          .examples = {"max_pool3d(f32[2,3,4,6,5]) ksize=2",
+                       "max_pool3d(f32[1,2,5,4,5]) ksize=3 strides=[2,1,2] padding=same",
+                       "max_pool3d(f32[1,2,4,4,5]) ksize=[1,2,3] strides=1 padding=[0,0,1,0,1,2]",
+                       "max_pool3d(f32[1,2,5,3,3]) ksize=[2,1,1] strides=[3,1,1]"},
+      },
+      {
+          .name = "global_max_pool",
+          .doc = "Global max pooling: the maximum of each channel.",
+          .formula = "y[n, c] = max x[n, c, ...]",
+          .operands = {{"in", "(N, C, ...)"}},
+          .attributes = {{"keepdims", AttributeType::kBool, "false",
+                          "keep the reduced axes with size 1"}},
+          .numpy = "np.max(x, tuple(range(2, x.ndim)), keepdims=keepdims)",
+          .examples = {"global_max_pool(f32[2,3,4,5])",
+                       "global_max_pool(f32[2,3,4]) keepdims=true"},
       },
       {
           .name = "max_pool2d",

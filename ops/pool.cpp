@@ -13,15 +13,18 @@ namespace {
 WindowNames pool_names(int dimensions) { return {"ksize", "window", dimensions}; }
 
 /// Every window must hold an element of the input: a maximum of padding alone is none.
+bool pad_is_smaller(Call& call, int64_t pad, int64_t size) {
+  if (pad < size) return true;
+  call.bad_attribute(
+      "padding", Reason::kBadAttribute,
+      fmt::format("the padding is {} for a window of {}; expected less than the window", pad,
+                  size));
+  return false;
+}
+
 bool pads_are_smaller(Call& call, const std::vector<int64_t>& pads, const Windows& windows) {
-  for (size_t i = 0; i < pads.size(); ++i) {
-    if (pads[i] < windows.size[i / 2]) continue;
-    call.bad_attribute(
-        "padding", Reason::kBadAttribute,
-        fmt::format("the padding is {} for a window of {}; expected less than the window", pads[i],
-                    windows.size[i / 2]));
-    return false;
-  }
+  for (size_t i = 0; i < pads.size(); ++i)
+    if (!pad_is_smaller(call, pads[i], windows.size[i / 2])) return false;
   return true;
 }
 
@@ -62,6 +65,16 @@ std::optional<Pool> read_pool(Call& call, std::array<int64_t, 2> input, int dime
   return Pool{windows, *placed};
 }
 
+std::optional<VolumeWindows> read_pool3d(Call& call) {
+  if (!has_rank(call, 0, 5, "(N, C, D, H, W)")) return {};
+  const auto windows = volume_windows(call, call.shape(0), "strides", "", pool_names(3));
+  if (!windows) return {};
+  for (const AxisWindows& along : *windows)
+    for (const int64_t pad : along.pads)
+      if (!pad_is_smaller(call, pad, along.size)) return {};
+  return windows;
+}
+
 std::optional<PooledImages> read_pool2d(Call& call) {
   if (!has_rank(call, 0, 4, "(N, C, H, W)")) return {};
   return pooled_images(call, call.shape(0));
@@ -81,8 +94,9 @@ void normalise_pool_grad(Call& call, Attributes& attributes) {
 
 std::vector<AttributeSpec> pool_attributes(int dimensions) {
   return {sizes_attribute("ksize", "",
-                          dimensions == 1 ? "window length"
-                                          : "window height and width, or one number for both"),
+                          dimensions == 3 ? "window depth, height and width, or one number for all"
+                          : dimensions == 1 ? "window length"
+                                            : "window height and width, or one number for both"),
           sizes_attribute("strides", "ksize", "step between windows, in elements"),
           padding_attribute(dimensions)};
 }

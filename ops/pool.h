@@ -37,6 +37,10 @@ std::optional<PooledImages> read_pool2d_grad(Call& call);
 void normalise_pool(Call& call, Attributes& attributes);
 void normalise_pool_grad(Call& call, Attributes& attributes);
 
+/// The pool over a volume (N, C, D, H, W) that the attributes describe. Reports what is wrong with
+/// it.
+std::optional<VolumeWindows> read_pool3d(Call& call);
+
 std::vector<AttributeSpec> pool_attributes(int dimensions = 2);
 /// Those of a pool over images, and `input_shape`.
 std::vector<AttributeSpec> pool_gradient_attributes();

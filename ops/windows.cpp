@@ -18,23 +18,28 @@ std::array<int64_t, 2> same_pads(int64_t input, int64_t span, int64_t stride, bo
   return lower ? std::array{total - less, less} : std::array{less, total - less};
 }
 
+void report_padding(Call& call, size_t given, int wanted) {
+  constexpr std::string_view kCounts[] = {"no", "one", "two", "three"};
+  call.bad_attribute("padding", Reason::kBadAttribute,
+                     fmt::format("`padding` has {} {}; expected {}", kCounts[given],
+                                 given == 1 ? "dimension" : "dimensions", kCounts[wanted]));
+}
+
 /// [N, H, W, C] of gray, colour or with transparency.
 bool looks_channels_last(const Shape& x) {
   return x.rank() == 4 && (x[3] == 1 || x[3] == 3 || x[3] == 4) && x[1] > 4 && x[2] > 4;
 }
 
-void report_misfit(Call& call, const Windows& windows, size_t axis, int64_t padded,
-                   const WindowNames& names) {
-  const int64_t span = span_of(windows, axis);
-  const std::string spans =
-      windows.dilation[axis] == 1
-          ? std::string()
-          : fmt::format(" (with dilation {} it spans {})", windows.dilation[axis], span);
-  const std::string_view extent = names.dimensions == 1 ? "long" : axis == 0 ? "high" : "wide";
-  const int64_t fits = (padded - 1) / windows.dilation[axis] + 1;
+/// `extent`: "high"
+void report_misfit(Call& call, int64_t size, int64_t dilation, int64_t padded,
+                   std::string_view extent, const WindowNames& names) {
+  const std::string spans = dilation == 1 ? std::string()
+                                          : fmt::format(" (with dilation {} it spans {})", dilation,
+                                                        dilation * (size - 1) + 1);
+  const int64_t fits = (padded - 1) / dilation + 1;
   call.bad_attribute(names.size, Reason::kWindow,
                      fmt::format("{} {} does not fit{}: the padded input is {} {}", names.what,
-                                 windows.size[axis], spans, padded, extent))
+                                 size, spans, padded, extent))
       .with_hint(
           looks_channels_last(call.shape(0))
               ? "images are (N, C, H, W); convert (N, H, W, C) with `{op: transpose, perm: [0, 3, "
@@ -55,10 +60,7 @@ std::optional<std::vector<int64_t>> pads_of(Call& call, const Attribute& padding
   const size_t wanted = names.dimensions == 1 ? 2 : 4;
   if (pads.size() == 1) pads = std::vector<int64_t>(wanted, pads[0]);
   if (pads.size() != wanted) {
-    call.bad_attribute("padding", Reason::kBadAttribute,
-                       fmt::format("`padding` has {}; expected {}",
-                                   pads.size() == 2 ? "one dimension" : "two dimensions",
-                                   names.dimensions == 1 ? "one" : "two"));
+    report_padding(call, pads.size() / 2, names.dimensions);
     return {};
   }
   return names.dimensions == 2 ? pads : std::vector<int64_t>{0, 0, pads[0], pads[1]};
@@ -96,7 +98,11 @@ std::optional<PlacedWindows> place_windows(Call& call, std::array<int64_t, 2> in
     const int64_t span = span_of(windows, axis);
     const int64_t padded = input[axis] + (*pads)[2 * axis] + (*pads)[2 * axis + 1];
     if (span > padded) {
-      report_misfit(call, windows, axis, padded, names);
+      report_misfit(call, windows.size[axis], windows.dilation[axis], padded,
+                    names.dimensions == 1 ? "long"
+                    : axis == 0           ? "high"
+                                          : "wide",
+                    names);
       return {};
     }
     placed.count[axis] = (padded - span) / windows.strides[axis] + 1;
@@ -113,6 +119,66 @@ std::optional<std::array<int64_t, 2>> pair_of(Call& call, std::string_view attri
                      fmt::format("`{}` has {} numbers; expected one{}", attribute, sizes.size(),
                                  dimensions == 2 ? ", or two for height and width" : ""));
   return {};
+}
+
+std::optional<std::array<int64_t, 3>> triple_of(Call& call, std::string_view attribute) {
+  const std::vector<int64_t>& sizes = call.integers(attribute);
+  if (sizes.size() == 1) return std::array{sizes[0], sizes[0], sizes[0]};
+  if (sizes.size() == 3) return std::array{sizes[0], sizes[1], sizes[2]};
+  call.bad_attribute(attribute, Reason::kBadAttribute,
+                     fmt::format("`{}` has {} numbers; expected one, or three for depth, height "
+                                 "and width",
+                                 attribute, sizes.size()));
+  return {};
+}
+
+namespace {
+
+/// The pads of one axis; nothing where the attribute is of other dimensions, which is reported.
+std::optional<std::array<int64_t, 2>> pads_of_volume(Call& call, size_t axis, int64_t input,
+                                                     const AxisWindows& of) {
+  const Attribute& padding = call.attribute("padding");
+  if (const auto* word = std::get_if<std::string>(&padding)) {
+    const Windows windows{{of.size, 1}, {of.stride, 1}, {of.dilation, 1}};
+    const std::vector<int64_t> pads = pads_of_word(*word, {input, 1}, windows);
+    return std::array{pads[0], pads[1]};
+  }
+  const auto& pads = std::get<std::vector<int64_t>>(padding);
+  if (pads.size() == 1) return std::array{pads[0], pads[0]};
+  if (pads.size() == 6) return std::array{pads[2 * axis], pads[2 * axis + 1]};
+  report_padding(call, pads.size() / 2, 3);
+  return {};
+}
+
+}  // namespace
+
+std::optional<VolumeWindows> volume_windows(Call& call, const Shape& x, std::string_view strides,
+                                            std::string_view dilation, const WindowNames& names) {
+  constexpr std::string_view kExtents[] = {"deep", "high", "wide"};
+  const auto size = triple_of(call, names.size);
+  if (!size) return {};  // strides may have their default from it
+  const auto stride = triple_of(call, strides);
+  const auto holes =
+      dilation.empty() ? std::optional(std::array<int64_t, 3>{1, 1, 1}) : triple_of(call, dilation);
+  if (!stride || !holes) return {};
+  VolumeWindows windows;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const int64_t input = x[static_cast<int>(axis) + 2];
+    AxisWindows& along = windows[axis];
+    along = {(*size)[axis], (*stride)[axis], (*holes)[axis]};
+    if (!fits_windows(call, {input, along.size})) return {};
+    const auto pads = pads_of_volume(call, axis, input, along);
+    if (!pads) return {};
+    along.pads = *pads;
+    const int64_t span = along.dilation * (along.size - 1) + 1;
+    const int64_t padded = input + along.pads[0] + along.pads[1];
+    if (span > padded) {
+      report_misfit(call, along.size, along.dilation, padded, kExtents[axis], names);
+      return {};
+    }
+    along.count = (padded - span) / along.stride + 1;
+  }
+  return windows;
 }
 
 bool has_rank(Call& call, size_t i, int rank, std::string_view expected) {
@@ -161,7 +227,11 @@ bool groups_fit(Call& call, int64_t channels, int64_t filters, int64_t groups) {
 
 AttributeSpec padding_attribute(int dimensions) {
   return {"padding", AttributeType::kPadding, "valid",
-          dimensions == 1
+          dimensions == 3
+              ? "valid, same (or same_upper), same_lower, or explicit: 1, [1, 1, 1], [[front, "
+                "back], [top, bottom], [left, right]]. same puts an odd element at the end, "
+                "same_lower at the start"
+          : dimensions == 1
               ? "valid, same (or same_upper), same_lower, or explicit: 1, [[left, right]]. same "
                 "puts an odd element at the end, same_lower at the start"
               : "valid, same (or same_upper), same_lower, or explicit: 1, [1, 1], [[top, bottom], "

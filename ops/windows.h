@@ -54,6 +54,23 @@ std::optional<std::array<int64_t, 2>> pair_of(Call& call, std::string_view attri
                                               const std::vector<int64_t>& sizes,
                                               int dimensions = 2);
 
+/// An attribute of one integer, or one for depth, height and width. Reports any other count.
+std::optional<std::array<int64_t, 3>> triple_of(Call& call, std::string_view attribute);
+
+/// Windows along one axis, and what pads it.
+struct AxisWindows {
+  int64_t size = 1, stride = 1, dilation = 1;
+  std::array<int64_t, 2> pads = {};
+  int64_t count = 1;  // of windows
+};
+
+using VolumeWindows = std::array<AxisWindows, 3>;  // depth, height, width
+
+/// The windows over a volume (N, C, D, H, W) that the attributes describe; `names.size`, `strides`
+/// and `dilation`, which may be empty, name them. Reports what is wrong with them.
+std::optional<VolumeWindows> volume_windows(Call& call, const Shape& x, std::string_view strides,
+                                            std::string_view dilation, const WindowNames& names);
+
 /// Reports operand i if it is not of that rank.
 bool has_rank(Call& call, size_t i, int rank, std::string_view expected);
 

@@ -1,4 +1,4 @@
-// Convolution layers as primitives: over lengths, over images, and the transposed one.
+// Convolution layers as primitives: over lengths, images and volumes, and transposed ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,11 +87,10 @@ ValueId add_conv_weight(const LayerContext& context, const ConvLayer& layer, int
 }
 
 /// bias_add, where the layer has a bias.
-ValueId with_conv_bias(const LayerContext& context, const ConvLayer& layer, ValueId y,
-                       ValueId weight) {
+ValueId with_conv_bias(const LayerContext& context, int64_t filters, ValueId y, ValueId weight) {
   if (!y.valid() || !context.attributes.get<bool>("use_bias")) return y;
   const ValueId bias =
-      context.add_variable("bias", "bias_initializer", context.operand(0).dtype, {layer.filters},
+      context.add_variable("bias", "bias_initializer", context.operand(0).dtype, {filters},
                            fans_of(context.builder.graph()[weight].shape));
   return context.add("bias_add", "bias_add", {y, bias}, {});
 }
@@ -102,7 +101,7 @@ ValueId expand_conv2d(LayerContext& context) {
   const ValueId weight = add_conv_weight(context, *layer, layer->filters, layer->channels, false);
   const ValueId y =
       context.add("convolution", "conv", {context.operands[0], weight}, conv_attributes(*layer));
-  return context.activate(with_conv_bias(context, *layer, y, weight));
+  return context.activate(with_conv_bias(context, layer->filters, y, weight));
 }
 
 ValueId expand_conv1d(LayerContext& context) {
@@ -112,7 +111,7 @@ ValueId expand_conv1d(LayerContext& context) {
   const ValueId x = with_height(context, "expand", context.operands[0]);
   const ValueId kernel = with_height(context, "expand_weight", weight);
   ValueId y = context.add("convolution", "conv", {x, kernel}, conv_attributes(*layer));
-  y = with_conv_bias(context, *layer, y, weight);
+  y = with_conv_bias(context, layer->filters, y, weight);
   return activate_and_restore(
       context, y, [&](ValueId image) { return without_height(context, "restore", image); });
 }
@@ -124,8 +123,10 @@ bool pads_to_same(const ops::Attribute& padding) {
 
 /// Rows and columns that are added at the bottom and right. Reports what does not go.
 std::optional<std::array<int64_t, 2>> output_padding(ops::Call& call, const ConvLayer& layer) {
-  const auto added = ops::pair_of(call, "output_padding", call.integers("output_padding"));
+  auto added =
+      ops::pair_of(call, "output_padding", call.integers("output_padding"), layer.dimensions);
   if (!added) return {};
+  if (layer.dimensions == 1) (*added)[0] = 0;  // no rows
   const bool any = (*added)[0] > 0 || (*added)[1] > 0;
   if (any && pads_to_same(call.attribute("padding"))) {
     call.bad_attribute("output_padding", ops::Reason::kBadAttribute,
@@ -163,8 +164,9 @@ void place_transposed_conv(ops::Call& call, ConvLayer& layer) {
     layer.padding = ops::pads_of_word(std::get<std::string>(padding), layer.output, w);
     return check_conv_output(call, layer.output);
   }
-  const auto pads = std::holds_alternative<std::string>(padding) ? Integers(4, 0)
-                                                                 : ops::pads_of(call, padding, {});
+  const auto pads = std::holds_alternative<std::string>(padding)
+                        ? Integers(4, 0)
+                        : ops::pads_of(call, padding, {.dimensions = layer.dimensions});
   if (!pads) return;
   layer.padding = *pads;
   for (size_t axis = 0; axis < 2; ++axis) {
@@ -176,10 +178,110 @@ void place_transposed_conv(ops::Call& call, ConvLayer& layer) {
     call.bad_attribute(
         "padding", ops::Reason::kWindow,
         fmt::format("padding {} leaves no output: without padding the result is {} {}", cut, whole,
-                    axis == 0 ? "high" : "wide"));
+                    layer.dimensions == 1 ? "long"
+                    : axis == 0           ? "high"
+                                          : "wide"));
     return;
   }
   check_conv_output(call, layer.output);
+}
+
+ValueId expand_conv1d_transpose(LayerContext& context) {
+  const auto layer = read_placed_conv(context, 1, place_transposed_conv);
+  if (!layer) return {};
+  const ValueId weight = add_conv_weight(context, *layer, layer->channels, layer->filters, true);
+  const ValueId x = with_height(context, "expand", context.operands[0]);
+  const ValueId kernel = with_height(context, "expand_weight", weight);
+  ir::Attributes attributes = conv_attributes(*layer);
+  attributes.set("input_shape",
+                 Integers{context.operand(0).shape[0], layer->filters, 1, layer->output[1]});
+  ValueId y = context.add("convolution_grad_data", "conv", {x, kernel}, std::move(attributes));
+  y = with_conv_bias(context, layer->filters, y, weight);
+  return activate_and_restore(
+      context, y, [&](ValueId image) { return without_height(context, "restore", image); });
+}
+
+/// What the file says of a layer over volumes.
+struct VolumeLayer {
+  int64_t filters = 0, groups = 1;
+  Shape x;
+  ops::VolumeWindows windows;
+};
+
+std::optional<VolumeLayer> read_conv3d(const LayerContext& context) {
+  ops::Call call = context.call();
+  VolumeLayer layer{
+      call.attribute<int64_t>("filters"), call.attribute<int64_t>("groups"), call.shape(0), {}};
+  if (ops::has_rank(call, 0, 5, "(N, C, D, H, W)") &&
+      ops::groups_fit(call, layer.x[1], layer.filters, layer.groups))
+    if (const auto windows =
+            ops::volume_windows(call, layer.x, "strides", "dilation_rate", {.dimensions = 3}))
+      layer.windows = *windows;
+  return context.report(call) ? std::nullopt : std::optional(layer);
+}
+
+/// 0, step, 2 step, ... in a shape of two axes.
+ValueId multiples(const LayerContext& context, const char* part, int64_t count, int64_t step,
+                  Integers shape) {
+  const ValueId numbers = context.add("evenly_spaced", std::string(part) + "_from", {},
+                                      {{"first", 0.0},
+                                       {"last", static_cast<double>((count - 1) * step)},
+                                       {"count", count},
+                                       {"dtype", DType::kInt64}});
+  return context.add("reshape", part, {numbers}, {{"shape", std::move(shape)}});
+}
+
+/// The planes that each window along the depth reads: (N, D', C kd, H, W).
+ValueId planes_of_windows(const LayerContext& context, const VolumeLayer& layer) {
+  const ops::AxisWindows& deep = layer.windows[0];
+  const Shape& x = layer.x;
+  ValueId volume = context.operands[0];
+  if (deep.pads[0] + deep.pads[1] > 0)
+    volume =
+        context.add("pad", "pad", {volume},
+                    {{"paddings", Integers{0, 0, 0, 0, deep.pads[0], deep.pads[1], 0, 0, 0, 0}}});
+  const ValueId first = multiples(context, "windows", deep.count, deep.stride, {deep.count, 1});
+  const ValueId within = multiples(context, "taps", deep.size, deep.dilation, {1, deep.size});
+  const ValueId places = context.add("add", "planes", {first, within}, {});
+  const ValueId planes = context.add("gather", "gather", {volume, places}, {{"axis", int64_t{2}}});
+  const ValueId moved =
+      context.add("transpose", "transpose", {planes}, {{"perm", Integers{0, 2, 1, 3, 4, 5}}});
+  return context.add("reshape", "images", {moved},
+                     {{"shape", Integers{x[0] * deep.count, x[1] * deep.size, x[3], x[4]}}});
+}
+
+/// Images of volumes, (N D', O, H', W'), as volumes again.
+ValueId joined_planes(const LayerContext& context, const VolumeLayer& layer, ValueId images) {
+  const auto& [deep, high, wide] = layer.windows;
+  const Integers shape = {layer.x[0], deep.count, layer.filters, high.count, wide.count};
+  const ValueId planes = context.add("reshape", "restore", {images}, {{"shape", shape}});
+  return context.add("transpose", "join", {planes}, {{"perm", Integers{0, 2, 1, 3, 4}}});
+}
+
+/// A convolution of images whose channels are those of all planes of a window: the weight is the
+/// same in another shape.
+ValueId expand_conv3d(LayerContext& context) {
+  const auto layer = read_conv3d(context);
+  if (!layer) return {};
+  const auto& [deep, high, wide] = layer->windows;
+  const int64_t channels = layer->x[1] / layer->groups;
+  const Shape shape = {layer->filters, channels, deep.size, high.size, wide.size};
+  const ValueId weight = context.add_variable("weight", "kernel_initializer",
+                                              context.operand(0).dtype, shape, fans_of(shape));
+  if (!weight.valid()) return {};
+  const ValueId kernel = context.add(
+      "reshape", "flat_weight", {weight},
+      {{"shape", Integers{layer->filters, channels * deep.size, high.size, wide.size}}});
+  const ValueId images = planes_of_windows(context, *layer);
+  ValueId y =
+      context.add("convolution", "conv", {images, kernel},
+                  {{"strides", Integers{high.stride, wide.stride}},
+                   {"dilation", Integers{high.dilation, wide.dilation}},
+                   {"padding", Integers{high.pads[0], high.pads[1], wide.pads[0], wide.pads[1]}},
+                   {"groups", layer->groups}});
+  y = with_conv_bias(context, layer->filters, y, weight);
+  return activate_and_restore(
+      context, y, [&](ValueId planes) { return joined_planes(context, *layer, planes); });
 }
 
 ValueId expand_conv2d_transpose(LayerContext& context) {
@@ -191,7 +293,7 @@ ValueId expand_conv2d_transpose(LayerContext& context) {
                                          layer->output[0], layer->output[1]});
   const ValueId y = context.add("convolution_grad_data", "conv", {context.operands[0], weight},
                                 std::move(attributes));
-  return context.activate(with_conv_bias(context, *layer, y, weight));
+  return context.activate(with_conv_bias(context, layer->filters, y, weight));
 }
 
 }  // namespace
@@ -199,7 +301,9 @@ ValueId expand_conv2d_transpose(LayerContext& context) {
 std::span<const Rules> conv() {
   static constexpr Rules kRules[] = {{"conv1d", nullptr, expand_conv1d},
                                      {"conv2d", nullptr, expand_conv2d},
-                                     {"conv2d_transpose", nullptr, expand_conv2d_transpose}};
+                                     {"conv2d_transpose", nullptr, expand_conv2d_transpose},
+                                     {"conv3d", nullptr, expand_conv3d},
+                                     {"conv1d_transpose", nullptr, expand_conv1d_transpose}};
   return kRules;
 }
 

@@ -1,4 +1,6 @@
 // Group normalization: the layer, and the gradient of its primitive.
+#include <fmt/format.h>
+
 #include "compiler/grad/normalization.h"
 #include "compiler/grad/rules.h"
 #include "compiler/ir/builder.h"
@@ -23,6 +25,20 @@ ValueId expand_group_norm(LayerContext& context) {
                      groups_and_epsilon(context.attributes));
 }
 
+/// Each channel is a group.
+ValueId expand_instance_norm(LayerContext& context) {
+  const ir::Value x = context.operand(0);
+  if (x.shape.rank() < 3) {
+    context.site().bad_operand(
+        0, Diagnosis::kRankMismatch,
+        fmt::format("{} has fewer than 3 dimensions; expected (N, C, ...)", x.shape.str()));
+    return {};
+  }
+  const auto [gamma, beta] = add_affine(context, x.dtype, {x.shape[1]}, true, true);
+  return context.add("group_normalize", "normalize", {context.operands[0], gamma, beta},
+                     {{"groups", x.shape[1]}, {"epsilon", *context.attributes.find("epsilon")}});
+}
+
 std::vector<ValueId> group_normalize_gradient(GradientContext& context) {
   const ValueId dx = context.add("group_normalize_grad", 0,
                                  {context.gradient(), context.operand(0), context.operand(1),
@@ -37,6 +53,7 @@ std::vector<ValueId> group_normalize_gradient(GradientContext& context) {
 
 std::span<const Rules> group_norm() {
   static constexpr Rules kRules[] = {{"group_norm", nullptr, expand_group_norm},
+                                     {"instance_norm", nullptr, expand_instance_norm},
                                      {"group_normalize", group_normalize_gradient}};
   return kRules;
 }

@@ -62,8 +62,12 @@ WrittenInitializer default_initializer(std::string_view text) {
   const size_t open = text.find('(');
   WrittenInitializer made;
   FLOW_CHECK(plan::set_type(made, text.substr(0, open)), "initializer {}", text);
-  if (auto* normal = std::get_if<Normal>(&made); normal && open != std::string_view::npos)
-    std::from_chars(text.data() + open + 1, text.data() + text.size(), normal->stddev);
+  if (open == std::string_view::npos) return made;
+  const auto read = [&](double& to) {
+    std::from_chars(text.data() + open + 1, text.data() + text.size(), to);
+  };
+  if (auto* normal = std::get_if<Normal>(&made)) read(normal->stddev);
+  if (auto* constant = std::get_if<plan::initializers::Constant>(&made)) read(constant->value);
   return made;
 }
 

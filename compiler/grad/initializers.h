@@ -131,7 +131,8 @@ using WrittenInitializer =
                  plan::initializers::TruncatedNormal, VarianceScaling, GlorotUniform, XavierUniform,
                  GlorotNormal, XavierNormal, Kaiming, plan::initializers::Npy>;
 
-/// What an op's table says: "zeros", or a normal with its deviation, "random_normal(0.02)".
+/// What an op's table says: "zeros", or one with a number: "random_normal(0.02)" has a deviation,
+/// "constant(0.25)" a value.
 WrittenInitializer default_initializer(std::string_view text);
 
 /// The initializer of the plan, for a variable with those fans.

@@ -12,6 +12,13 @@ namespace flow::grad {
 std::vector<ir::ValueId> pool_gradient(GradientContext& context, std::string_view op,
                                        std::vector<ir::ValueId> operands);
 
+/// [N, C, D, H, W] pooled by `op` over height and width, then over depth, which gives the same as
+/// one pool over all; invalid after an error.
+ir::ValueId expand_pool3d(LayerContext& context, std::string_view op);
+
+/// (N, C, ...) reduced by `op` to (N, C), or to axes of size 1; invalid after an error.
+ir::ValueId expand_global_pool(LayerContext& context, std::string_view op);
+
 /// [N, C, L] as images of height 1, pooled by `op`; invalid after an error.
 ir::ValueId expand_pool1d(LayerContext& context, std::string_view op);
 

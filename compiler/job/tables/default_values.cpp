@@ -20,10 +20,13 @@ yaml::Node list_in(std::string_view text) {
   return yaml::list_node(std::move(items));
 }
 
-/// "zeros", or a normal with its deviation: random_normal(0.02).
+/// "zeros", or a type with its number: random_normal(0.02).
 yaml::Node initializer_node(std::string_view text) {
   const WrittenInitializer made = default_initializer(text);
   const yaml::Node type = yaml::scalar_node(std::string(plan::type_name(made)));
+  if (const auto* constant = std::get_if<plan::initializers::Constant>(&made))
+    return yaml::mapping_node(
+        {{"type", {}, type}, {"value", {}, yaml::scalar_node(shortest(constant->value))}});
   const auto* normal = std::get_if<plan::initializers::Normal>(&made);
   if (!normal) return type;
   return yaml::mapping_node(

@@ -42,7 +42,8 @@ TEST_CASE("Every function of one operand is an activation with its defaults", "[
         "sqrt",      "rsqrt",        "sin",         "cos",         "negative",   "abs",
         "sign",      "square",       "softmax",     "log_softmax", "selu",       "mish",
         "celu",      "hard_sigmoid", "log_sigmoid", "softsign",    "softshrink", "threshold",
-        "tan",       "atan",         "expm1",       "log1p",       "reciprocal", "trunc"}) {
+        "tan",       "atan",         "expm1",       "log1p",       "reciprocal", "trunc",
+        "asinh"}) {
     INFO(activation);
     GraphMaker maker;
     const ValueId y = maker.layer("dense", "d", maker.input("x", {8, 5, 4}),
@@ -108,6 +109,48 @@ TEST_CASE("A convolution over lengths is one over images of height 1", "[ops]") 
         "c/relu = relu(c/bias_add): float32[2, 6, 1, 5] rows=0\n"
         "c/restore = reshape(c/relu) shape=[2, 6, 5]: float32[2, 6, 5] rows=0\n");
   ir::verify(maker.graph);
+}
+
+TEST_CASE("A convolution over volumes is one over the planes of each window", "[ops]") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4, 7, 5, 6});
+  const ValueId y = maker.layer("conv3d", "c", x,
+                                {{"filters", int64_t{6}},
+                                 {"kernel_size", Integers{3, 1, 2}},
+                                 {"padding", Integers{1, 0, 0, 0, 0, 0}},
+                                 {"strides", Integers{2, 1, 1}},
+                                 {"groups", int64_t{2}},
+                                 {"activation", std::string("relu")}});
+  CHECK(maker.graph[y].shape == Shape{2, 6, 3, 5, 5});
+  CHECK(maker.graph[y].batch_axis == 0);
+  CHECK(maker.graph[maker.graph.find("c/weight")].shape == Shape{6, 2, 3, 1, 2});
+  CHECK(maker.graph[maker.graph.find("c/images")].shape == Shape{6, 12, 5, 6});
+  CHECK(maker.graph[maker.graph.find("c/conv")].batch_axis == 0);
+  CHECK(maker.graph[maker.graph.find("c/relu")].shape == Shape{6, 6, 5, 5});
+  ir::verify(maker.graph);
+}
+
+TEST_CASE("A transposed convolution over lengths is one over images of height 1", "[ops]") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4, 5});
+  const ValueId y = maker.layer("conv1d_transpose", "c", x,
+                                {{"filters", int64_t{6}},
+                                 {"kernel_size", Integers{3}},
+                                 {"strides", Integers{2}},
+                                 {"output_padding", Integers{1}}});
+  CHECK(maker.graph[y].shape == Shape{2, 6, 12});
+  CHECK(maker.graph[y].batch_axis == 0);
+  CHECK(maker.graph[maker.graph.find("c/weight")].shape == Shape{4, 6, 3});
+  ir::verify(maker.graph);
+}
+
+TEST_CASE("prelu has a slope for each channel, or one", "[ops]") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4, 5});
+  CHECK(maker.graph[maker.layer("prelu", "p", x, {})].shape == Shape{2, 4, 5});
+  CHECK(maker.graph[maker.graph.find("p/alpha")].shape == Shape{4});
+  CHECK(maker.graph[maker.layer("prelu", "q", x, {{"shared", true}})].batch_axis == 0);
+  CHECK(maker.graph[maker.graph.find("q/alpha")].shape == Shape{1});
 }
 
 TEST_CASE("A transposed convolution makes what a convolution of its windows would read", "[ops]") {
