@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ops/axes.h"
+#include "ops/count_attribute.h"
 #include "ops/families.h"
 
 namespace flow::ops {
@@ -95,12 +96,7 @@ std::span<const OpSpec> along_axis() {
           .doc = "Counts how often each integer in [0, size) occurs, as int64.",
           .formula = "y[j] = number of i with x[i] = j",
           .operands = {{"in", "integers of any shape, in [0, size)", Accepts::kInteger}},
-          .attributes = {{.name = "size",
-                          .type = AttributeType::kInteger,
-                          .fallback = "",
-                          .doc = "number of counts",
-                          .min = 1,
-                          .max = static_cast<double>(kMaxSize)}},
+          .attributes = {count_attribute("size", "number of counts")},
           .numpy = "np.bincount(x.ravel(), minlength=size)",
           .examples = {"bincount(i32[40]) size=10", "bincount(u8[3,5]) size=12",
                        "bincount(i64[]) size=10"},

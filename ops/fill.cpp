@@ -1,6 +1,7 @@
 // Constants.
 #include <fmt/format.h>
 
+#include "ops/count_attribute.h"
 #include "ops/families.h"
 #include "runtime/base/representable.h"
 
@@ -32,16 +33,6 @@ std::vector<AttributeSpec> fill_attributes() {
           {"dtype", AttributeType::kDType, "float32", "dtype of the result"}};
 }
 
-AttributeSpec extent_attribute(std::string_view name, std::string_view fallback,
-                               std::string_view doc) {
-  return {.name = name,
-          .type = AttributeType::kInteger,
-          .fallback = fallback,
-          .doc = doc,
-          .min = 1,
-          .max = static_cast<double>(kMaxSize)};
-}
-
 }  // namespace
 
 std::span<const OpSpec> fill() {
@@ -58,8 +49,8 @@ std::span<const OpSpec> fill() {
           .doc = "A matrix with ones on a diagonal and zeros elsewhere.",
           .formula = "y[i, j] = j - i == diagonal ? 1 : 0",
           .operands = {},
-          .attributes = {extent_attribute("rows", "", "number of rows"),
-                         extent_attribute("columns", "rows", "number of columns"),
+          .attributes = {count_attribute("rows", "number of rows"),
+                         count_attribute("columns", "number of columns", "rows"),
                          {.name = "diagonal",
                           .type = AttributeType::kInteger,
                           .fallback = "0",

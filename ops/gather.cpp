@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ops/axes.h"
+#include "ops/count_attribute.h"
 #include "ops/families.h"
 #include "ops/stored_value.h"
 
@@ -94,15 +95,6 @@ int64_t depth_of(std::span<const Shape>, const Attributes& attributes) {
   return attributes.get<int64_t>("depth");
 }
 
-AttributeSpec size_attribute(std::string_view name, std::string_view doc) {
-  return {.name = name,
-          .type = AttributeType::kInteger,
-          .fallback = "",
-          .doc = doc,
-          .min = 1,
-          .max = static_cast<double>(kMaxSize)};
-}
-
 }  // namespace
 
 std::span<const OpSpec> gather() {
@@ -112,9 +104,9 @@ std::span<const OpSpec> gather() {
           .doc = "Looks up one vector per integer in a weight (vocab_size, units).",
           .formula = "y[...] = W[x[...]]",
           .operands = {{"in", "integers of any shape", Accepts::kInteger}},
-          .attributes = {size_attribute("vocab_size",
-                                        "number of vectors; integers are in [0, vocab_size)"),
-                         size_attribute("units", "size of each vector"),
+          .attributes = {count_attribute("vocab_size",
+                                         "number of vectors; integers are in [0, vocab_size)"),
+                         count_attribute("units", "size of each vector"),
                          {"embeddings_initializer", AttributeType::kInitializer,
                           "random_normal(0.02)", "initial value of the weight"},
                          {"embeddings_regularizer", AttributeType::kRegularizer, "none",
@@ -216,7 +208,7 @@ std::span<const OpSpec> gather() {
                         .doc = "integers of any shape, in [0, depth)",
                         .accepts = Accepts::kInteger,
                         .limit = depth_of}},
-          .attributes = {size_attribute("depth", "size of the new last axis"),
+          .attributes = {count_attribute("depth", "size of the new last axis"),
                          {"on_value", AttributeType::kNumber, "1", "value at the index"},
                          {"off_value", AttributeType::kNumber, "0", "value elsewhere"},
                          {"dtype", AttributeType::kDType, "float32", "dtype of the result"}},

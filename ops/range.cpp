@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/count_attribute.h"
 #include "ops/families.h"
 #include "ops/stored_value.h"
 
@@ -18,15 +19,6 @@ void infer_evenly_spaced(Call& call) {
 AttributeSpec number_attribute(std::string_view name, std::string_view fallback,
                                std::string_view doc) {
   return {.name = name, .type = AttributeType::kNumber, .fallback = fallback, .doc = doc};
-}
-
-AttributeSpec count_attribute(std::string_view name, std::string_view doc) {
-  return {.name = name,
-          .type = AttributeType::kInteger,
-          .fallback = "",
-          .doc = doc,
-          .min = 1,
-          .max = static_cast<double>(kMaxSize)};
 }
 
 }  // namespace

@@ -1,18 +1,10 @@
 // Elements in another order: layers of reshapes, transposes and copies.
+#include "ops/count_attribute.h"
 #include "ops/families.h"
 #include "ops/limits.h"
 
 namespace flow::ops {
 namespace {
-
-AttributeSpec positive_attribute(std::string_view name, std::string_view doc) {
-  return {.name = name,
-          .type = AttributeType::kInteger,
-          .fallback = "",
-          .doc = doc,
-          .min = 1,
-          .max = static_cast<double>(kMaxSize)};
-}
 
 AttributeSpec channel_order_attribute() {
   return {.name = "mode",
@@ -33,7 +25,7 @@ std::span<const OpSpec> rearrange() {
           .doc = "Moves channels into blocks of pixels: (N, C r r, H, W) becomes (N, C, H r, W r).",
           .formula = "y[n, c, h r + i, w r + j] = x[n, (c r + i) r + j, h, w]",
           .operands = {{"in", "(N, C, H, W)", Accepts::kAny}},
-          .attributes = {positive_attribute("factor", "height and width of a block, r"),
+          .attributes = {count_attribute("factor", "height and width of a block, r"),
                          channel_order_attribute()},
           .numpy = "x.reshape(x.shape[0], -1, factor, factor, *x.shape[2:])"
                    ".transpose(0, 1, 4, 2, 5, 3).reshape(x.shape[0], -1, *(factor * np.array("
@@ -49,7 +41,7 @@ std::span<const OpSpec> rearrange() {
           .doc = "Moves blocks of pixels into channels: (N, C, H r, W r) becomes (N, C r r, H, W).",
           .formula = "y[n, (c r + i) r + j, h, w] = x[n, c, h r + i, w r + j]",
           .operands = {{"in", "(N, C, H, W)", Accepts::kAny}},
-          .attributes = {positive_attribute("factor", "height and width of a block, r"),
+          .attributes = {count_attribute("factor", "height and width of a block, r"),
                          channel_order_attribute()},
           .numpy = "x.reshape(*x.shape[:2], x.shape[2] // factor, factor, x.shape[3] // factor,"
                    " factor).transpose((0, 1, 3, 5, 2, 4) if mode == 'crd' else (0, 3, 5, 1, 2, 4))"
@@ -79,7 +71,7 @@ std::span<const OpSpec> rearrange() {
           .doc = "Repeats each element along an axis.",
           .formula = "y[..., i, ...] = x[..., floor(i / repeats), ...]",
           .operands = {{"in", "any shape except a scalar", Accepts::kAny}},
-          .attributes = {positive_attribute("repeats", "copies of each element"),
+          .attributes = {count_attribute("repeats", "copies of each element"),
                          {"axis", AttributeType::kInteger, "", "axis to repeat along"}},
           .numpy = "np.repeat(x, repeats, axis)",
           .examples = {"repeat_elements(f32[3,2]) repeats=3 axis=1",

@@ -1,6 +1,6 @@
 // The records of layers that divide by a norm of their operand.
+#include "ops/count_attribute.h"
 #include "ops/families.h"
-#include "ops/limits.h"
 
 namespace flow::ops {
 
@@ -30,12 +30,7 @@ std::span<const OpSpec> response_norm() {
           .formula = "y[c] = x[c] / (k + alpha / size sum x[i]^2)^beta, "
                      "c - floor(size / 2) <= i <= c + floor((size - 1) / 2)",
           .operands = {{"in", "(N, C, ...)"}},
-          .attributes = {{.name = "size",
-                          .type = AttributeType::kInteger,
-                          .fallback = "",
-                          .doc = "number of channels to sum over",
-                          .min = 1,
-                          .max = static_cast<double>(kMaxSize)},
+          .attributes = {count_attribute("size", "number of channels to sum over"),
                          {"alpha", AttributeType::kNumber, "1e-4", "factor of the mean square"},
                          {"beta", AttributeType::kNumber, "0.75", "exponent"},
                          {"k", AttributeType::kNumber, "1", "added to the mean square"}},

@@ -1,6 +1,7 @@
 // Gradient of avg_pool2d; average pools over lengths, volumes and whole images.
 #include <fmt/format.h>
 
+#include "compiler/grad/channels.h"
 #include "compiler/grad/pool.h"
 #include "runtime/base/ceil_div.h"
 
@@ -26,12 +27,7 @@ ir::ValueId expand_global_avg_pool(LayerContext& context) {
 /// The attribute `output_size` for each axis after the channels; nothing after an error.
 std::optional<std::vector<int64_t>> adaptive_sizes(const LayerContext& context) {
   const Shape& x = context.operand(0).shape;
-  if (x.rank() < 3) {
-    context.site().bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than 3 dimensions; expected (N, C, ...)", x.str()));
-    return {};
-  }
+  if (!has_channels(context, 3)) return {};
   auto sizes = context.attributes.get<std::vector<int64_t>>("output_size");
   const auto wanted = static_cast<size_t>(x.rank() - 2);
   if (sizes.size() == 1) sizes.resize(wanted, sizes[0]);

@@ -1,6 +1,5 @@
 // Group normalization: the layer, and the gradient of its primitive.
-#include <fmt/format.h>
-
+#include "compiler/grad/channels.h"
 #include "compiler/grad/normalization.h"
 #include "compiler/grad/rules.h"
 #include "compiler/ir/builder.h"
@@ -28,12 +27,7 @@ ValueId expand_group_norm(LayerContext& context) {
 /// Each channel is a group.
 ValueId expand_instance_norm(LayerContext& context) {
   const ir::Value x = context.operand(0);
-  if (x.shape.rank() < 3) {
-    context.site().bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than 3 dimensions; expected (N, C, ...)", x.shape.str()));
-    return {};
-  }
+  if (!has_channels(context, 3)) return {};
   const auto [gamma, beta] = add_affine(context, x.dtype, {x.shape[1]}, true, true);
   return context.add("group_normalize", "normalize", {context.operands[0], gamma, beta},
                      {{"groups", x.shape[1]}, {"epsilon", *context.attributes.find("epsilon")}});

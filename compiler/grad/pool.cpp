@@ -1,10 +1,9 @@
 // What rules of pools have in common.
 #include "compiler/grad/pool.h"
 
-#include <fmt/format.h>
-
 #include <numeric>
 
+#include "compiler/grad/channels.h"
 #include "compiler/grad/windows.h"
 #include "ops/pool.h"
 
@@ -54,12 +53,7 @@ ir::ValueId expand_pool3d(LayerContext& context, std::string_view op) {
 
 ir::ValueId expand_global_pool(LayerContext& context, std::string_view op) {
   const Shape& x = context.operand(0).shape;
-  if (x.rank() < 3) {
-    context.site().bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than 3 dimensions; expected (N, C, ...)", x.str()));
-    return {};
-  }
+  if (!has_channels(context, 3)) return {};
   std::vector<int64_t> axes(static_cast<size_t>(x.rank() - 2));
   std::iota(axes.begin(), axes.end(), 2);
   return context.add(

@@ -1,6 +1,5 @@
 // Rectifiers with a trained slope.
-#include <fmt/format.h>
-
+#include "compiler/grad/channels.h"
 #include "compiler/grad/initializers.h"
 #include "compiler/grad/rules.h"
 
@@ -12,12 +11,7 @@ using ir::ValueId;
 /// relu(x) + alpha min(x, 0), alpha along axis 1
 ValueId expand_prelu(LayerContext& context) {
   const ir::Value x = context.operand(0);
-  if (x.shape.rank() < 2) {
-    context.site().bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than 2 dimensions; expected (N, C, ...)", x.shape.str()));
-    return {};
-  }
+  if (!has_channels(context, 2)) return {};
   const int64_t slopes = context.attributes.get<bool>("shared") ? 1 : x.shape[1];
   const ValueId alpha =
       context.add_variable("alpha", "alpha_initializer", x.dtype, {slopes}, fans_of({slopes}));

@@ -1,6 +1,5 @@
 // Division by a norm, as primitives.
-#include <fmt/format.h>
-
+#include "compiler/grad/channels.h"
 #include "compiler/grad/rules.h"
 
 namespace flow::grad {
@@ -42,12 +41,7 @@ ValueId mean_of_channels(const LayerContext& context, ValueId x, const Shape& sh
 
 ValueId expand_local_response_norm(LayerContext& context) {
   const Shape shape = context.operand(0).shape;
-  if (shape.rank() < 2) {
-    context.site().bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than 2 dimensions; expected (N, C, ...)", shape.str()));
-    return {};
-  }
+  if (!has_channels(context, 2)) return {};
   const auto number = [&](const char* name) { return context.attributes.get<double>(name); };
   const ValueId x = context.operands[0];
   const ValueId square = context.add("square", "square", {x}, {});

@@ -105,7 +105,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes,
 
 inline int atomicAdd(int* at, int value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
 inline int atomicMax(int* at, int value) {
-  int old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  int old = atomicAdd(at, 0);  // orders as the exchange does
   while (old < value &&
          !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
