@@ -76,17 +76,29 @@ std::string sinks_text(const std::vector<plan::Sink>& sinks) {
   return join(texts, ", ");
 }
 
-std::string schedule_text(const plan::Schedule& schedule) {
-  plan::NamedValues values = plan::named_values(schedule.function);
+namespace {
+
+std::string stage_text(const plan::RateFunction& function,
+                       const std::optional<plan::Warmup>& warmup) {
+  plan::NamedValues values = plan::named_values(function);
   if (const auto base = values.numbers.extract("base"))
     values.type += " " + shortest(base.mapped());
   std::string text = plan::text_of(values);
   if (!values.rates.empty()) text += " " + list_text(values.rates);
   if (!values.boundaries.empty()) text += " at steps " + list_text(values.boundaries);
-  if (const auto& warmup = schedule.warmup)
+  if (warmup)
     text += fmt::format(", {} warmup from {}x over {}", plan::spelled(warmup->type),
                         shortest(warmup->multiplier),
                         counted(static_cast<uint64_t>(warmup->steps), "step"));
+  return text;
+}
+
+}  // namespace
+
+std::string schedule_text(const plan::Schedule& schedule) {
+  std::string text = stage_text(schedule.function, schedule.warmup);
+  for (const plan::ScheduleStage& stage : schedule.stages)
+    text += fmt::format("; from step {} {}", stage.from, stage_text(stage.function, stage.warmup));
   return text;
 }
 

@@ -82,12 +82,16 @@ std::vector<KeyDef> known_keys(const Place& place) {
   }
 }
 
-/// An item of a list of sections or hooks, as if it stood at a key.
+/// An item of a list of sections, variants or hooks, as if it stood at a key.
 std::vector<KeyDef> item_of(const Place& list, const yaml::Node& item) {
   if (!list.def) return {};
   KeyDef def = *list.def;
   def.type = KeyType::kSection;
   if (list.def->type == KeyType::kSections) return {def};
+  if (list.def->type == KeyType::kVariants) {
+    def.type = KeyType::kVariant;
+    return {def};
+  }
   if (list.def->type != KeyType::kHooks) return {};
   for (const job::Section& hook : job::hook_sections())
     if (item.find(hook.keys.front().name)) {

@@ -109,7 +109,9 @@ std::string_view name_of(Kind kind) {
 }
 
 void check_operands(const OpSpec& spec, Call& call) {
-  const size_t given = call.operands(), most = spec.operands.size();
+  const size_t given = call.operands();
+  const size_t most = spec.operands.size() - static_cast<size_t>(std::ranges::count(
+                                                 spec.operands, true, &OperandSpec::layer_only));
   const auto least =
       static_cast<size_t>(std::ranges::count(spec.operands, false, &OperandSpec::optional));
   const bool variadic = most > 0 && spec.operands.back().variadic;

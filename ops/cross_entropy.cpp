@@ -1,4 +1,6 @@
-// Losses.
+// Losses of classes.
+#include "ops/cross_entropy.h"
+
 #include <fmt/format.h>
 
 #include "ops/axes.h"
@@ -61,7 +63,7 @@ bool have_classes(Call& call) {
 }
 
 /// Labels [...] beside logits (or probabilities) [..., C].
-bool class_labels_fit(Call& call) {
+bool labels_fit(Call& call) {
   if (!have_classes(call)) return false;
   const Shape &labels = call.shape(0), &full = call.shape(1);
   const Shape rows = without_classes(full);
@@ -71,6 +73,17 @@ bool class_labels_fit(Call& call) {
           fmt::format("the labels are {} for logits {}; expected {}: one label per row of logits",
                       labels.str(), full.str(), rows.str()))
       .with_hint(std::string(hint_for_labels(labels, full)));
+  return false;
+}
+
+/// Weights of the classes as operand 2.
+bool class_weights_fit(Call& call) {
+  if (call.operands() < 3) return true;
+  const Shape &weights = call.shape(2), expected{classes_of(call)};
+  if (weights == expected) return true;
+  call.bad_operand(2, Reason::kShapeMismatch,
+                   fmt::format("the weights are {} for {} classes; expected {}", weights.str(),
+                               classes_of(call), expected.str()));
   return false;
 }
 
@@ -108,8 +121,9 @@ void infer_loss(Call& call) {
   call.result(logits.dtype, logits.shape, batch_beside_classes(logits));
 }
 
+/// Operand 2 is a gradient, not weights.
 void infer_loss_grad(Call& call) {
-  if (!class_labels_fit(call) || !loss_gradient_fits(call)) return;
+  if (!labels_fit(call) || !loss_gradient_fits(call)) return;
   const Operand& prob = call.operand(1);
   call.result(prob.dtype, prob.shape,
               common_batch(batch_of_losses(call), call.operand(2).batch_axis));
@@ -140,22 +154,76 @@ OperandSpec class_labels() {
           .limit = class_count};
 }
 
+OperandSpec class_weights() {
+  return {.name = "weights",
+          .doc = "(C), factor on the losses of each class; default: 1",
+          .optional = true,
+          .layer_only = true};
+}
+
+/// Of layers: the primitive has none.
+std::vector<AttributeSpec> label_attributes() {
+  return {{"ignore_index", AttributeType::kInteger, "none",
+           "label of rows to leave out: their loss and gradient are 0"},
+          {.name = "reduction",
+           .type = AttributeType::kText,
+           .fallback = "none",
+           .doc = "none: a loss for each row; mean: their sum divided by the weights of the labels "
+                  "that count; sum",
+           .choices = {"none", "mean", "sum"}}};
+}
+
+AttributeSpec label_smoothing() {
+  return {.name = "label_smoothing",
+          .type = AttributeType::kNumber,
+          .fallback = "0",
+          .doc = "fraction of each label to spread over all classes",
+          .min = 0,
+          .max = 1};
+}
+
+std::vector<AttributeSpec> sparse_loss_attributes() {
+  std::vector<AttributeSpec> attributes = label_attributes();
+  attributes.push_back(label_smoothing());
+  return attributes;
+}
+
+/// The layer computes with them.
+void drop_attributes(Call&, Attributes& attributes) { attributes = {}; }
+
 }  // namespace
+
+int64_t classes_of(const Call& call) { return call.shape(1)[call.shape(1).rank() - 1]; }
+
+bool class_labels_fit(Call& call) { return labels_fit(call) && class_weights_fit(call); }
 
 std::span<const OpSpec> cross_entropy() {
   static const OpSpec kOps[] = {
       {
           .name = kSparseLoss,
           .doc = "Cross entropy of softmax(logits) against class indices; one loss per row.",
-          .formula = "loss = log(sum exp(logits)) - logits[label]",
-          .operands = {class_labels(), {"logits", "(..., C)"}},
+          .formula =
+              "loss = weights[label] (log(sum exp(logits)) - logits[label]); label_smoothing: "
+              "(1 - label_smoothing) loss + label_smoothing / C sum weights (log(sum "
+              "exp(logits)) - logits)",
+          .operands = {class_labels(), {"logits", "(..., C)"}, class_weights()},
+          .attributes = sparse_loss_attributes(),
           .results = {{"out"}, {.name = "prob", .optional = true}},
+          .normalise = drop_attributes,
           .infer = infer_loss,
           .flops = {5, Flops::Each::kSecond},
           .examples = {"sparse_softmax_cross_entropy_with_logits(i32[5], f32[5,10])",
                        "sparse_softmax_cross_entropy_with_logits(i64[2,3], f32[2,3,4])",
                        "sparse_softmax_cross_entropy_with_logits(u8[5], f32[5,3])",
                        "sparse_softmax_cross_entropy_with_logits(i8[], f32[7])"},
+      },
+      {
+          .name = "nll",
+          .doc = "Negative log-likelihood of class indices, from log-probabilities; one loss per "
+                 "row.",
+          .formula = "loss = -weights[label] log_probs[label]",
+          .operands = {class_labels(), {"log_probs", "(..., C)"}, class_weights()},
+          .attributes = label_attributes(),
       },
       {
           .name = kDenseLoss,

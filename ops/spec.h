@@ -36,6 +36,7 @@ struct OperandSpec {
   LimitRule limit = nullptr;  // of labels and places, which lie in [0, limit)
   bool statistic = false;     // a variable there has moving averages: it is not a parameter
   bool per_shard = false;     // each shard reads there what it computed from its own rows
+  bool layer_only = false;    // of an op that is a layer and a primitive: the layer alone takes it
 };
 
 /// How an attribute's text is read.
@@ -61,7 +62,7 @@ struct AttributeSpec {
   std::string_view name;
   AttributeType type;
   /// As a job file would write it; empty: required. Lists "[]", "all" and "reversed" mean the empty
-  /// list. The name of an attribute further up takes over its value.
+  /// list. The name of an attribute further up takes over its value. An integer "none" is absent.
   std::string_view fallback;
   std::string_view doc;
   std::vector<std::string_view> choices = {};

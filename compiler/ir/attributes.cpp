@@ -136,6 +136,8 @@ bool complete_attributes(const ops::OpSpec& op, std::string_view name, const Att
       if (def.type == ops::AttributeType::kInitializer) continue;
       error(Diagnosis::kMissingAttribute, spans.op,
             fmt::format("`{}` needs `{}`", op.name, def.name));
+    } else if (!given && def.type == AttributeType::kInteger && def.fallback == "none") {
+      continue;
     } else if (!given) {
       const Attribute* taken_over = attributes.find(def.fallback);
       attributes.set(def.name, taken_over ? *taken_over : attribute_from(def.type, def.fallback));

@@ -86,7 +86,8 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
 
 /// True where each of the two operands would do in the place of the other, and not in its own.
 bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
-  if (site.operands() != 2 || op.operands.size() != 2) return false;
+  const auto required = std::ranges::count(op.operands, false, &ops::OperandSpec::optional);
+  if (site.operands() != 2 || required != 2) return false;
   const auto fits = [&](size_t operand, size_t value) {
     return ops::accepts(op.operands[operand], site.operand(value).dtype,
                         {.compute = graph_.compute_dtype});

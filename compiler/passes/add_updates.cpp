@@ -172,11 +172,14 @@ class Updates {
     const ir::Value value = graph_[trained.variable];
     const ops::OpSpec& op = *ops::find_spec(training.update);
     builder_.place_on(value.device);
+    const plan::Initializer start = training.slot_start == 0
+                                        ? plan::Initializer()
+                                        : plan::initializers::Constant{training.slot_start};
     std::vector<ValueId> operands{trained.gradient, trained.variable};
     for (size_t i = 2; i < op.operands.size() && !op.operands[i].optional; ++i)
       operands.push_back(
           builder_.add_variable(fmt::format("{}/{}", value.name, op.operands[i].name), value.dtype,
-                                value.shape, {}, false, true, value.span));
+                                value.shape, start, false, true, value.span));
     const std::vector<ValueId> moved(operands.begin() + 1, operands.end());
     if (factor.valid()) operands.push_back(factor);
     AttributeSpans spans;

@@ -37,6 +37,7 @@ struct Training {
   std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
   std::string update = "sgd_update";      // an op: of gradient, variable, slots
   ir::Attributes attributes;              // of that op, but what is each variable's own
+  double slot_start = 0;                  // value of the slots before the first step
   std::optional<double> clip_norm;        // of all gradients together
   std::optional<double> clip_value;       // of each element
   std::optional<LossScale> loss_scale;

@@ -33,6 +33,9 @@ jobs:
     run: {epochs: 6}
 """
 
+NADAM = ("--set", "jobs.train.optimizer={type: nadam, weight_decay: 0.01, minimize: loss, learning_rate: ["
+         "{type: linear, base: 0.1, steps: 5, start_factor: 0.2, end_factor: 1, until: 5}, {type: one_cycle, base: 0.1, steps: 10, until: 15}, 0.01]}")
+
 
 class SameBits(FlowTest):
     def train(self, net, out, *more, steps=6):
@@ -69,7 +72,7 @@ class SameBits(FlowTest):
                 self.assertGreater(sum(path.endswith("value.npy") for path in self.files(f"{net}-watched/watch")), least)
 
     def test_a_resumed_run_ends_in_the_bits_of_an_uninterrupted_one(self):
-        for name, optimizer in (("momentum", ("--set", "jobs.train.optimizer.momentum=0.9")), ("adam", ADAM)):
+        for name, optimizer in (("momentum", ("--set", "jobs.train.optimizer.momentum=0.9")), ("adam", ADAM), ("nadam", NADAM)):
             shuffled = ("--set", "jobs.train.run.shuffle=true", *optimizer)
             parts = f"{name}-parts"
             whole = self.train("mlp", name, *shuffled, steps=20)
@@ -79,6 +82,8 @@ class SameBits(FlowTest):
                 self.assertEqual(resumed.get(path), content, path)
             metrics = [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(parts)]
             self.assertEqual(metrics, [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(name)])
+            if name == "nadam":  # at the starts of the schedules, and the end of the second
+                self.assertEqual([round(metrics[step][2], 15) for step in (0, 5, 14, 15)], [0.02, 0.004, 4e-7, 0.01])
 
     def test_a_run_that_has_come_further_than_it_is_asked_to_resumes_nothing(self):
         self.train("mlp", "out", steps=5)

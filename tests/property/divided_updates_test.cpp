@@ -54,6 +54,9 @@ constexpr const char* kOptimizers[] = {
     "type: rmsprop, grad_clipping: {type: by_value, clip_value: 0.001}, loss_scale: {type: "
     "dynamic}",
     "type: rmsprop, centered: true",
+    "type: adagrad, initial_accumulator_value: 0.1",
+    "type: nadam, weight_decay: 0.1, loss_scale: {type: dynamic}",
+    "type: ftrl, l1: 0.01, grad_clipping: {type: by_global_norm, clip_norm: 0.5}",
     "type: lars, weight_decay: 0.01",
     "type: lars, grad_clipping: {type: by_global_norm, clip_norm: 0.5}",
     "type: lamb, weight_decay: 0.01",

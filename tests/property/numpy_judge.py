@@ -7,6 +7,7 @@ tests/e2e/numpy_ops_test.py judges the rest.
 numpy_test.cpp runs the same calls on the CPU kernels. Run this again after adding a call here, and
 add it to the list there.
 """
+import itertools
 import os
 import sys
 
@@ -261,7 +262,22 @@ def judge_attention():
               attention_gradients(dy, q, k, v, weights, 0.5))
 
 
+def judge_ctc():
+    """The sum over all paths."""
+    draw = np.random.default_rng(33)
+    labels = np.array([[1, 1, 2], [2, 1, 0], [3, 2, 1]], np.int32)
+    log_probs = draw.uniform(-3, 0, (3, 5, 4)).astype(np.float32)
+    counts, frames = np.array([3, 2, 0], np.uint8), np.array([5, 4, 3], np.int64)
+    losses = []
+    for own, x, count, length in zip(labels, *wide(log_probs), counts, frames):
+        paths = itertools.product(range(4), repeat=int(length))
+        fitting = [path for path in paths if [c for c, _ in itertools.groupby(path) if c != 0] == list(own[:count])]
+        losses.append(-np.log(sum(np.exp(sum(x[t, c] for t, c in enumerate(path))) for path in fitting)))
+    write("ctc", [labels, log_probs, counts, frames], [np.array(losses)])
+
+
 def main():
+    judge_ctc()
     write_dense_losses(np.random.default_rng(25))
     write_reductions(np.random.default_rng(24))
     write_softmax(np.random.default_rng(23))

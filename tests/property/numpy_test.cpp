@@ -84,6 +84,7 @@ const std::vector<Judged>& judged() {
       {"sparse_softmax_cross_entropy_with_logits_large",
        "sparse_softmax_cross_entropy_with_logits",
        {}},
+      {"ctc", "ctc", {{"blank", int64_t{0}}, {"zero_infinity", false}}},
       {"add_wraps", "add", {}},
       {"abs_wraps", "abs", {}},
       {"negative_wraps", "negative", {}},

@@ -165,6 +165,8 @@ class OptimizerBinder {
       if (field.name != "weight_decay" && op.attribute(field.name))
         training_.attributes.set(field.name, rule.*field.member);
     });
+    if constexpr (requires { rule.initial_accumulator_value; })
+      training_.slot_start = rule.initial_accumulator_value;
   }
 
   Reader& reader_;

@@ -71,33 +71,105 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
   return std::visit([](const plan::Warmup& one) { return one; }, warmup);
 }
 
-plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
+/// A number or a mapping of `learning_rate`.
+struct ParsedRate {
+  std::optional<Fields> fields;  // of a mapping
+  plan::Schedule schedule;
+};
+
+/// `follows`: where its value is named, if it is a plateau.
+ParsedRate read_mapping(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
   const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", learning_rates());
-  const Fields fields(
+  ParsedRate read;
+  const Fields& fields = read.fields.emplace(
       reader, node, key,
       variant ? fmt::format("the learning rate `{}`", variant->type) : "`learning_rate`",
       keys_of(learning_rates(), variant));
-  plan::Schedule schedule;
-  if (!variant) return schedule;
-  schedule.function = read_function(fields, *variant);
+  if (!variant) return read;
+  read.schedule.function = read_function(fields, *variant);
   if (const yaml::Node* warmup = fields.find("warmup"))
-    schedule.warmup = read_warmup(reader, *warmup, fields.key_span("warmup"));
-  if (!std::holds_alternative<plan::schedules::Plateau>(schedule.function)) return schedule;
-  schedule.follows = read_followed(fields, "watch");
-  if (schedule.follows) follows = fields.find("watch")->span;
-  return schedule;
+    read.schedule.warmup = read_warmup(reader, *warmup, fields.key_span("warmup"));
+  if (!std::holds_alternative<plan::schedules::Plateau>(read.schedule.function)) return read;
+  read.schedule.follows = read_followed(fields, "watch");
+  if (read.schedule.follows) follows = fields.find("watch")->span;
+  return read;
 }
+
+ParsedRate read_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
+  if (node.is_scalar()) {
+    plan::schedules::Constant constant;
+    constant.base = read_number(reader, node, "`learning_rate`", {.min = 0}).value_or(0);
+    return {{}, {constant}};
+  }
+  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate`")) return {};
+  return read_mapping(reader, node, key, follows);
+}
+
+/// Schedules that follow one another.
+class RateList {
+ public:
+  RateList(Reader& reader, const yaml::Node& list) : reader_(reader), list_(list) {}
+
+  plan::Schedule read() {
+    if (list_.items.empty())
+      reader_.error(Diagnosis::kScheduleList, list_,
+                    "`learning_rate` is empty; expected a number or a schedule");
+    for (const yaml::Node& item : list_.items) read_item(item);
+    return std::move(schedule_);
+  }
+
+ private:
+  void read_item(const yaml::Node& item) {
+    Span follows;
+    ParsedRate read = read_rate(reader_, item, item.span, follows);
+    if (std::holds_alternative<plan::schedules::Plateau>(read.schedule.function))
+      reader_.error(Diagnosis::kScheduleList, item,
+                    "`plateau` in a list of schedules; expected functions of the step");
+    if (&item == &list_.items.front()) {
+      schedule_.function = std::move(read.schedule.function);
+      schedule_.warmup = read.schedule.warmup;
+    } else {
+      schedule_.stages.push_back({until_, std::move(read.schedule.function), read.schedule.warmup});
+    }
+    read_until(item, read.fields);
+  }
+
+  void read_until(const yaml::Node& item, const std::optional<Fields>& fields) {
+    const bool last = &item == &list_.items.back();
+    const yaml::Node* given = fields ? fields->find("until") : nullptr;
+    if (last && given)
+      reader_
+          .error(Diagnosis::kScheduleList, fields->key_span("until"),
+                 "`until` in the last schedule, which has no end")
+          .with_hint("delete it, or add the schedule that follows");
+    if (!last && !given)
+      reader_.error(Diagnosis::kScheduleList, item, "a schedule without `until` before another one")
+          .with_hint("add `until`: first step of the next schedule");
+    if (!given) return;
+    const auto until = fields->integer("until");
+    if (until && *until <= until_)
+      reader_.error(Diagnosis::kScheduleList, *given,
+                    fmt::format("`until` {} after {}; expected increasing steps", *until, until_));
+    until_ = until.value_or(until_);
+  }
+
+  Reader& reader_;
+  const yaml::Node& list_;
+  plan::Schedule schedule_;
+  int64_t until_ = 0;  // of the schedule above
+};
 
 }  // namespace
 
 plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
-  plan::schedules::Constant constant;
-  if (node.is_scalar()) {
-    constant.base = read_number(reader, node, "`learning_rate`", {.min = 0}).value_or(0);
-    return {constant};
-  }
-  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate`")) return {};
-  return read_schedule(reader, node, key, follows);
+  if (node.is_list()) return RateList(reader, node).read();
+  ParsedRate read = read_rate(reader, node, key, follows);
+  if (read.fields && read.fields->find("until"))
+    reader
+        .error(Diagnosis::kScheduleList, read.fields->key_span("until"),
+               "`until` outside a list of schedules")
+        .with_hint("write a list with the schedule that follows, or delete `until`");
+  return std::move(read.schedule);
 }
 
 }  // namespace flow::job

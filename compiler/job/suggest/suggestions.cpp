@@ -33,21 +33,14 @@ constexpr Advice kAdvice[] = {
     // Ops.
     {"bce bceloss binarycrossentropy", "sigmoid_cross_entropy_with_logits",
      "write `sigmoid_cross_entropy_with_logits` and leave out the sigmoid before it"},
-    {"nllloss", "sparse_softmax_cross_entropy_with_logits",
-     "write `sparse_softmax_cross_entropy_with_logits` and leave out the log_softmax before it"},
-    {"kldiv kldivloss", "softmax_cross_entropy_with_logits",
-     "use `softmax_cross_entropy_with_logits` with probabilities as labels: the gradient is the "
-     "same"},
-    {"hinge hingeloss hingeembeddingloss", "relu", "write the `relu` of 1 - labels * x"},
+    {"hingeembeddingloss", "hinge",
+     "use `where` between x and the `relu` of the margin minus x, or `hinge` for scores"},
     {"accuracy topkaccuracy precision recall f1 f1score auc rocauc confusionmatrix meaniou "
      "perplexity",
      "argmax", kMetrics},
     {"dice diceloss", "reduce_sum",
      "write 1 - 2 * a / b, where a is the `reduce_sum` of y * target and b that of y + target"},
-    {"focalloss", "sparse_softmax_cross_entropy_with_logits",
-     "multiply the cross entropy by a power of 1 - p, where p is the `exp` of its `negative`"},
-    {"triplet tripletloss tripletmarginloss marginrankingloss", "relu",
-     "write the `relu` of one distance minus the other plus the margin"},
+    {"marginrankingloss", "relu", "write the `relu` of one score minus the other plus the margin"},
     {"hardtanh", "clip_by_value", "use `clip_by_value` with `min: -1, max: 1`"},
     {"glu swiglu geglu", "split",
      "`split` x in two, and multiply one part by the `sigmoid` (`silu`, `gelu`) of the other"},
@@ -60,7 +53,7 @@ constexpr Advice kAdvice[] = {
     {"var variance std reducestd reducevar reducevariance", "reduce_mean",
      "for the variance, `subtract` the `reduce_mean` with `keepdims: true` from x, and write the "
      "`reduce_mean` of the `square`; its `sqrt` is the standard deviation"},
-    {"norm cosinesimilarity cosineembeddingloss", "l2_normalize",
+    {"norm cosinesimilarity", "l2_normalize",
      "a norm is the `sqrt` of the `reduce_sum` of the `square`; `l2_normalize` divides by it"},
     {"upsample upsample2d upsampling2d upsamplingnearest2d interpolate resize", "tile",
      "`reshape` to [N, C, H, 1, W, 1], `tile` by [1, 1, 1, 2, 1, 2], `reshape` to [N, C, 2H, 2W]"},
@@ -107,6 +100,8 @@ constexpr Advice kAdvice[] = {
      "set `kernel_regularizer: {l2: ...}` on a layer for PyTorch's `weight_decay`, or use `sgdw` "
      "or "
      "`adamw` for decoupled decay"},
+    {"lrdecay learningratedecay", "initial_accumulator_value",
+     "write `learning_rate: {type: inverse_time, base: 0.1, steps: 1, decay_rate: ...}`"},
     {"earlystopping patience", "epochs",
      "write `early_stopping: {watch: JOB.TENSOR, patience: N}`"},
     {"maxgradnorm clipgradnorm gradientclipval gradclipnorm", "grad_clipping",
@@ -137,6 +132,8 @@ constexpr Advice kAdvice[] = {
     // Words.
     {"csv", "idx", "convert it to .npy with `numpy.loadtxt` and `numpy.save`"},
     {"momentum", "rmsprop", "write `sgd` with `momentum: 0.9`"},
+    {"sequentiallr chainedscheduler sequence", "inverse_sqrt",
+     "write a list of schedules, each but the last with `until`: first step of the next one"},
     {"nesterov", "rmsprop", "write `sgd` with `momentum: 0.9` and `nesterov: true`"},
 };
 

@@ -51,6 +51,7 @@ bool same_value(const yaml::Node& a, const yaml::Node& b) {
 }
 
 bool is_unwritable(const ops::AttributeSpec& def) {
+  if (def.type == ops::AttributeType::kInteger) return def.fallback == "none";
   return def.type == ops::AttributeType::kNumber && !def.fallback.empty() &&
          !parse_number(def.fallback);
 }

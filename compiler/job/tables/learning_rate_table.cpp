@@ -24,7 +24,11 @@ const VariantKind& learning_rates() {
       .key = "learning_rate",
       .noun = "learning rate",
       .variants = make_learning_rates(),
-      .common = {variant("warmup", "none", "warm-up schedule for the first steps", warmups())},
+      .common = {variant("warmup", "none", "warm-up schedule for the first steps", warmups()),
+                 {"until", KeyType::kInteger, "none",
+                  "in a list of schedules: first step of the next one, which counts steps from "
+                  "there; all but the last require it",
+                  plan::kScheduleSteps}},
       .number = "constant"};
   return kKind;
 }

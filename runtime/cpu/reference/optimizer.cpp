@@ -8,31 +8,6 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// A Kernel that calls move(g, values, state) for each element: `values` are the variable and its
-/// slots, and become what follows them; `state` has the variable's learning rate.
-template <size_t kMoved, typename Move>
-Kernel elementwise_update(const Request& request, Move move) {
-  Kernel kernel;
-  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [=, n = request.outputs[0].shape.elements(),
-                     scale = GradientScale(request, kMoved),
-                     rate_scale = number(request, "rate_scale")](const Buffers& buffers,
-                                                                 const CallState& call) {
-      const double factor = scale.operator()<T>(buffers);
-      const CallState state = call.at_rate(rate_scale);
-      for (int64_t i = 0; i < n; ++i) {
-        std::array<double, kMoved> values;
-        for (size_t k = 0; k < kMoved; ++k)
-          values[k] = static_cast<double>(input<T>(buffers, 1 + k)[i]);
-        move(factor * static_cast<double>(input<T>(buffers, 0)[i]), values, state);
-        for (size_t k = 0; k < kMoved; ++k) output<T>(buffers, k)[i] = static_cast<T>(values[k]);
-      }
-    };
-    kernel.launch = unless_skipped<T, kMoved>(request, std::move(kernel.launch));
-  });
-  return kernel;
-}
-
 /// w += a * g with a = -lr * scale, rounded to the job's float type.
 Kernel prepare_sgd_update(const Request& request) {
   Kernel kernel;

@@ -109,4 +109,33 @@ void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> b
   }
 }
 
+/// A rule is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet
+/// in one call.
+template <typename T, typename Rule>
+__global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
+                       const CallBlock* call) {
+  const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
+  const double scaled = entry.template scaled<T>(rule.scale);
+  move_piece<T>(entry, piece, rule.template of_call<T>(scaled, call->at_rate(rate_scale)));
+}
+
+/// The updates of variables by a rule, launched together.
+template <typename Rule>
+Updates updates_by(const char* name, std::span<const Request> requests) {
+  const Rule rule(requests[0]);
+  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
+  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
+    return {[name, rule, rate_scale, elements = elements_of(requests)](
+                std::span<const Buffers> buffers, const LaunchState& state) {
+      for_tables<Rule::kMoved>(elements, buffers,
+                               [&](const auto& table, const LaunchShape& shape, size_t) {
+                                 launch(state.driver, state.stream, name, shape, update<T, Rule>,
+                                        table, rule, rate_scale, state.call);
+                               });
+    }};
+  });
+}
+
 }  // namespace flow::cuda

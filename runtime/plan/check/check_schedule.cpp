@@ -29,18 +29,35 @@ void check_pieces(const std::vector<int64_t>& boundaries, const std::vector<doub
                    "learning rate: a rate is not finite");
 }
 
+void check_function(const RateFunction& function, const std::optional<Warmup>& warmup,
+                    const Location& location) {
+  check_numbers(function, location);
+  if (const auto* pieces = std::get_if<schedules::PiecewiseConstant>(&function))
+    check_pieces(pieces->boundaries, pieces->values, 1, location);
+  if (const auto* pieces = std::get_if<schedules::PiecewiseScaling>(&function))
+    check_pieces(pieces->boundaries, pieces->scale, 0, location);
+  if (!warmup) return;
+  location.require(
+      warmup->steps >= 1 && warmup->multiplier >= 0 && std::isfinite(warmup->multiplier),
+      "invalid warm-up: {} steps from {}", warmup->steps, warmup->multiplier);
+}
+
 }  // namespace
 
 void check_schedule(const Schedule& schedule, const Location& location) {
-  check_numbers(schedule.function, location);
-  if (const auto* pieces = std::get_if<schedules::PiecewiseConstant>(&schedule.function))
-    check_pieces(pieces->boundaries, pieces->values, 1, location);
-  if (const auto* pieces = std::get_if<schedules::PiecewiseScaling>(&schedule.function))
-    check_pieces(pieces->boundaries, pieces->scale, 0, location);
-  if (!schedule.warmup) return;
-  const Warmup& warmup = *schedule.warmup;
-  location.require(warmup.steps >= 1 && warmup.multiplier >= 0 && std::isfinite(warmup.multiplier),
-                   "invalid warm-up: {} steps from {}", warmup.steps, warmup.multiplier);
+  check_function(schedule.function, schedule.warmup, location);
+  const auto is_plateau = [](const RateFunction& function) {
+    return std::holds_alternative<schedules::Plateau>(function);
+  };
+  int64_t before = 0;
+  for (const ScheduleStage& stage : schedule.stages) {
+    check_function(stage.function, stage.warmup, location);
+    location.require(!is_plateau(schedule.function) && !is_plateau(stage.function),
+                     "learning rate: a list has a plateau");
+    location.require(stage.from > before && stage.from <= kMostSteps,
+                     "learning rate: stage from step {} after {}", stage.from, before);
+    before = stage.from;
+  }
 }
 
 }  // namespace flow::plan

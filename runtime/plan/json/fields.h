@@ -277,11 +277,23 @@ void fields(auto& text, Is<EarlyStopping> auto& stopping) {
   text("value", stopping.value);
 }
 
+void fields(auto& text, Is<ScheduleStage> auto& stage) {
+  text.named(stage.function, "learning rate", [&](auto& values) {
+    text("boundaries", values.boundaries);
+    text("from", stage.from);
+    text("rates", values.rates);
+    text("type", values.type);
+    text("values", values.numbers);
+  });
+  text("warmup", stage.warmup);
+}
+
 void fields(auto& text, Is<Schedule> auto& schedule) {
   text.named(schedule.function, "learning rate", [&](auto& values) {
     text("boundaries", values.boundaries);
     text.optional("follows", schedule.follows);
     text("rates", values.rates);
+    text.some("stages", schedule.stages);
     text("type", values.type);
     text("values", values.numbers);
   });

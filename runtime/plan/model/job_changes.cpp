@@ -58,6 +58,7 @@ std::string shown(const std::optional<std::string>& value) {
 }
 
 std::string shown(const Schedule& schedule) {
+  if (!schedule.stages.empty()) return fmt::format("{} schedules", 1 + schedule.stages.size());
   if (const auto* constant = std::get_if<schedules::Constant>(&schedule.function))
     return shortest(constant->base);
   if (const auto* pieces = std::get_if<schedules::PiecewiseConstant>(&schedule.function);

@@ -119,6 +119,108 @@ struct Rmsprop {
   }
 };
 
+struct Adagrad {
+  double epsilon = 0, initial_accumulator_value = 0;
+
+  std::string_view update_op() const { return "adagrad_update"; }
+  static constexpr auto record() {
+    return Record{
+        "adagrad",
+        "Adagrad (Duchi et al., 2011): divides gradients by the root of the sum of their squares.",
+        "sum = sum + g^2, w -= lr g / (sqrt(sum) + epsilon)",
+        std::tuple{epsilon_field<Adagrad>("1e-10"),
+                   Field{"initial_accumulator_value", &Adagrad::initial_accumulator_value, "0",
+                         "initial value of the sum", kNotNegative}}};
+  }
+};
+
+struct Adadelta {
+  double decay_rate = 0, epsilon = 0;
+
+  std::string_view update_op() const { return "adadelta_update"; }
+  static constexpr auto record() {
+    return Record{
+        "adadelta", "Adadelta (Zeiler, 2012); its learning rate is usually 1.",
+        "square = decay_rate square + (1 - decay_rate) g^2, d = sqrt(delta + epsilon) / "
+        "sqrt(square + epsilon) g, delta = decay_rate delta + (1 - decay_rate) d^2, w -= lr d",
+        std::tuple{Field{"decay_rate", &Adadelta::decay_rate, "0.9",
+                         "decay rate of the moving averages", kBelowOne},
+                   epsilon_field<Adadelta>("1e-6")}};
+  }
+};
+
+struct Nadam {
+  double beta1 = 0, beta2 = 0, epsilon = 0, momentum_decay = 0, weight_decay = 0;
+
+  std::string_view update_op() const { return "nadam_update"; }
+  static constexpr auto record() {
+    return Record{
+        "nadam", "Adam with Nesterov momentum (Dozat, 2016), and decoupled weight decay.",
+        "m, v as in adam, u_t = beta1 (1 - 0.96^(t momentum_decay) / 2), p_t = u_1 ... u_t, w -= "
+        "lr "
+        "((1 - u_t) / (1 - p_t) g + u_t+1 / (1 - p_t+1) m) / (sqrt(v / (1 - beta2^t)) + epsilon) + "
+        "lr weight_decay w",
+        std::tuple_cat(beta_fields<Nadam>(),
+                       std::tuple{epsilon_field<Nadam>("1e-8"),
+                                  Field{"momentum_decay", &Nadam::momentum_decay, "4e-3",
+                                        "rate at which the momentum grows from beta1 / 2 to beta1",
+                                        kNotNegative},
+                                  weight_decay_field<Nadam>("0")})};
+  }
+};
+
+struct Radam {
+  double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+
+  std::string_view update_op() const { return "radam_update"; }
+  static constexpr auto record() {
+    return Record{
+        "radam",
+        "Rectified Adam (Liu et al., 2020): Adam whose rate warms up as the variance of the "
+        "gradients becomes known, with decoupled weight decay.",
+        "m, v as in adam, a = 2 / (1 - beta2) - 1, l = a - 2 t beta2^t / (1 - beta2^t),\nr = "
+        "sqrt((l - 4) (l - 2) a / ((a - 4) (a - 2) l)) sqrt(1 - beta2^t) / (sqrt(v) + epsilon) "
+        "where l > 5, else 1,\nw -= lr m / (1 - beta1^t) r + lr weight_decay w",
+        std::tuple_cat(beta_fields<Radam>(),
+                       std::tuple{epsilon_field<Radam>("1e-8"), weight_decay_field<Radam>("0")})};
+  }
+};
+
+struct Lion {
+  double beta1 = 0, beta2 = 0, weight_decay = 0;
+
+  std::string_view update_op() const { return "lion_update"; }
+  static constexpr auto record() {
+    return Record{
+        "lion",
+        "Lion (Chen et al., 2023): moves by signs. Use a learning rate 3 to 10 times below that of "
+        "adamw.",
+        "w -= lr sign(beta1 m + (1 - beta1) g) + lr weight_decay w, m = beta2 m + (1 - beta2) g",
+        std::tuple{Field{"beta1", &Lion::beta1, "0.9", "share of m in the sign", kBelowOne},
+                   Field{"beta2", &Lion::beta2, "0.99",
+                         "decay rate of the moving average of gradients", kBelowOne},
+                   weight_decay_field<Lion>("0")}};
+  }
+};
+
+struct Ftrl {
+  double beta = 0, l1 = 0, l2 = 0;
+
+  std::string_view update_op() const { return "ftrl_update"; }
+  static constexpr auto record() {
+    return Record{
+        "ftrl",
+        "FTRL-Proximal (McMahan et al., 2013): sparse linear models. Steps with a learning rate of "
+        "0 change nothing.",
+        "z = z + g - (sqrt(n + g^2) - sqrt(n)) / lr w, n = n + g^2, w = 0 where |z| <= l1, else "
+        "-(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)",
+        std::tuple{
+            Field{"beta", &Ftrl::beta, "1", "added to the root of the sum of squares", kPositive},
+            Field{"l1", &Ftrl::l1, "0", "L1 strength: larger ones give more zeros", kNotNegative},
+            Field{"l2", &Ftrl::l2, "0", "L2 strength", kNotNegative}}};
+  }
+};
+
 struct Lars {
   double momentum_beta = 0, epsilon = 0, lars_coefficient = 0, weight_decay = 0;
 
@@ -159,6 +261,8 @@ struct Lamb {
 /// Members that the update op has as attributes, by name, are its attributes.
 using OptimizerRule =
     std::variant<optimizers::Sgd, optimizers::Sgdw, optimizers::Adam, optimizers::Adamw,
-                 optimizers::Rmsprop, optimizers::Lars, optimizers::Lamb>;
+                 optimizers::Rmsprop, optimizers::Adagrad, optimizers::Adadelta, optimizers::Nadam,
+                 optimizers::Radam, optimizers::Lion, optimizers::Ftrl, optimizers::Lars,
+                 optimizers::Lamb>;
 
 }  // namespace flow::plan

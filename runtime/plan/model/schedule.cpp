@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 
 namespace flow::plan {
@@ -18,6 +19,11 @@ double capped(int64_t step, int64_t steps) {
   return std::min(static_cast<double>(step), static_cast<double>(steps));
 }
 
+/// How far `step` is from `from` to `to`, where all of an empty span has elapsed.
+double elapsed(double step, double from, double to) {
+  return to > from ? (step - from) / (to - from) : 1;
+}
+
 /// What warm-ups multiply: the base, or the first of several rates.
 double base_of(const RateFunction& function) {
   return std::visit(
@@ -28,6 +34,14 @@ double base_of(const RateFunction& function) {
           return one.values.at(0);
       },
       function);
+}
+
+double rate_of(const RateFunction& function, const std::optional<Warmup>& warmup, int64_t step,
+               std::optional<double> reduced) {
+  if (warmup && step < warmup->steps)
+    return reduced.value_or(base_of(function)) * warmup->factor(step);
+  if (reduced) return *reduced;
+  return std::visit([step](const auto& one) { return one.rate(step); }, function);
 }
 
 }  // namespace
@@ -77,6 +91,48 @@ double InverseTime::rate(int64_t step) const { return base / (1 + decay_rate * p
 
 double NaturalExp::rate(int64_t step) const { return base * std::exp(-decay_rate * periods(step)); }
 
+double InverseSqrt::rate(int64_t step) const {
+  return base * std::sqrt(static_cast<double>(steps) / static_cast<double>(std::max(step, steps)));
+}
+
+double StepDecay::rate(int64_t step) const {
+  return base * std::pow(factor, static_cast<double>(step / steps));
+}
+
+double Linear::rate(int64_t step) const {
+  const double part = capped(step, steps) / static_cast<double>(steps);
+  return base * (start_factor + (end_factor - start_factor) * part);
+}
+
+double CosineRestarts::rate(int64_t step) const {
+  double at = static_cast<double>(step), length = static_cast<double>(steps), restarts = 0;
+  if (period_factor == 1) {
+    restarts = static_cast<double>(step / steps);
+    at = static_cast<double>(step % steps);
+  }
+  for (; at >= length; ++restarts) {
+    at -= length;
+    length *= static_cast<double>(period_factor);
+  }
+  const double wave = 0.5 * (1 + std::cos(std::numbers::pi * at / length));
+  return base * ((1 - alpha) * std::pow(restart_factor, restarts) * wave + alpha);
+}
+
+double OneCycle::rate(int64_t step) const {
+  const double last = static_cast<double>(steps) - 1,
+               at = std::min(static_cast<double>(step), last);
+  const double top = pct_start * static_cast<double>(steps) - 1, low = base / div_factor;
+  const double end = low / final_div_factor;
+  const auto between = [this](double a, double b, double part) {
+    if (linear) return (b - a) * part + a;
+    return b + (a - b) / 2 * (1 + std::cos(std::numbers::pi * part));
+  };
+  if (at <= top) return between(low, base, elapsed(at, 0, top));
+  if (!three_phase) return between(base, end, elapsed(at, top, last));
+  if (at <= 2 * top) return between(base, low, elapsed(at, top, 2 * top));
+  return between(low, end, elapsed(at, 2 * top, last));
+}
+
 double Plateau::reduced(double rate) const {
   const double next = std::max(rate * factor, min_lr);
   return rate - next > epsilon ? next : rate;
@@ -90,11 +146,11 @@ double Warmup::factor(int64_t step) const {
 }
 
 double learning_rate(const Schedule& schedule, int64_t step, std::optional<double> reduced) {
-  if (schedule.warmup && step < schedule.warmup->steps)
-    return reduced.value_or(base_of(schedule.function)) * schedule.warmup->factor(step);
-  if (reduced) return *reduced;
-  return std::visit([step](const auto& function) { return function.rate(step); },
-                    schedule.function);
+  const auto next = std::ranges::upper_bound(schedule.stages, step, {}, &ScheduleStage::from);
+  if (next == schedule.stages.begin())
+    return rate_of(schedule.function, schedule.warmup, step, reduced);
+  const ScheduleStage& stage = *std::prev(next);
+  return rate_of(stage.function, stage.warmup, step - stage.from, {});
 }
 
 }  // namespace flow::plan

@@ -178,6 +178,110 @@ struct NaturalExp : Decay {
   }
 };
 
+/// The base for a number of steps, then falling.
+struct InverseSqrt {
+  double base = 0;
+  int64_t steps = 1;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "inverse_sqrt",
+        "Inverse square root decay after constant steps (Vaswani et al., 2017); with a linear "
+        "warm-up over the same steps, the schedule of Transformers.",
+        "base sqrt(steps / max(step, steps))",
+        std::tuple{base_field<InverseSqrt>(),
+                   steps_field<InverseSqrt>("steps at the base before the decay")}};
+  }
+};
+
+struct StepDecay {
+  double base = 0;
+  int64_t steps = 1;
+  double factor = 0;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "step", "Multiplies by a factor after each period, as PyTorch's StepLR.",
+        "base factor^floor(step / steps)",
+        std::tuple{
+            base_field<StepDecay>(), steps_field<StepDecay>("length of a period in steps"),
+            Field{"factor", &StepDecay::factor, "0.1", "factor of a reduction", kNotNegative}}};
+  }
+};
+
+struct Linear {
+  double base = 0;
+  int64_t steps = 1;
+  double start_factor = 0, end_factor = 0;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "linear", "A line from one fraction of the base to another, then constant, as LinearLR.",
+        "base (start_factor + (end_factor - start_factor) s), s = min(step / steps, 1)",
+        std::tuple{base_field<Linear>(), steps_field<Linear>("length of the line in steps"),
+                   Field{"start_factor", &Linear::start_factor, "1",
+                         "fraction of the base at step 0", kNotNegative},
+                   Field{"end_factor", &Linear::end_factor, "0",
+                         "fraction of the base from `steps` on", kNotNegative}}};
+  }
+};
+
+struct CosineRestarts {
+  double base = 0;
+  int64_t steps = 1, period_factor = 1;
+  double restart_factor = 0, alpha = 0;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "cosine_restarts",
+        "Cosine decay with warm restarts (Loshchilov and Hutter, 2017), as PyTorch's "
+        "CosineAnnealingWarmRestarts.",
+        "base ((1 - alpha) restart_factor^n (1 + cos(pi s)) / 2 + alpha) in period n = 0, 1, ..., "
+        "s the elapsed fraction of the period",
+        std::tuple{base_field<CosineRestarts>(),
+                   steps_field<CosineRestarts>("length of the first period in steps"),
+                   Field{"period_factor", &CosineRestarts::period_factor, "1",
+                         "factor on the length of each next period", kScheduleSteps},
+                   Field{"restart_factor", &CosineRestarts::restart_factor, "1",
+                         "factor on the highest learning rate of each next period", kNotNegative},
+                   Field{"alpha", &CosineRestarts::alpha, "0",
+                         "lowest learning rate as a fraction of the base", kNotNegative}}};
+  }
+};
+
+struct OneCycle {
+  double base = 0;
+  int64_t steps = 1;
+  double pct_start = 0, div_factor = 0, final_div_factor = 0;
+  bool linear = false, three_phase = false;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "one_cycle",
+        "One cycle (Smith and Topin, 2018), as PyTorch's OneCycleLR: up to `base`, then down.",
+        "low = base / div_factor, end = low / final_div_factor, a = pct_start steps - 1;\ncosine "
+        "from low at 0 to base at a, then to end at steps - 1 (three_phase: to low at 2 a, then to "
+        "end)",
+        std::tuple{
+            Field{"base", &OneCycle::base, "", "highest learning rate", kNotNegative},
+            steps_field<OneCycle>("length of the cycle in steps"),
+            Field{"pct_start", &OneCycle::pct_start, "0.3", "fraction of the steps that go up",
+                  Bounds{.min = 0, .max = 1}},
+            Field{"div_factor", &OneCycle::div_factor, "25",
+                  "base divided by the learning rate of step 0", kPositive},
+            Field{"final_div_factor", &OneCycle::final_div_factor, "1e4",
+                  "learning rate of step 0 divided by the last one", kPositive},
+            Field{"linear", &OneCycle::linear, "false", "follow lines instead of cosines"},
+            Field{"three_phase", &OneCycle::three_phase, "false",
+                  "go down to the learning rate of step 0 as fast as up, then to the last one"}}};
+  }
+};
+
 /// Reduced by a run as it goes: see exec::Decisions.
 struct Plateau {
   double base = 0, factor = 0;
@@ -219,7 +323,8 @@ using RateFunction =
     std::variant<schedules::Constant, schedules::PiecewiseConstant, schedules::PiecewiseScaling,
                  schedules::Cosine, schedules::LinearCosine, schedules::Polynomial,
                  schedules::Exponential, schedules::InverseTime, schedules::NaturalExp,
-                 schedules::Plateau>;
+                 schedules::InverseSqrt, schedules::StepDecay, schedules::Linear,
+                 schedules::CosineRestarts, schedules::OneCycle, schedules::Plateau>;
 
 /// The first steps of a learning rate: its base times a factor.
 struct Warmup {
@@ -260,10 +365,18 @@ struct LinearWarmup : Warmup {
 
 using WrittenWarmup = std::variant<ConstantWarmup, LinearWarmup>;
 
+/// A function of a list that replaces the one before it. It counts steps from its own start.
+struct ScheduleStage {
+  int64_t from = 0;
+  RateFunction function;
+  std::optional<Warmup> warmup = {};
+};
+
 struct Schedule {
   RateFunction function;
   std::optional<Warmup> warmup = {};
   std::optional<FollowedValue> follows = {};  // of a plateau
+  std::vector<ScheduleStage> stages = {};     // after the first function, by `from`
 };
 
 /// The learning rate of a step. `reduced`: what a run made of the base of a plateau. REQUIRES: the

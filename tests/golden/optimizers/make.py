@@ -14,6 +14,9 @@ rng = np.random.default_rng(20200801)
 START = {"w": rng.normal(size=(4, 3)), "b": rng.normal(size=3)}
 GRADIENTS = {k: rng.normal(size=(STEPS,) + a.shape) * np.exp(rng.normal(size=(STEPS,) + (1,) * a.ndim))
              for k, a in START.items()}
+for key in START:  # NumPy's exp differs in the last bit between processors: those that are there stay
+    stored = pathlib.Path(__file__).with_name(f"gradients_{key}.npy")
+    GRADIENTS[key] = np.load(stored) if stored.exists() else GRADIENTS[key]
 
 
 def rate(s):
@@ -75,6 +78,76 @@ def lamb(b1=0.9, b2=0.999, eps=1e-6, decay=0.0):
     return update
 
 
+def adagrad(eps=1e-10, start=0.0):
+    """torch.optim.Adagrad without lr_decay."""
+    def update(w, g, s, lr, slot):
+        total = slot["sum"] = slot.get("sum", start) + g * g
+        return w - lr * g / (np.sqrt(total) + eps)
+    return update
+
+
+def adadelta(rho=0.9, eps=1e-6):
+    """torch.optim.Adadelta."""
+    def update(w, g, s, lr, slot):
+        square = slot["square"] = rho * slot.get("square", 0) + (1 - rho) * g * g
+        delta = np.sqrt(slot.get("acc", 0) + eps) / np.sqrt(square + eps) * g
+        slot["acc"] = rho * slot.get("acc", 0) + (1 - rho) * delta * delta
+        return w - lr * delta
+    return update
+
+
+def nadam(b1=0.9, b2=0.999, eps=1e-8, psi=4e-3, decay=0.0):
+    """torch.optim.NAdam with decoupled_weight_decay."""
+    def update(w, g, s, lr, slot):
+        t = s + 1
+        w = w * (1 - lr * decay)
+        mu, next_mu = (b1 * (1 - 0.5 * 0.96 ** (i * psi)) for i in (t, t + 1))
+        product = slot["product"] = slot.get("product", 1.0) * mu
+        m = slot["m"] = b1 * slot.get("m", 0) + (1 - b1) * g
+        v = slot["v"] = b2 * slot.get("v", 0) + (1 - b2) * g * g
+        denominator = np.sqrt(v / (1 - b2 ** t)) + eps
+        w = w - lr * (1 - mu) / (1 - product) * g / denominator
+        return w - lr * next_mu / (1 - product * next_mu) * m / denominator
+    return update
+
+
+def radam(b1=0.9, b2=0.999, eps=1e-8, decay=0.0):
+    """torch.optim.RAdam with decoupled_weight_decay."""
+    def update(w, g, s, lr, slot):
+        t = s + 1
+        w = w * (1 - lr * decay)
+        m = slot["m"] = b1 * slot.get("m", 0) + (1 - b1) * g
+        v = slot["v"] = b2 * slot.get("v", 0) + (1 - b2) * g * g
+        corrected = m / (1 - b1 ** t)
+        most = 2 / (1 - b2) - 1
+        length = most - 2 * t * b2 ** t / (1 - b2 ** t)
+        if length <= 5:
+            return w - lr * corrected
+        adaptive = math.sqrt(1 - b2 ** t) / (np.sqrt(v) + eps)
+        rect = math.sqrt((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length))
+        return w - lr * corrected * adaptive * rect
+    return update
+
+
+def lion(b1=0.9, b2=0.99, decay=0.0):
+    """Algorithm 2 of Chen et al., Symbolic Discovery of Optimization Algorithms (2023)."""
+    def update(w, g, s, lr, slot):
+        m = slot.get("m", 0)
+        slot["m"] = b2 * m + (1 - b2) * g
+        return w - lr * (np.sign(b1 * m + (1 - b1) * g) + decay * w)
+    return update
+
+
+def ftrl(beta=1.0, l1=0.0, l2=0.0):
+    """Algorithm 1 of McMahan et al., Ad Click Prediction (2013); its alpha is the learning rate."""
+    def update(w, g, s, lr, slot):
+        n, z = slot.get("n", np.zeros_like(w)), slot.get("z", np.zeros_like(w))
+        slot["z"] = z = z + g - (np.sqrt(n + g * g) - np.sqrt(n)) / lr * w
+        slot["n"] = n = n + g * g
+        return np.where(np.abs(z) <= l1, 0, -(z - np.sign(z) * l1) / ((beta + np.sqrt(n)) / lr + l2))
+    return update
+
+
 def by_norm(limit):
     def clip(gradients):
         norm = math.sqrt(sum((g * g).sum() for g in gradients.values()))
@@ -100,6 +173,17 @@ CASES = {  # name: (update, clipping, l1, l2)
     "adamw": (adam(decay=0.01), None, 0, 0),
     "rmsprop": (rmsprop(), None, 0, 0),
     "rmsprop_centered": (rmsprop(centered=True), None, 0, 0),
+    "adagrad": (adagrad(), None, 0, 0),
+    "adagrad_start": (adagrad(eps=1e-7, start=0.1), None, 0, 0.02),
+    "adadelta": (adadelta(), None, 0, 0),
+    "nadam": (nadam(), None, 0, 0),
+    "nadam_decay": (nadam(psi=1.0, decay=0.01), by_norm(2.0), 0, 0),
+    "radam": (radam(), None, 0, 0),
+    "radam_decay": (radam(b2=0.9, decay=0.01), None, 0, 0),
+    "lion": (lion(), None, 0, 0),
+    "lion_decay": (lion(b1=0.8, b2=0.9, decay=0.01), by_value(0.5), 0, 0),
+    "ftrl": (ftrl(), None, 0, 0),
+    "ftrl_sparse": (ftrl(beta=0.5, l1=0.3, l2=0.2), None, 0, 0),
     "lars": (lars(c=0.02, decay=0.01), None, 0, 0),
     "lamb": (lamb(decay=0.01), None, 0, 0),
 }

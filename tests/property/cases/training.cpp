@@ -45,6 +45,36 @@ KernelCase dense_loss(const std::string& op, Random& random) {
 /// The classes, of logits that are rounded before they are taken from 60 and raised.
 int64_t logits_terms(const KernelCase& one) { return 256 + one.inputs[0].shape()[1]; }
 
+/// As many frames as the labels need, of labels and inputs of several lengths.
+KernelCase ctc(const std::string& op, Random& random) {
+  const int64_t samples = extent(random, 5), labels = extent(random, 6);
+  const int64_t classes = 1 + extent(random, 8), frames = 2 * labels + extent(random, 9);
+  const Shape rows = {samples}, log_probs = {samples, frames, classes};
+  std::vector<int32_t> label_lengths, input_lengths;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t own = random_between(random, 0, labels);
+    label_lengths.push_back(static_cast<int32_t>(own));
+    input_lengths.push_back(static_cast<int32_t>(random_between(random, 2 * own + 1, frames)));
+  }
+  KernelCase one{op, {{"blank", random_between(random, 0, classes - 1)}}, {}, {{kF, rows}}};
+  one.inputs.push_back(random_labels(random, pick_integer(random), {samples, labels}, classes));
+  one.inputs.push_back(random_array(random, kF, log_probs));
+  for (const std::vector<int32_t>& lengths : {label_lengths, input_lengths}) {
+    Array& array = one.inputs.emplace_back(DType::kInt32, rows);
+    std::ranges::copy(lengths, array.as<int32_t>().begin());
+  }
+  if (op == "ctc") {
+    one.attributes.emplace_back("zero_infinity", false);
+  } else {
+    one.inputs.push_back(random_array(random, kF, rows));
+    one.results = {{kF, log_probs}};
+  }
+  return one;
+}
+
+/// Log-probabilities along a path.
+int64_t frames_of(const KernelCase& one) { return one.inputs[1].shape()[1]; }
+
 /// The numbers of an op, and how many slots it has.
 struct UpdateNumbers {
   std::vector<std::pair<std::string, plan::Attribute>> attributes;
@@ -66,9 +96,16 @@ UpdateNumbers numbers_of(const std::string& op, Random& random) {
              {"lars_coefficient", 0.02},
              {"weight_decay", weight_decay}},
             1};
+  if (op == "adagrad_update") return {{{"epsilon", epsilon}}, 1};
+  if (op == "adadelta_update") return {{{"decay_rate", 0.9}, {"epsilon", epsilon}}, 2};
+  if (op == "lion_update")
+    return {{{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", weight_decay}}, 1};
+  if (op == "ftrl_update") return {{{"beta", 1.0}, {"l1", coin ? 0.3 : 0.0}, {"l2", 0.5}}, 2};
   UpdateNumbers adam{
       {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}, 2};
   if (op == "adam_update") adam.attributes.emplace_back("bias_correction", coin);
+  if (op == "nadam_update") adam.attributes.emplace_back("momentum_decay", coin ? 0.5 : 4e-3);
+  if (op == "radam_update" && coin) adam.attributes[1].second = 0.9;  // rectified
   return adam;
 }
 
@@ -91,8 +128,11 @@ KernelCase update(const std::string& op, Random& random) {
   if (op == "lars_update" || op == "lamb_update")  // a norm of 0 has a ratio of its own
     if (const int64_t zero = random_between(random, 0, 5); zero < 2)
       std::ranges::fill(one.inputs[static_cast<size_t>(zero)].as<float>(), 0.0f);
-  if (op.ends_with("rmsprop_update")) make_squares(one.inputs[2]);
-  if (op == "adam_update" || op == "lamb_update") make_squares(one.inputs[3]);
+  if (op.ends_with("rmsprop_update") || op.starts_with("adag") || op.starts_with("adad") ||
+      op == "ftrl_update")
+    make_squares(one.inputs[2]);
+  if (op.ends_with("adam_update") || op == "adadelta_update" || op == "lamb_update")
+    make_squares(one.inputs[3]);
   if (op == "centered_rmsprop_update")  // a mean whose square is below the mean square
     for (float& x : one.inputs[3].as<float>()) x *= 0.25f;
   if (random_between(random, 0, 1) == 1)
@@ -168,14 +208,22 @@ std::span<const CaseMaker> training_cases() {
       {"sparse_softmax_cross_entropy_with_logits_grad", loss},
       {"softmax_cross_entropy_with_logits", dense_loss, logits_terms},
       {"softmax_cross_entropy_with_logits_grad", dense_loss, logits_terms},
+      {"adadelta_update", update, update_terms},
+      {"adagrad_update", update, update_terms},
       {"adam_update", update, update_terms},
       {"centered_rmsprop_update", update, update_terms},
       {"clip_factor", clip_factor, clip_terms},
+      {"ctc", ctc, frames_of},
+      {"ctc_grad", ctc, frames_of},
       {"ema_update", average, update_terms},
+      {"ftrl_update", update, update_terms},
       {"lamb_update", update, norm_terms},
       {"lars_update", update, norm_terms},
+      {"lion_update", update, update_terms},
       {"momentum_update", update, update_terms},
       {"move_loss_scale", move_loss_scale},
+      {"nadam_update", update, update_terms},
+      {"radam_update", update, update_terms},
       {"regularize", regularize, update_terms},
       {"rmsprop_update", update, update_terms},
       {"sgd_update", update, update_terms},

@@ -27,8 +27,10 @@ std::vector<KernelCase> updates_alike(const std::string& op, int count) {
 }  // namespace
 
 TEST_CASE("updates of many variables take few launches and give the CPU's bits", "[cuda]") {
-  for (const std::string op : {"sgd_update", "momentum_update", "adam_update", "rmsprop_update",
-                               "centered_rmsprop_update", "ema_update"}) {
+  for (const std::string op :
+       {"sgd_update", "momentum_update", "adam_update", "rmsprop_update", "centered_rmsprop_update",
+        "adagrad_update", "adadelta_update", "nadam_update", "radam_update", "lion_update",
+        "ftrl_update", "ema_update"}) {
     const std::vector<KernelCase> cases = updates_alike(op, 101);
     const UpdatesRun got = run_updates_on_device(cases);
     CHECK(got.launches.value_or(3) == 3);

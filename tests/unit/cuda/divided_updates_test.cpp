@@ -128,6 +128,7 @@ TEST_CASE("GPUs that divide updates compute the bits of one", "[cuda]") {
                    {"type: sgd"},
                    {kAdam},
                    {"type: rmsprop, centered: true, learning_rate_scales: {\"deep/**\": 0.5}"},
+                   {"type: radam, beta2: 0.9, learning_rate_scales: {\"deep/**\": 0.5}"},
                    {"type: lars, epsilon: 0.1"},
                    {kLamb},
                    {kLamb, "mixed_bfloat16"},

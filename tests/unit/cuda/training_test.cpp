@@ -261,7 +261,9 @@ TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU'
           "[cuda]") {
   const std::string optimizer =
       GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"",
-               "rmsprop", "rmsprop, centered: true", "lars, weight_decay: 0.01", "lamb");
+               "rmsprop", "rmsprop, centered: true", "adagrad, initial_accumulator_value: 0.1",
+               "adadelta", "nadam", "radam, beta2: 0.9, weight_decay: 0.01", "lion",
+               "ftrl, l1: 0.01", "lars, weight_decay: 0.01", "lamb");
   Runs runs;
   const Wanted wanted = clipped_by(optimizer);
   runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");

@@ -138,6 +138,20 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[jo
   check_path("adamw", "type: adamw, weight_decay: 0.01");
   check_path("rmsprop", "type: rmsprop");
   check_path("rmsprop_centered", "type: rmsprop, centered: true");
+  check_path("adagrad", "type: adagrad");
+  check_path("adagrad_start", "type: adagrad, epsilon: 1e-7, initial_accumulator_value: 0.1",
+             "{l2: 0.02}");
+  check_path("adadelta", "type: adadelta");
+  check_path("nadam", "type: nadam");
+  check_path("nadam_decay", "type: nadam, momentum_decay: 1, weight_decay: 0.01" + clip);
+  check_path("radam", "type: radam");
+  check_path("radam_decay", "type: radam, beta2: 0.9, weight_decay: 0.01");
+  check_path("lion", "type: lion");
+  check_path("lion_decay",
+             "type: lion, beta1: 0.8, beta2: 0.9, weight_decay: 0.01, grad_clipping: {type: "
+             "by_value, clip_value: 0.5}");
+  check_path("ftrl", "type: ftrl");
+  check_path("ftrl_sparse", "type: ftrl, beta: 0.5, l1: 0.3, l2: 0.2");
   check_path("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
   check_path("lamb", "type: lamb, weight_decay: 0.01");
 }
@@ -152,6 +166,12 @@ TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[
   check_scaled("adamw", "type: adamw, weight_decay: 0.01");
   check_scaled("rmsprop", "type: rmsprop");
   check_scaled("rmsprop_centered", "type: rmsprop, centered: true");
+  check_scaled("adagrad", "type: adagrad");
+  check_scaled("adadelta", "type: adadelta");
+  check_scaled("nadam", "type: nadam");
+  check_scaled("radam_decay", "type: radam, beta2: 0.9, weight_decay: 0.01");
+  check_scaled("lion", "type: lion");
+  check_scaled("ftrl_sparse", "type: ftrl, beta: 0.5, l1: 0.3, l2: 0.2");
   check_scaled("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
   check_scaled("lamb", "type: lamb, weight_decay: 0.01");
 }

@@ -239,6 +239,27 @@ TEST_CASE("a learning rate is a number or a schedule", "[job]") {
   CHECK(warm.warmup->multiplier == 0.5);
 }
 
+TEST_CASE("schedules of a list follow one another", "[job]") {
+  const std::string text = train(
+      "{type: sgd, minimize: loss, learning_rate: [{type: linear, base: 1, steps: 5, until: 5}, "
+      "{type: step, base: 2, steps: 9, until: 20, warmup: {type: constant, steps: 2, multiplier: "
+      "0.5}}, 0.25]}");
+  CompileRequest changed;
+  changed.sets = {"jobs.j.optimizer.learning_rate.2=0.5"};
+  const auto schedule = [&](const CompileRequest& request) {
+    return plan_of(text, request).jobs[0].optimizer->learning_rate;
+  };
+  const plan::Schedule read = schedule({});
+  CHECK(std::get<plan::schedules::Linear>(read.function).end_factor == 0);
+  REQUIRE(read.stages.size() == 2);
+  CHECK(read.stages[0].from == 5);
+  CHECK(std::get<plan::schedules::StepDecay>(read.stages[0].function).factor == 0.1);
+  CHECK(read.stages[0].warmup->steps == 2);
+  CHECK(read.stages[1].from == 20);
+  CHECK(std::get<plan::schedules::Constant>(read.stages[1].function).base == 0.25);
+  CHECK(std::get<plan::schedules::Constant>(schedule(changed).stages[1].function).base == 0.5);
+}
+
 TEST_CASE("every optimizer and every learning rate of the tables makes a plan that is accepted",
           "[job]") {
   const auto keys = [](const job::Variant& variant) {

@@ -303,6 +303,37 @@ TEST_CASE("optimizer, schedule and run section are whole", "[plan]") {
        [](Job& j) { j.optimizer->learning_rate = {schedules::Constant{kNaN}}; }},
       {"learning rate: `power` is -1, out of range",
        [](Job& j) { j.optimizer->learning_rate = {schedules::Polynomial{.power = -1}}; }},
+      {"learning rate: stage from step 5 after 5",
+       [](Job& j) {
+         j.optimizer->learning_rate.stages = {{5, schedules::Constant{1}},
+                                              {5, schedules::Constant{1}}};
+       }},
+      {"learning rate: stage from step 0 after 0",
+       [](Job& j) {
+         j.optimizer->learning_rate.stages = {{0, schedules::Constant{1}}};
+       }},
+      {"learning rate: stage from step 9007199254740993",
+       [](Job& j) {
+         j.optimizer->learning_rate.stages = {{kMostSteps + 1, schedules::Constant{1}}};
+       }},
+      {"learning rate: a list has a plateau",
+       [](Job& j) {
+         j.optimizer->learning_rate.stages = {{5, schedules::Plateau{.base = 1, .factor = 0.5}}};
+       }},
+      {"learning rate: `steps` is 0, out of range",
+       [](Job& j) {
+         j.optimizer->learning_rate.stages = {{5, schedules::Linear{.steps = 0}}};
+       }},
+      {"learning rate: `pct_start` is 2, out of range",
+       [](Job& j) {
+         j.optimizer->learning_rate = {
+             schedules::OneCycle{.pct_start = 2, .div_factor = 1, .final_div_factor = 1}};
+       }},
+      {"invalid warm-up: 0 steps from 1",
+       [](Job& j) {
+         j.optimizer->learning_rate.stages = {
+             {5, schedules::Constant{1}, Warmup{Warmup::Type::kLinear, 0, 1}}};
+       }},
       {"invalid warm-up: 0 steps",
        [](Job& j) {
          j.optimizer->learning_rate.warmup = {Warmup::Type::kLinear, 0, 0.5};

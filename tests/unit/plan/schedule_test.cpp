@@ -55,10 +55,56 @@ TEST_CASE("learning rates are those of the golden tables at every step", "[plan]
                 {schedules::InverseTime{{.base = 0.4, .steps = 60, .decay_rate = 0.9}}});
   check_against("natural_exp",
                 {schedules::NaturalExp{{.base = 0.4, .steps = 60, .decay_rate = 0.9}}});
+  check_against("step", {schedules::StepDecay{.base = 0.4, .steps = 40, .factor = 0.5}});
+  check_against(
+      "linear",
+      {schedules::Linear{.base = 0.4, .steps = 60, .start_factor = 1.0 / 3, .end_factor = 0.9}});
+  Schedule noam{schedules::InverseSqrt{.base = 0.4, .steps = 15}};
+  noam.warmup = {Warmup::Type::kLinear, 15, 0};
+  check_against("inverse_sqrt", noam);
   cosine.warmup = {Warmup::Type::kConstant, 10, 0.3};
   check_against("warmup_constant_then_cosine", cosine);
   cosine.warmup = {Warmup::Type::kLinear, 10, 0.1};
   check_against("warmup_linear_then_cosine", cosine);
+}
+
+TEST_CASE("schedules of cycles are those of the golden tables at every step", "[plan]") {
+  schedules::OneCycle cycle{
+      .base = 0.4, .steps = 120, .pct_start = 0.3, .div_factor = 25, .final_div_factor = 1e4};
+  check_against("one_cycle", {cycle});
+  cycle.three_phase = true;
+  check_against("one_cycle_three", {cycle});
+  cycle.three_phase = false;
+  cycle.linear = true;
+  check_against("one_cycle_linear", {cycle});
+  schedules::CosineRestarts restarts{.base = 0.4, .steps = 20, .restart_factor = 1, .alpha = 0.1};
+  check_against("cosine_restarts", {restarts});
+  restarts.period_factor = 2;
+  check_against("cosine_restarts_longer", {restarts});
+  restarts.period_factor = 1;
+  restarts.restart_factor = 0.5;
+  check_against("cosine_restarts_lower", {restarts});
+}
+
+TEST_CASE("a cycle without steps up starts at the base", "[plan]") {
+  schedules::OneCycle cycle{
+      .base = 0.5, .steps = 10, .pct_start = 0.1, .div_factor = 2, .final_div_factor = 5};
+  CHECK(cycle.rate(0) == 0.5);
+  CHECK(std::abs(cycle.rate(9) - 0.05) < 1e-15);
+  cycle.steps = 1;
+  CHECK(std::abs(cycle.rate(0) - 0.05) < 1e-15);
+  CHECK(cycle.rate(100) == cycle.rate(0));
+}
+
+TEST_CASE("schedules of a list count steps from their own start", "[plan]") {
+  Schedule list{schedules::Linear{.base = 0.4, .steps = 20, .start_factor = 0.25, .end_factor = 1}};
+  list.stages = {{20, schedules::StepDecay{.base = 0.4, .steps = 30, .factor = 0.5}},
+                 {100, schedules::Constant{0.01}}};
+  check_against("sequential", list);
+  list.stages[1].warmup = {Warmup::Type::kLinear, 4, 0};
+  CHECK(learning_rate(list, 100) == 0);
+  CHECK(learning_rate(list, 102) == 0.005);
+  CHECK(learning_rate(list, 104) == 0.01);
 }
 
 TEST_CASE("a warm-up multiplies the base, or the first of several rates", "[plan]") {

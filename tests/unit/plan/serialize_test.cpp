@@ -282,6 +282,23 @@ TEST_CASE("a run goes on though hooks, sinks and its length have changed", "[pla
   CHECK(resume_hash(other) == named);
 }
 
+TEST_CASE("a list of schedules comes back from its text as it was", "[plan]") {
+  Plan plan = sample::full_plan();
+  plan.jobs[0].optimizer->learning_rate.stages = {
+      {100, schedules::OneCycle{.base = 1, .steps = 9, .linear = true}},
+      {200, schedules::PiecewiseConstant{{1}, {2, 3}},
+       Warmup{.type = Warmup::Type::kLinear, .steps = 4, .multiplier = 0.5}}};
+  const std::string text = to_json(plan);
+  const Plan back = from_json(text, "a.plan");
+  CHECK(to_json(back) == text);
+  const std::vector<ScheduleStage>& stages = back.jobs[0].optimizer->learning_rate.stages;
+  REQUIRE(stages.size() == 2);
+  CHECK(stages[0].from == 100);
+  CHECK(std::get<schedules::OneCycle>(stages[0].function).linear);
+  CHECK(std::get<schedules::PiecewiseConstant>(stages[1].function).values[1] == 3);
+  CHECK(stages[1].warmup->steps == 4);
+}
+
 TEST_CASE("a run does not go on with another computation", "[plan]") {
   const Job job = sample::full_plan().jobs[0];
   const std::string named = resume_hash(job);
@@ -294,6 +311,9 @@ TEST_CASE("a run does not go on with another computation", "[plan]") {
   CHECK(differs([](Job& j) { j.run.shuffle = false; }));
   CHECK(differs([](Job& j) {
     std::get<schedules::PiecewiseConstant>(j.optimizer->learning_rate.function).values[0] = 0.3;
+  }));
+  CHECK(differs([](Job& j) {
+    j.optimizer->learning_rate.stages = {{7, schedules::Constant{0.1}}};
   }));
   CHECK(differs([](Job& j) { j.steps[3].attributes.set("rate", 0.25); }));
   CHECK(differs([](Job& j) { j.datasets[0].columns[0].path = "other"; }));
