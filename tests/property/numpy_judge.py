@@ -228,6 +228,44 @@ def windows():
     write("avg_pool2d_padded", [x], [avg_pool(x, [3, 2], [2, 1], [1, 2, 1, 0])])
 
 
+def resize_weights(n, out, mode, coordinates="half_pixel", rounding="round_prefer_floor", scale=0, a=-0.75, outside=True):
+    """A row for each element of the result: what of each of the n elements goes into it."""
+    i = np.arange(out)
+    shift = 0.5 if coordinates == "half_pixel" else 0
+    places = (i + shift) / (scale or out / n) - shift
+    if coordinates == "align_corners":
+        places = i * (n - 1) / max(out - 1, 1)
+    if mode == "nearest":
+        places = {"floor": np.floor, "round_prefer_floor": lambda x: np.ceil(x - 0.5)}[rounding](places)
+    padded = np.arange(-3, n + 3)
+    d = np.abs(places[:, None] - padded)
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = a * (d**3 - 5 * d**2 + 8 * d - 4)
+    weights = {"nearest": d == 0, "bilinear": np.clip(1 - d, 0, 1), "bicubic": np.where(d <= 1, near, np.where(d < 2, far, 0))}[mode] * 1.0
+    if not outside:
+        weights = weights * ((padded >= 0) & (padded < n))
+        weights /= weights.sum(axis=1, keepdims=True)
+    onto = np.clip(padded, 0, n - 1)[:, None] == np.arange(n)
+    return weights @ onto
+
+
+def resized():
+    seed(28)
+    for name, shape, size, attributes in RESIZED:
+        rows, columns = (resize_weights(n, out, **attributes) for n, out in zip(shape[2:], size))
+        x, dy = floats(*shape), floats(*shape[:2], *size)
+        write(name, [x], [rows @ wide(x)[0] @ columns.T])
+        write(name + "_grad", [dy], [rows.T @ wide(dy)[0] @ columns])
+
+
+RESIZED = [("resize_nearest", (2, 3, 4, 5), (7, 10), {"mode": "nearest"}),
+           ("resize_floor", (1, 2, 6, 5), (3, 11), {"mode": "nearest", "coordinates": "asymmetric", "rounding": "floor"}),
+           ("resize_bilinear", (2, 3, 4, 5), (6, 8), {"mode": "bilinear", "scale": 1.7}),
+           ("resize_corners", (1, 2, 5, 7), (8, 3), {"mode": "bilinear", "coordinates": "align_corners"}),
+           ("resize_bicubic", (2, 2, 5, 4), (8, 9), {"mode": "bicubic"}),
+           ("resize_outside", (1, 3, 7, 9), (4, 5), {"mode": "bicubic", "a": -0.5, "outside": False})]
+
+
 def attention(query, key, value, mask, causal, scale):
     """The result, the logarithms of the sums (0 where nothing is let through), and the weights."""
     query, key, value = wide(query, key, value)
@@ -344,6 +382,7 @@ def main():
     scattered()
     along_axes()
     special_values()
+    resized()
 
 
 def moved():

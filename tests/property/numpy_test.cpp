@@ -44,6 +44,31 @@ std::vector<std::pair<std::string, plan::Attribute>> attention(bool causal) {
   return {{"causal", causal}, {"scale", 0.5}};
 }
 
+Judged resize(const std::string& folder, Integers size, const std::string& mode,
+              const std::string& coordinates = "half_pixel", double scale = 0) {
+  return {folder,
+          "resize",
+          {{"size", std::move(size)},
+           {"mode", mode},
+           {"coordinates", coordinates},
+           {"scale", scale},
+           {"rounding", std::string(coordinates == "asymmetric" ? "floor" : "round_prefer_floor")},
+           {"cubic_coefficient", folder == "resize_outside" ? -0.5 : -0.75},
+           {"exclude_outside", folder == "resize_outside"}}};
+}
+
+const std::vector<Judged>& resized() {
+  static const std::vector<Judged> all = {
+      resize("resize_nearest", {7, 10}, "nearest"),
+      resize("resize_floor", {3, 11}, "nearest", "asymmetric"),
+      resize("resize_bilinear", {6, 8}, "bilinear", "half_pixel", 1.7),
+      resize("resize_corners", {8, 3}, "bilinear", "align_corners"),
+      resize("resize_bicubic", {8, 9}, "bicubic"),
+      resize("resize_outside", {4, 5}, "bicubic"),
+  };
+  return all;
+}
+
 const std::vector<Judged>& judged() {
   static const std::vector<Judged> all = {
       {"matmul", "matmul", {{"transpose_a", false}, {"transpose_b", false}}},
@@ -201,6 +226,11 @@ void require_near_numpy(const Array& got, const Array& expected) {
 TEST_CASE("kernels agree with NumPy", "[property]") {
   std::vector<Judged> calls = judged();
   for (const char* op : kPlain) calls.push_back({op, op, {}});
+  for (Judged call : resized()) {
+    calls.push_back(call);
+    call.attributes.push_back({"input_shape", read_all(call.folder, "in")[0].shape().extents()});
+    calls.push_back({call.folder + "_grad", "resize_grad", call.attributes});
+  }
   for (const Judged& call : calls) {
     INFO(call.folder);
     const std::vector<Array> expected = read_all(call.folder, "out");

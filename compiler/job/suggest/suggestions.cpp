@@ -55,8 +55,6 @@ constexpr Advice kAdvice[] = {
      "`reduce_mean` of the `square`; its `sqrt` is the standard deviation"},
     {"norm cosinesimilarity", "l2_normalize",
      "a norm is the `sqrt` of the `reduce_sum` of the `square`; `l2_normalize` divides by it"},
-    {"upsample upsample2d upsampling2d upsamplingnearest2d interpolate resize", "tile",
-     "`reshape` to [N, C, H, 1, W, 1], `tile` by [1, 1, 1, 2, 1, 2], `reshape` to [N, C, 2H, 2W]"},
     {"adaptivemaxpool2d", "global_max_pool",
      "use `max_pool2d` with the size of the input over that of the result as `ksize`"},
     {"conv3dtranspose convtranspose3d", "conv2d_transpose",

@@ -1,4 +1,5 @@
-// Random calls: convolutions and pools.
+// Random calls: convolutions, pools and resizes.
+#include "runtime/base/ceil_div.h"
 #include "tests/property/cases/draw.h"
 
 namespace flow::test {
@@ -36,6 +37,47 @@ KernelCase avg_pool(const std::string& op, Random& random) {
   one.inputs = {random_array(random, kF, y)};
   one.results = {{kF, x}};
   return one;
+}
+
+std::string one_of(Random& random, const std::vector<std::string>& words) {
+  return words[static_cast<size_t>(
+      random_between(random, 0, static_cast<int64_t>(words.size()) - 1))];
+}
+
+/// Half of them by a scale.
+KernelCase resize(const std::string& op, Random& random) {
+  const Shape x = image_shape(random);
+  Integers size = {extent(random, 23), extent(random, 23)};
+  double scale = 0;
+  if (random_between(random, 0, 1) == 1) {
+    scale = static_cast<double>(random_between(random, 8, 24)) / 8;
+    for (size_t i = 0; i < 2; ++i)
+      size[i] = static_cast<int64_t>(static_cast<double>(x[static_cast<int>(i) + 2]) * scale);
+  }
+  const Shape y = {x[0], x[1], size[0], size[1]};
+  const bool forward = op == "resize";
+  const std::string mode = one_of(random, {"nearest", "bilinear", "bicubic"});
+  const bool nearest = mode == "nearest", cubic = mode == "bicubic" && random_between(random, 0, 1);
+  KernelCase one{op,
+                 {{"size", size},
+                  {"scale", scale},
+                  {"mode", mode},
+                  {"coordinates", one_of(random, {"half_pixel", "align_corners", "asymmetric"})},
+                  {"rounding", nearest ? one_of(random, {"round_prefer_floor", "round_prefer_ceil",
+                                                         "floor", "ceil"})
+                                       : std::string("round_prefer_floor")},
+                  {"cubic_coefficient", cubic ? -0.5 : -0.75},
+                  {"exclude_outside", cubic}},
+                 {random_array(random, kF, forward ? x : y)},
+                 {{kF, forward ? y : x}}};
+  if (!forward) one.attributes.push_back({"input_shape", x.extents()});
+  return one;
+}
+
+/// Pixels that go into one, with the sums of their weights.
+int64_t resize_terms(const KernelCase& one) {
+  const Shape &from = one.inputs[0].shape(), &to = one.results[0].shape;
+  return 32 * ceil_div(from.elements(2, 4), to.elements(2, 4));
 }
 
 KernelCase convolution(const std::string& op, Random& random) {
@@ -79,6 +121,8 @@ std::span<const CaseMaker> window_cases() {
       {"max_pool2d_grad", pool, windows_over},
       {"avg_pool2d", avg_pool, windows_over},
       {"avg_pool2d_grad", avg_pool, windows_over},
+      {"resize", resize, resize_terms},
+      {"resize_grad", resize, resize_terms},
       {"convolution", convolution, convolution_terms},
       {"convolution_grad_data", convolution, convolution_terms},
       {"convolution_grad_weight", convolution, convolution_terms},
