@@ -118,6 +118,7 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
     return false;
   }
   for (size_t i = 0; i < site.operands(); ++i) {
+    if (!site.id(i).valid()) continue;  // an optional one
     const ops::OperandSpec& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
     if (ops::accepts(def, value.dtype, {.compute = graph_.compute_dtype})) continue;
@@ -240,7 +241,8 @@ ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId>
 ValueId Builder::add_layer(const ops::OpSpec& layer, LayerContext call) {
   const ExpandRule expand = grad::rules_of(layer).expand;
   FLOW_CHECK(expand, "{} is not a layer", layer.name);
-  if (!all_valid(call.operands)) return {};
+  for (size_t i = 0; i < call.operands.size(); ++i)
+    if (!call.operands[i].valid() && !layer.operand(i).optional) return {};
   const bool complete = complete_attributes(layer, call.name, call.spans, diags_, call.attributes);
   CallSite site = call.site();
   if (!check_operands(layer, site) || !complete) return {};

@@ -53,7 +53,8 @@ class Builder {
 
   /// Expands a layer: fills in its attributes, checks its operands, adds its variables and
   /// primitives, and the alias by which the entry stands for the last of them. Returns that value;
-  /// invalid as above. `call.attributes` lacks what is defaulted.
+  /// invalid as above. `call.attributes` lacks what is defaulted; optional operands that are left
+  /// out before others are invalid.
   ValueId add_layer(const ops::OpSpec& layer, LayerContext call);
 
   /// The entry `name` stands for `value`. A name that it has already, or an invalid value, adds

@@ -149,6 +149,24 @@ class Nets(FlowTest):
         self.assertEqual(rebuilt.shape, (10000, 1, 28, 28))
         self.assertTrue(((0 <= rebuilt) & (rebuilt <= 1)).all())
 
+    def test_the_unet_learns_where_digits_are(self):
+        losses = self.losses("train", "unet.yaml", 40, "vars.batch=10", "vars.width=4")
+        self.falls(losses)
+        self.assertLess(losses[-1], 0.5)
+        self.flowrun("masks", JOBS / "unet.yaml", "-o", "masks", "--load", "out", "--steps", 2, *sets("vars.width=4", "vars.batch=10"))
+        masks = self.load("masks/returns/masks/value.npy")
+        self.assertEqual(masks.shape, (20, 1, 28, 28))
+        self.assertTrue(((0 <= masks) & (masks <= 1)).all())
+
+    def test_the_lstm_learns_characters(self):
+        small = ["vars.units=32", "vars.width=8", "vars.batch=8", "vars.lr=0.02"]
+        for op in ("lstm", "gru", "rnn"):
+            losses = self.losses("train", "lstm_text.yaml", 40, *small, f"networks.text.graph.state.op={op}")
+            self.assertAlmostEqual(losses[0], np.log(128), delta=0.3)
+            self.assertLess(losses[-1], 3.5)
+        self.flowrun("next", JOBS / "lstm_text.yaml", "-o", "next", "--load", "out", *sets(*small, "networks.text.graph.state.op=rnn"))
+        self.assertEqual(self.load("next/returns/expected/value.npy").shape, (325, 64))
+
 
 if __name__ == "__main__":
     unittest.main()

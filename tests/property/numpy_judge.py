@@ -266,6 +266,65 @@ RESIZED = [("resize_nearest", (2, 3, 4, 5), (7, 10), {"mode": "nearest"}),
            ("resize_outside", (1, 3, 7, 9), (4, 5), {"mode": "bicubic", "a": -0.5, "outside": False})]
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_steps(x, w, h, c, lengths, reverse):
+    """The results of lstm_steps, row by row."""
+    x, w, h, c = wide(x, w, h, c)
+    n = h.shape[1]
+    out, gates, cells = (np.zeros(x.shape[:2] + (width,)) for width in (n, 4 * n, n))
+    for row, length in enumerate(lengths):
+        for t in range(length)[::-1 if reverse else 1]:
+            sums = x[row, t] + w @ h[row]
+            gates[row, t] = np.where(np.arange(4 * n) // n == 2, np.tanh(sums), sigmoid(sums))
+            i, f, g, o = np.split(gates[row, t], 4)
+            c[row] = f * c[row] + i * g
+            h[row] = o * np.tanh(c[row])
+            out[row, t], cells[row, t] = h[row], c[row]
+    return [out, h, c, gates, cells]
+
+
+def gru_steps(x, w, b, h, lengths, reverse, linear):
+    x, w, b, h = wide(x, w, b, h)
+    n = h.shape[1]
+    out, gates = np.zeros(x.shape[:2] + (n,)), np.zeros(x.shape[:2] + ((4 if linear else 3) * n,))
+    for row, length in enumerate(lengths):
+        for t in range(length)[::-1 if reverse else 1]:
+            r, z = np.split(sigmoid(x[row, t, :2 * n] + w[:2 * n] @ h[row] + b[:2 * n]), 2)
+            q = w[2 * n:] @ (h[row] if linear else r * h[row]) + b[2 * n:]
+            new = np.tanh(x[row, t, 2 * n:] + (r * q if linear else q))
+            h[row] = (1 - z) * new + z * h[row]
+            out[row, t], gates[row, t] = h[row], np.concatenate([r, z, new] + [q] * linear)
+    return [out, h, gates]
+
+
+def rnn_steps(x, w, h, lengths, reverse, function):
+    x, w, h = wide(x, w, h)
+    out = np.zeros(x.shape)
+    for row, length in enumerate(lengths):
+        for t in range(length)[::-1 if reverse else 1]:
+            h[row] = out[row, t] = function(x[row, t] + w @ h[row])
+    return [out, h]
+
+
+def stepped():
+    seed(29)
+    n = 3
+    h, c, bias = floats(4, n), floats(4, n), floats(3 * n)
+    lengths = np.array([5, 0, 2, 4], np.int32)
+    for name, given in (("", False), ("_lengths", True)):
+        more, steps = ([lengths], lengths) if given else ([], [5] * 4)
+        x, w = floats(4, 5, 4 * n), floats(4 * n, n)
+        write("lstm_steps" + name, [x, w, h, c] + more, lstm_steps(x, w, h, c, steps, given))
+        x, w = floats(4, 5, 3 * n), floats(3 * n, n)
+        for linear in (True, False):
+            write("gru_steps" + name + ("" if linear else "_first"), [x, w, bias, h] + more, gru_steps(x, w, bias, h, steps, given, linear))
+        x, w = floats(4, 5, n), floats(n, n)
+        write("rnn_steps" + name, [x, w, h] + more, rnn_steps(x, w, h, steps, given, (lambda a: np.maximum(a, 0)) if given else np.tanh))
+
+
 def attention(query, key, value, mask, causal, scale):
     """The result, the logarithms of the sums (0 where nothing is let through), and the weights."""
     query, key, value = wide(query, key, value)
@@ -383,6 +442,7 @@ def main():
     along_axes()
     special_values()
     resized()
+    stepped()
 
 
 def moved():

@@ -69,6 +69,23 @@ const std::vector<Judged>& resized() {
   return all;
 }
 
+/// Steps of recurrent layers: from the first to the last, then of given lengths from the last on.
+std::vector<Judged> stepped() {
+  std::vector<Judged> all;
+  for (const bool given : {false, true}) {
+    const std::string name = given ? "_lengths" : "";
+    all.push_back({"lstm_steps" + name, "lstm_steps", {{"reverse", given}}});
+    for (const bool linear : {true, false})
+      all.push_back({"gru_steps" + name + (linear ? "" : "_first"),
+                     "gru_steps",
+                     {{"reverse", given}, {"linear_before_reset", linear}}});
+    all.push_back({"rnn_steps" + name,
+                   "rnn_steps",
+                   {{"reverse", given}, {"activation", std::string(given ? "relu" : "tanh")}}});
+  }
+  return all;
+}
+
 const std::vector<Judged>& judged() {
   static const std::vector<Judged> all = {
       {"matmul", "matmul", {{"transpose_a", false}, {"transpose_b", false}}},
@@ -226,6 +243,7 @@ void require_near_numpy(const Array& got, const Array& expected) {
 TEST_CASE("kernels agree with NumPy", "[property]") {
   std::vector<Judged> calls = judged();
   for (const char* op : kPlain) calls.push_back({op, op, {}});
+  for (Judged& call : stepped()) calls.push_back(std::move(call));
   for (Judged call : resized()) {
     calls.push_back(call);
     call.attributes.push_back({"input_shape", read_all(call.folder, "in")[0].shape().extents()});

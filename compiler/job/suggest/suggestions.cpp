@@ -78,8 +78,6 @@ constexpr Advice kAdvice[] = {
      "use `conv2d` with as many `groups` as channels, and a `conv2d` with `kernel_size: 1` after "
      "it "
      "for a separable one"},
-    {"rnn simplernn lstm lstmcell gru grucell", "slice",
-     "write a network of one step, and call it with `repeat`: see `flowc help networks`"},
     {"transformer transformerencoder transformerencoderlayer transformerdecoderlayer",
      "scaled_dot_product_attention",
      "write a network with `scaled_dot_product_attention`, and call it with `repeat`"},

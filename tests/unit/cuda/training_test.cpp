@@ -239,7 +239,11 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda][slow]")
   const Net net = GENERATE_COPY(
       Net{"resnet18.yaml", {.sets = {"vars.width=2"}}}, Net{"autoencoder.yaml", {}},
       Net{"siamese.yaml", {.size = {"vars.batch=2", "vars.epochs=1"}, .sets = rows}},
-      Net{"gan.yaml", {.job = "judge"}},
+      Net{"gan.yaml", {.job = "judge"}}, Net{"unet.yaml", {.sets = {"vars.width=2"}}},
+      Net{"lstm_text.yaml",
+          {.size = {"vars.batch=2", "vars.steps=2"},
+           .sets = {"vars.units=5", "vars.width=4",
+                    "networks.text.graph.state.direction=bidirectional"}}},
       Net{"gpt_tiny.yaml",
           {.size = {"vars.batch=2", "vars.steps=2"}, .sets = {"vars.width=8", "vars.heads=2"}}},
       Net{"resnet50.yaml",

@@ -1,0 +1,591 @@
+// The steps of recurrent layers and their gradients. Rows depend on nothing but themselves, so that
+// each thread takes some rows through all steps: in each step one product of their states, by
+// oneDNN, then the gates row by row. How many rows depends on shapes alone.
+#include <dnnl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/vector_math.h"
+#include "runtime/cpu/backend/onednn_status.h"
+#include "runtime/cpu/kernels/families.h"
+#include "runtime/cpu/kernels/labels.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// Rows [first, first + count), which one thread takes through the steps.
+struct RowChunk {
+  int64_t first, count;
+};
+
+/// Which row does what in which step. Arrays of all steps are (N, T, ...).
+class StepOrder {
+ public:
+  /// `all`: an array of all steps. `gates_of_unit`: as many as W has. `of_lengths`: their operand.
+  StepOrder(const Request& request, const Shape& all, int64_t unit_count, int64_t gates_of_unit,
+            size_t of_lengths)
+      : rows(all[0]),
+        steps(all[1]),
+        units(unit_count),
+        gates(gates_of_unit * unit_count),
+        reverse_(request.step.attributes.get<bool>("reverse")),
+        lengths_(of_lengths),
+        // Enough rows for products that pay, and enough chunks for threads.
+        chunk_(std::clamp<int64_t>(round_up(ceil_div(rows, 16), 8), 16, 64)) {
+    if (lengths_ < request.inputs.size())
+      check_.emplace(request, request.inputs[lengths_], steps + 1);
+  }
+
+  void check(const Buffers& buffers, const CallState& state) const {
+    if (check_) check_->run(buffers.inputs[lengths_], state);
+  }
+
+  int64_t most_rows() const { return std::min(chunk_, rows); }
+  int64_t chunks() const { return ceil_div(rows, chunk_); }
+  RowChunk chunk(int64_t i) const { return {i * chunk_, std::min(chunk_, rows - i * chunk_)}; }
+
+  /// The steps of a row; those out of range, which stop the run, as many as there are.
+  int64_t length(const Buffers& buffers, int64_t row) const {
+    if (!check_) return steps;
+    return std::clamp<int64_t>(integer_at(check_->dtype, buffers.inputs[lengths_], row), 0, steps);
+  }
+
+  /// The number in (N, T) of what a row of that length reads and makes in a step before its length.
+  int64_t place(int64_t row, int64_t step, int64_t length) const {
+    return row * steps + (reverse_ ? length - 1 - step : step);
+  }
+
+  int64_t rows, steps, units, gates;
+
+ private:
+  bool reverse_;
+  size_t lengths_;
+  int64_t chunk_;
+  std::optional<LabelCheck> check_;
+};
+
+/// out [m, n] = a [m, k] b, b stored as [n, k] where `transpose` says so, else as [k, n]; all rows
+/// without gaps, but those of a and out, which lie a_row and out_row apart.
+void multiply(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, const float* b,
+              bool transpose, float* out, int64_t out_row) {
+  must_succeed([&] {
+    return dnnl_sgemm('N', transpose ? 'T' : 'N', m, n, k, 1.0f, a, a_row, b, transpose ? k : n,
+                      0.0f, out, out_row);
+  });
+}
+
+void copy(const float* from, int64_t n, float* to) {
+  std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+}
+
+void clear(float* to, int64_t n) { std::fill_n(to, n, 0.0f); }
+
+/// Writes to an array of all steps that the plan may leave out.
+void store(float* all, int64_t place, const float* row, int64_t n) {
+  if (all) copy(row, n, all + place * n);
+}
+void store_zeros(float* all, int64_t place, int64_t n) {
+  if (all) clear(all + place * n, n);
+}
+
+/// x: what the input makes of the gates i, f, g, o; w: what the state makes of them, then the
+/// gates.
+FLOW_VECTORISED void lstm_gates(const float* x, float* w, int64_t n, float* c, float* h) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float i = math::sigmoid(x[j] + w[j]);
+    const float f = math::sigmoid(x[n + j] + w[n + j]);
+    const float g = math::tanh(x[2 * n + j] + w[2 * n + j]);
+    const float o = math::sigmoid(x[3 * n + j] + w[3 * n + j]);
+    c[j] = f * c[j] + i * g;
+    h[j] = o * math::tanh(c[j]);
+    w[j] = i;
+    w[n + j] = f;
+    w[2 * n + j] = g;
+    w[3 * n + j] = o;
+  }
+}
+
+/// dh, dc: of the state that the step made; then dc of the one before it. d: of the gates.
+FLOW_VECTORISED void lstm_gates_grad(const float* gates, const float* c, const float* c_before,
+                                     const float* dy, const float* dh, int64_t n, float* dc,
+                                     float* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float i = gates[j], f = gates[n + j], g = gates[2 * n + j], o = gates[3 * n + j];
+    const float out = dh[j] + dy[j], t = math::tanh(c[j]);
+    const float cell = dc[j] + out * o * (1 - t * t);
+    dc[j] = cell * f;
+    d[j] = cell * g * i * (1 - i);
+    d[n + j] = cell * c_before[j] * f * (1 - f);
+    d[2 * n + j] = cell * i * (1 - g * g);
+    d[3 * n + j] = out * t * o * (1 - o);
+  }
+}
+
+/// w: what the state makes of r, z, n; then r, z, n, W_n h + b_n.
+FLOW_VECTORISED void gru_gates(const float* x, const float* bias, float* w, int64_t n, float* h) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float r = math::sigmoid(x[j] + (w[j] + bias[j]));
+    const float z = math::sigmoid(x[n + j] + (w[n + j] + bias[n + j]));
+    const float q = w[2 * n + j] + bias[2 * n + j];
+    const float next = math::tanh(x[2 * n + j] + r * q);
+    h[j] = (1 - z) * next + z * h[j];
+    w[j] = r;
+    w[n + j] = z;
+    w[2 * n + j] = next;
+    w[3 * n + j] = q;
+  }
+}
+
+/// w: what the state makes of r and z; then these gates. rh: r h.
+FLOW_VECTORISED void gru_reset(const float* x, const float* bias, const float* h, float* w,
+                               int64_t n, float* rh) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    w[j] = math::sigmoid(x[j] + (w[j] + bias[j]));
+    w[n + j] = math::sigmoid(x[n + j] + (w[n + j] + bias[n + j]));
+    rh[j] = w[j] * h[j];
+  }
+}
+
+/// w: r, z and W_n (r h), then the new gate.
+FLOW_VECTORISED void gru_update(const float* x, const float* bias, float* w, int64_t n, float* h) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float next = math::tanh(x[2 * n + j] + (w[2 * n + j] + bias[2 * n + j]));
+    h[j] = (1 - w[n + j]) * next + w[n + j] * h[j];
+    w[2 * n + j] = next;
+  }
+}
+
+/// dh: of the state that the step made; then what of it goes past the gates to the one before it.
+/// d: of what the input makes of the gates; w: of what the state makes.
+FLOW_VECTORISED void gru_gates_grad(const float* gates, const float* h_before, const float* dy,
+                                    int64_t n, float* dh, float* d, float* w) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float r = gates[j], z = gates[n + j], next = gates[2 * n + j], q = gates[3 * n + j];
+    const float out = dh[j] + dy[j];
+    const float dn = out * (1 - z) * (1 - next * next);
+    d[j] = w[j] = dn * q * r * (1 - r);
+    d[n + j] = w[n + j] = out * (h_before[j] - next) * z * (1 - z);
+    d[2 * n + j] = dn;
+    w[2 * n + j] = dn * r;
+    dh[j] = out * z;
+  }
+}
+
+/// The same where the reset gate comes first: of z and n, then, from `u` of r h, of r.
+FLOW_VECTORISED void gru_update_grad(const float* gates, const float* h_before, const float* dy,
+                                     int64_t n, float* dh, float* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float z = gates[n + j], next = gates[2 * n + j];
+    const float out = dh[j] + dy[j];
+    d[n + j] = out * (h_before[j] - next) * z * (1 - z);
+    d[2 * n + j] = out * (1 - z) * (1 - next * next);
+    dh[j] = out * z;
+  }
+}
+FLOW_VECTORISED void gru_reset_grad(const float* gates, const float* h_before, const float* u,
+                                    int64_t n, float* dh, float* d, float* rh) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float r = gates[j];
+    d[j] = u[j] * h_before[j] * r * (1 - r);
+    dh[j] += u[j] * r;
+    rh[j] = r * h_before[j];
+  }
+}
+
+FLOW_VECTORISED void tanh_step(const float* x, const float* w, int64_t n, float* h) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) h[j] = math::tanh(x[j] + w[j]);
+}
+
+/// NaN stays NaN.
+FLOW_VECTORISED void relu_step(const float* x, const float* w, int64_t n, float* h) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float sum = x[j] + w[j];
+    h[j] = sum <= 0 ? 0 : sum;
+  }
+}
+
+FLOW_VECTORISED void tanh_step_grad(const float* y, const float* dy, const float* dh, int64_t n,
+                                    float* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) d[j] = (dh[j] + dy[j]) * (1 - y[j] * y[j]);
+}
+
+FLOW_VECTORISED void relu_step_grad(const float* y, const float* dy, const float* dh, int64_t n,
+                                    float* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float passed = dh[j] + dy[j];
+    d[j] = y[j] > 0 ? passed : 0;
+  }
+}
+
+FLOW_VECTORISED void add_row(const float* x, int64_t n, float* y) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) y[j] += x[j];
+}
+
+/// What a thread works with: rows of floats side by side, for each row of a chunk.
+class Scratch {
+ public:
+  /// `widths`: of the rows of each array.
+  Scratch(const StepOrder& order, std::initializer_list<int64_t> widths) {
+    for (const int64_t width : widths) {
+      starts_.push_back(floats_);
+      floats_ += round_up(order.most_rows() * width, 16);
+    }
+  }
+  /// Array i of a worker.
+  float* at(const Buffers& buffers, int worker, size_t i) const {
+    return reinterpret_cast<float*>(buffers.workspace) + worker * floats_ + starts_[i];
+  }
+  size_t bytes(const Request& request, const StepOrder& order) const {
+    const int64_t workers = std::min<int64_t>(request.threads, order.chunks());
+    return static_cast<size_t>(workers * floats_) * sizeof(float);
+  }
+
+ private:
+  std::vector<int64_t> starts_;
+  int64_t floats_ = 0;
+};
+
+/// One launch of one chunk.
+struct ChunkRun {
+  const Buffers& buffers;
+  const StepOrder& order;
+  RowChunk rows;
+
+  int64_t length(int64_t row) const { return order.length(buffers, rows.first + row); }
+  /// Does any row of the chunk have a step?
+  bool any(int64_t step) const {
+    for (int64_t row = 0; row < rows.count; ++row)
+      if (step < length(row)) return true;
+    return false;
+  }
+  /// active(row of the chunk, its place) for rows that have the step; idle(row, place) for others,
+  /// whose place lies behind their last.
+  template <typename Active, typename Idle>
+  void for_rows(int64_t step, Active active, Idle idle) const {
+    for (int64_t row = 0; row < rows.count; ++row) {
+      const int64_t steps = length(row), at = rows.first + row;
+      if (step < steps)
+        active(row, order.place(at, step, steps));
+      else
+        idle(row, at * order.steps + step);
+    }
+  }
+  template <typename Active>
+  void for_active(int64_t step, Active active) const {
+    for_rows(step, active, [](int64_t, int64_t) {});
+  }
+  /// Of an operand (N, H), this chunk's.
+  const float* state(size_t i) const { return input<float>(buffers, i) + rows.first * order.units; }
+  float* state_result(size_t i) const {
+    return buffers.outputs.size() > i && buffers.outputs[i]
+               ? output<float>(buffers, i) + rows.first * order.units
+               : nullptr;
+  }
+  float* result(size_t i) const {
+    return buffers.outputs.size() > i ? output<float>(buffers, i) : nullptr;
+  }
+  int64_t floats() const { return rows.count * order.units; }
+
+  void load(size_t operand, float* to) const { copy(state(operand), floats(), to); }
+  void save(const float* from, size_t i) const {
+    if (float* to = state_result(i)) copy(from, floats(), to);
+  }
+  /// What a state was before a step of a row: a result of the step before it, in `all`, or the
+  /// first state, operand `initial`.
+  const float* before(const float* all, size_t initial, int64_t row, int64_t step) const {
+    if (step == 0) return state(initial) + row * order.units;
+    return all + order.place(rows.first + row, step - 1, length(row)) * order.units;
+  }
+};
+
+/// A kernel that calls run(ChunkRun, worker) for all chunks.
+template <typename Run>
+Kernel over_chunks(const Request& request, StepOrder order, Scratch scratch, Run run) {
+  Kernel kernel;
+  kernel.workspace = scratch.bytes(request, order);
+  kernel.library = "oneDNN sgemm";
+  kernel.launch = [threads = request.threads, order = std::move(order),
+                   scratch = std::move(scratch),
+                   run](const Buffers& buffers, const CallState& state) {
+    order.check(buffers, state);
+    parallel_for(threads, order.chunks(), [&](int64_t i, int worker) {
+      run(ChunkRun{buffers, order, order.chunk(i)},
+          [&](size_t array) { return scratch.at(buffers, worker, array); });
+    });
+  };
+  return kernel;
+}
+
+int64_t units_of(const Request& request, size_t weight) { return request.inputs[weight].shape[1]; }
+
+/// gates, weight, h0, c0, lengths -> out, h, c, gates, cells
+Kernel prepare_lstm_steps(const Request& request) {
+  const int64_t n = units_of(request, 1);
+  StepOrder order(request, request.inputs[0].shape, n, 4, 4);
+  Scratch scratch(order, {n, n, 4 * n});
+  return over_chunks(
+      request, std::move(order), std::move(scratch), [n](const ChunkRun& run, auto array) {
+        float *h = array(0), *c = array(1), *w = array(2);
+        run.load(2, h);
+        run.load(3, c);
+        for (int64_t step = 0; step < run.order.steps; ++step) {
+          if (run.any(step))
+            multiply(run.rows.count, 4 * n, n, h, n, input<float>(run.buffers, 1), true, w, 4 * n);
+          run.for_rows(
+              step,
+              [&](int64_t row, int64_t place) {
+                lstm_gates(input<float>(run.buffers, 0) + place * 4 * n, w + row * 4 * n, n,
+                           c + row * n, h + row * n);
+                store(run.result(0), place, h + row * n, n);
+                store(run.result(3), place, w + row * 4 * n, 4 * n);
+                store(run.result(4), place, c + row * n, n);
+              },
+              [&](int64_t, int64_t place) {
+                store_zeros(run.result(0), place, n);
+                store_zeros(run.result(3), place, 4 * n);
+                store_zeros(run.result(4), place, n);
+              });
+        }
+        run.save(h, 1);
+        run.save(c, 2);
+      });
+}
+
+/// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths -> dgates, previous, dh0, dc0
+Kernel prepare_lstm_steps_grad(const Request& request) {
+  const int64_t n = units_of(request, 3);
+  StepOrder order(request, request.inputs[0].shape, n, 4, 9);
+  Scratch scratch(order, {n, n, n, 4 * n});
+  return over_chunks(
+      request, std::move(order), std::move(scratch), [n](const ChunkRun& run, auto array) {
+        float *dh = array(0), *dc = array(1), *back = array(2), *d = array(3);
+        run.load(1, dh);
+        run.load(2, dc);
+        for (int64_t step = run.order.steps - 1; step >= 0; --step) {
+          run.for_rows(
+              step,
+              [&](int64_t row, int64_t place) {
+                lstm_gates_grad(input<float>(run.buffers, 7) + place * 4 * n,
+                                input<float>(run.buffers, 8) + place * n,
+                                run.before(input<float>(run.buffers, 8), 5, row, step),
+                                input<float>(run.buffers, 0) + place * n, dh + row * n, n,
+                                dc + row * n, d + row * 4 * n);
+                store(run.result(0), place, d + row * 4 * n, 4 * n);
+                store(run.result(1), place, run.before(input<float>(run.buffers, 6), 4, row, step),
+                      n);
+              },
+              [&](int64_t row, int64_t place) {
+                clear(d + row * 4 * n, 4 * n);
+                store_zeros(run.result(0), place, 4 * n);
+                store_zeros(run.result(1), place, n);
+              });
+          if (!run.any(step)) continue;
+          multiply(run.rows.count, n, 4 * n, d, 4 * n, input<float>(run.buffers, 3), false, back,
+                   n);
+          run.for_active(step,
+                         [&](int64_t row, int64_t) { copy(back + row * n, n, dh + row * n); });
+        }
+        run.save(dh, 2);
+        run.save(dc, 3);
+      });
+}
+
+/// gates, weight, bias, h0, lengths -> out, h, gates
+Kernel prepare_gru_steps(const Request& request) {
+  const int64_t n = units_of(request, 1);
+  const bool linear = request.step.attributes.get<bool>("linear_before_reset");
+  StepOrder order(request, request.inputs[0].shape, n, 3, 4);
+  Scratch scratch(order, {n, 4 * n, n});
+  return over_chunks(
+      request, std::move(order), std::move(scratch), [n, linear](const ChunkRun& run, auto array) {
+        float *h = array(0), *w = array(1), *rh = array(2);
+        const float* weight = input<float>(run.buffers, 1);
+        const float* bias = input<float>(run.buffers, 2);
+        const int64_t saved = linear ? 4 * n : 3 * n;
+        const auto x = [&](int64_t place) { return input<float>(run.buffers, 0) + place * 3 * n; };
+        run.load(3, h);
+        for (int64_t step = 0; step < run.order.steps; ++step) {
+          if (run.any(step))
+            multiply(run.rows.count, linear ? 3 * n : 2 * n, n, h, n, weight, true, w, 4 * n);
+          if (run.any(step) && !linear) {
+            clear(rh, run.floats());
+            run.for_active(step, [&](int64_t row, int64_t place) {
+              gru_reset(x(place), bias, h + row * n, w + row * 4 * n, n, rh + row * n);
+            });
+            multiply(run.rows.count, n, n, rh, n, weight + 2 * n * n, true, w + 2 * n, 4 * n);
+          }
+          run.for_rows(
+              step,
+              [&](int64_t row, int64_t place) {
+                float* own = w + row * 4 * n;
+                if (linear)
+                  gru_gates(x(place), bias, own, n, h + row * n);
+                else
+                  gru_update(x(place), bias, own, n, h + row * n);
+                store(run.result(0), place, h + row * n, n);
+                store(run.result(2), place, own, saved);
+              },
+              [&](int64_t, int64_t place) {
+                store_zeros(run.result(0), place, n);
+                store_zeros(run.result(2), place, saved);
+              });
+        }
+        run.save(h, 1);
+      });
+}
+
+/// dy, dh, weight, h0, out, gates, lengths -> dgates, previous, dh0, hidden
+Kernel prepare_gru_steps_grad(const Request& request) {
+  const int64_t n = units_of(request, 2);
+  const bool linear = request.step.attributes.get<bool>("linear_before_reset");
+  StepOrder order(request, request.inputs[0].shape, n, 3, 6);
+  Scratch scratch(order, {n, 3 * n, 3 * n, n});
+  return over_chunks(
+      request, std::move(order), std::move(scratch), [n, linear](const ChunkRun& run, auto array) {
+        float *dh = array(0), *d = array(1), *w = array(2), *back = array(3);
+        const float* weight = input<float>(run.buffers, 2);
+        const int64_t hidden = linear ? 3 * n : n, saved = linear ? 4 * n : 3 * n;
+        run.load(1, dh);
+        for (int64_t step = run.order.steps - 1; step >= 0; --step) {
+          const auto gates = [&](int64_t place) {
+            return input<float>(run.buffers, 5) + place * saved;
+          };
+          const auto before = [&](int64_t row) {
+            return run.before(input<float>(run.buffers, 4), 3, row, step);
+          };
+          run.for_rows(
+              step,
+              [&](int64_t row, int64_t place) {
+                const float* dy = input<float>(run.buffers, 0) + place * n;
+                if (linear)
+                  gru_gates_grad(gates(place), before(row), dy, n, dh + row * n, d + row * 3 * n,
+                                 w + row * 3 * n);
+                else
+                  gru_update_grad(gates(place), before(row), dy, n, dh + row * n, d + row * 3 * n);
+                store(run.result(1), place, before(row), n);
+              },
+              [&](int64_t row, int64_t place) {
+                clear(d + row * 3 * n, 3 * n);
+                clear(w + row * 3 * n, 3 * n);
+                store_zeros(run.result(0), place, 3 * n);
+                store_zeros(run.result(1), place, n);
+                store_zeros(run.result(3), place, hidden);
+              });
+          if (!run.any(step)) continue;
+          if (!linear) {
+            multiply(run.rows.count, n, n, d + 2 * n, 3 * n, weight + 2 * n * n, false, back, n);
+            run.for_active(step, [&](int64_t row, int64_t place) {
+              gru_reset_grad(gates(place), before(row), back + row * n, n, dh + row * n,
+                             d + row * 3 * n, w + row * 3 * n);
+            });
+          }
+          run.for_active(step, [&](int64_t row, int64_t place) {
+            store(run.result(0), place, d + row * 3 * n, 3 * n);
+            store(run.result(3), place, w + row * 3 * n, hidden);
+          });
+          multiply(run.rows.count, n, linear ? 3 * n : 2 * n, linear ? w : d, 3 * n, weight, false,
+                   back, n);
+          run.for_active(step,
+                         [&](int64_t row, int64_t) { add_row(back + row * n, n, dh + row * n); });
+        }
+        run.save(dh, 2);
+      });
+}
+
+bool is_relu(const Request& request) {
+  return request.step.attributes.get<std::string>("activation") == "relu";
+}
+
+/// gates, weight, h0, lengths -> out, h
+Kernel prepare_rnn_steps(const Request& request) {
+  const int64_t n = units_of(request, 1);
+  StepOrder order(request, request.inputs[0].shape, n, 1, 3);
+  Scratch scratch(order, {n, n});
+  return over_chunks(
+      request, std::move(order), std::move(scratch),
+      [n, advance = is_relu(request) ? relu_step : tanh_step](const ChunkRun& run, auto array) {
+        float *h = array(0), *w = array(1);
+        run.load(2, h);
+        for (int64_t step = 0; step < run.order.steps; ++step) {
+          if (run.any(step))
+            multiply(run.rows.count, n, n, h, n, input<float>(run.buffers, 1), true, w, n);
+          run.for_rows(
+              step,
+              [&](int64_t row, int64_t place) {
+                advance(input<float>(run.buffers, 0) + place * n, w + row * n, n, h + row * n);
+                store(run.result(0), place, h + row * n, n);
+              },
+              [&](int64_t, int64_t place) { store_zeros(run.result(0), place, n); });
+        }
+        run.save(h, 1);
+      });
+}
+
+/// dy, dh, weight, h0, out, lengths -> dgates, previous, dh0
+Kernel prepare_rnn_steps_grad(const Request& request) {
+  const int64_t n = units_of(request, 2);
+  StepOrder order(request, request.inputs[0].shape, n, 1, 5);
+  Scratch scratch(order, {n, n, n});
+  return over_chunks(
+      request, std::move(order), std::move(scratch),
+      [n, retreat = is_relu(request) ? relu_step_grad : tanh_step_grad](const ChunkRun& run,
+                                                                        auto array) {
+        float *dh = array(0), *d = array(1), *back = array(2);
+        run.load(1, dh);
+        for (int64_t step = run.order.steps - 1; step >= 0; --step) {
+          run.for_rows(
+              step,
+              [&](int64_t row, int64_t place) {
+                retreat(input<float>(run.buffers, 4) + place * n,
+                        input<float>(run.buffers, 0) + place * n, dh + row * n, n, d + row * n);
+                store(run.result(0), place, d + row * n, n);
+                store(run.result(1), place, run.before(input<float>(run.buffers, 4), 3, row, step),
+                      n);
+              },
+              [&](int64_t row, int64_t place) {
+                clear(d + row * n, n);
+                store_zeros(run.result(0), place, n);
+                store_zeros(run.result(1), place, n);
+              });
+          if (!run.any(step)) continue;
+          multiply(run.rows.count, n, n, d, n, input<float>(run.buffers, 2), false, back, n);
+          run.for_active(step,
+                         [&](int64_t row, int64_t) { copy(back + row * n, n, dh + row * n); });
+        }
+        run.save(dh, 2);
+      });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> recurrent() {
+  static constexpr KernelEntry kKernels[] = {
+      {"lstm_steps", prepare_lstm_steps}, {"lstm_steps_grad", prepare_lstm_steps_grad},
+      {"gru_steps", prepare_gru_steps},   {"gru_steps_grad", prepare_gru_steps_grad},
+      {"rnn_steps", prepare_rnn_steps},   {"rnn_steps_grad", prepare_rnn_steps_grad},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::fast
