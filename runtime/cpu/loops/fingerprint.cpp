@@ -64,27 +64,27 @@ void add_element(double x, Fingerprint& to) {
 }
 
 using Floats = float __attribute__((vector_size(kMomentLanes * sizeof(float))));
-using Words = uint32_t __attribute__((vector_size(kMomentLanes * sizeof(uint32_t))));
+using MomentWords = uint32_t __attribute__((vector_size(kMomentLanes * sizeof(uint32_t))));
 using Doubles = double __attribute__((vector_size(kMomentLanes * sizeof(double))));
 
 /// Of whole vectors; the count and the hash aside. Each lane adds its own, so that all widths of
 /// vectors give the same bits.
 FLOW_VECTORISED void add_moments(const float* x, int64_t n, Fingerprint* to) {
   Doubles sum = {}, absolute = {}, square = {};
-  const Words infinity = Words{} + 0x7F800000, magnitude = Words{} + 0x7FFFFFFF;
-  const Words sign = Words{} + 0x80000000;
+  const MomentWords infinity = MomentWords{} + 0x7F800000, magnitude = MomentWords{} + 0x7FFFFFFF;
+  const MomentWords sign = MomentWords{} + 0x80000000;
   Floats least, most;
   std::memcpy(&least, &infinity, sizeof(least));
   most = -least;
-  Words finite = {};
+  MomentWords finite = {};
   for (int64_t i = 0; i < n; i += kMomentLanes) {
-    Words bits;
+    MomentWords bits;
     std::memcpy(&bits, x + i, sizeof(bits));
-    const Words is_finite = reinterpret_cast<Words>((bits & infinity) != infinity);
-    const Words kept = bits & is_finite;
-    const Words low = kept | (infinity & ~is_finite),
-                high = kept | ((infinity | sign) & ~is_finite);
-    const Words size = kept & magnitude;
+    const MomentWords is_finite = reinterpret_cast<MomentWords>((bits & infinity) != infinity);
+    const MomentWords kept = bits & is_finite;
+    const MomentWords low = kept | (infinity & ~is_finite),
+                      high = kept | ((infinity | sign) & ~is_finite);
+    const MomentWords size = kept & magnitude;
     Floats value, lower, upper, absolute_value;
     std::memcpy(&value, &kept, sizeof(value));
     std::memcpy(&lower, &low, sizeof(lower));

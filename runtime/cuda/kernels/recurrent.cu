@@ -184,7 +184,8 @@ __global__ void gru_step(StepOrder order, int64_t step, GruStep<T> of, const T* 
       of.h[i] = h;
     }
     store(of.out, at.place, n, j, h);
-    for (int64_t k = 0; k < saved; ++k) store(of.gates, at.place, saved * n, k * n + j, gates[k]);
+    for (int64_t k = 0; k < 3; ++k) store(of.gates, at.place, saved * n, k * n + j, gates[k]);
+    if (of.linear) store(of.gates, at.place, saved * n, 3 * n + j, gates[3]);
   }
 }
 
