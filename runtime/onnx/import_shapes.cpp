@@ -85,7 +85,7 @@ Tensors constant_of_shape(NodeImport& node) {
     return {node.constant(converted(int64_array(values, Shape(extents)), one.dtype))};
   }
   require_extents(extents);
-  return {node.call("constant", {}, {{"value", number}, {"shape", extents}, {"dtype", one.dtype}})};
+  return {node.fill(number, extents, one.dtype)};
 }
 
 Tensors shape_of(NodeImport& node) {

@@ -54,6 +54,7 @@ std::string attribute_text(const ops::AttributeSpec& spec, const ops::Attribute&
 
 /// Is it what the op takes where the job file says nothing?
 bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
+  if (spec.fallback.empty()) return false;
   const auto* number = std::get_if<double>(&value);
   if (!number) return attribute_text(spec, value) == spec.fallback;
   double fallback = 0;

@@ -158,9 +158,7 @@ Tensor NodeImport::materialized(const Tensor& tensor, const std::string& name) {
   Tensor made = tensor;
   const bool floats = flow::is_float(array.dtype());
   if (is_uniform(array) && std::isfinite(first_of(array)) && std::abs(first_of(array)) < 1e15) {
-    made = call(
-        "constant", {},
-        {{"value", first_of(array)}, {"shape", array.shape().extents()}, {"dtype", array.dtype()}});
+    made = fill(first_of(array), array.shape().extents(), array.dtype());
   } else {
     if (!floats && array.dtype() != DType::kBool)
       for (const int64_t element : elements_as_int64(array))
@@ -225,14 +223,15 @@ std::vector<Tensor> NodeImport::calls(std::string_view op, const std::vector<Ten
 
 Tensor NodeImport::call(std::string_view op, const std::vector<Tensor>& operands,
                         const ops::Attributes& attributes) {
-  if (op == "constant") {
-    const auto& extents = attributes.get<std::vector<int64_t>>("shape");
-    return {.dtype = attributes.get<DType>("dtype"),
-            .shape = Shape(extents),
-            .reference = {.kind = Reference::Kind::kEntry,
-                          .index = add_entry(op, operands, attributes)}};
-  }
   return calls(op, operands, attributes, 1)[0];
+}
+
+Tensor NodeImport::fill(double value, const std::vector<int64_t>& extents, DType dtype) {
+  const size_t at =
+      add_entry("constant", {}, {{"value", value}, {"shape", extents}, {"dtype", dtype}});
+  return {.dtype = dtype,
+          .shape = Shape(extents),
+          .reference = {.kind = Reference::Kind::kEntry, .index = at}};
 }
 
 Tensor NodeImport::layer(std::string_view op, const std::vector<Tensor>& operands,

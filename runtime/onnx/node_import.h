@@ -86,6 +86,8 @@ class NodeImport {
   /// Unsupported where the op refuses its operands.
   Tensor call(std::string_view op, const std::vector<Tensor>& operands,
               const ops::Attributes& attributes = {});
+  /// Adds an entry of one value. REQUIRES: the shape is one of a tensor.
+  Tensor fill(double value, const std::vector<int64_t>& extents, DType dtype);
   /// Its results. `count`: at least so many.
   std::vector<Tensor> calls(std::string_view op, const std::vector<Tensor>& operands,
                             const ops::Attributes& attributes, size_t count);

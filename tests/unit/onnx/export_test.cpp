@@ -51,10 +51,11 @@ TEST_CASE("a job whose variables exceed what a model can hold is refused before 
   const auto w = builder.variable("w", {1 << 15, 1 << 15});
   const auto y = builder.step("relu", "y", {w}, {}, {1 << 15, 1 << 15});
   const plan::Job job = returning(builder, y);
-  CHECK_THROWS_AS(export_job(job, [](const plan::Tensor&) -> Array {
-                    FAIL("it was read");
-                    return {};
-                  }),
+  CHECK_THROWS_AS(export_job(job,
+                             [](const plan::Tensor&) -> Array {
+                               FAIL("it was read");
+                               return {};
+                             }),
                   RequestError);
 }
 
