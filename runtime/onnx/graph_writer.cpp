@@ -71,8 +71,4 @@ std::string GraphWriter::constant(const ArrayView& array) {
   return found->second;
 }
 
-void add_extent(pb::TensorShapeProto& shape, int64_t extent) {
-  shape.add_dim()->set_dim_value(extent);
-}
-
 }  // namespace flow::onnx

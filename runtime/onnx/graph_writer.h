@@ -42,7 +42,4 @@ class GraphWriter {
   std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::string> constants_;
 };
 
-/// A dimension of that size.
-void add_extent(pb::TensorShapeProto& shape, int64_t extent);
-
 }  // namespace flow::onnx

@@ -11,7 +11,7 @@ namespace flow::onnx {
 
 namespace pb = ::onnx;
 
-/// The default domain's version that is written: the latest that onnxruntime 1.12 knows.
+/// The default domain's version that is written: the latest of ONNX 1.12.
 constexpr int64_t kOpset = 17;
 
 /// The number of a dtype in TensorProto.
