@@ -162,6 +162,7 @@ class RateList {
 }  // namespace
 
 plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
+  if (reader.diags.is_silenced(node.span)) return {};  // a list without brackets
   if (node.is_list()) return RateList(reader, node).read();
   ParsedRate read = read_rate(reader, node, key, follows);
   if (read.fields && read.fields->find("until"))

@@ -5,6 +5,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/cpu/backend/backend.h"
+#include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/plan/model/schedule.h"
 #include "tests/support/run_job.h"
 #include "tests/unit/job/compiled.h"
@@ -56,6 +57,9 @@ class Trained {
  public:
   explicit Trained(plan::Job job)
       : job_(std::move(job)), backend_(cpu::make_backend()), program_(backend_->prepare(job_, {})) {
+    for (const plan::Variable& variable : job_.variables)
+      if (variable.slot)
+        program_->write_variable(variable.tensor, exec::initial_value(job_, variable, {}).view());
     write("v/weight", golden("start_w", kRows * kColumns));
     write("u/bias", golden("start_b", kColumns));
     fill_input("eye", {1, 0, 0, 0, 1, 0, 0, 0, 1});

@@ -252,7 +252,7 @@ TEST_CASE("commands can be given to the system as they are", "[plan]") {
 TEST_CASE("optimizer, schedule and run section are whole", "[plan]") {
   check_corruptions({
       {"a train job requires an optimizer", [](Job& j) { j.optimizer.reset(); }},
-      {"unknown optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
+      {"unknown optimizer", [](Job& j) { j.optimizer->type = "adan"; }},
       {"expected a scalar", [](Job& j) { j.optimizer->loss = id_named(j, "loss"); }},
       {"loss `hit` is bool",
        [](Job& j) {

@@ -285,7 +285,9 @@ TEST_CASE("a run goes on though hooks, sinks and its length have changed", "[pla
 TEST_CASE("a list of schedules comes back from its text as it was", "[plan]") {
   Plan plan = sample::full_plan();
   plan.jobs[0].optimizer->learning_rate.stages = {
-      {100, schedules::OneCycle{.base = 1, .steps = 9, .linear = true}},
+      {100,
+       schedules::OneCycle{
+           .base = 1, .steps = 9, .div_factor = 2, .final_div_factor = 3, .linear = true}},
       {200, schedules::PiecewiseConstant{{1}, {2, 3}},
        Warmup{.type = Warmup::Type::kLinear, .steps = 4, .multiplier = 0.5}}};
   const std::string text = to_json(plan);
