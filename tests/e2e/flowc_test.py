@@ -417,7 +417,7 @@ class Help(FlowTest):
             self.assertEqual(done.stdout, "")
 
     def test_ops_tells_what_to_write_for_a_word_of_another_tool(self):
-        for word, hint in (("lstm", "see `flowc help networks`"), ("Linear", "did you mean `dense`?"), ("qqqqq", "list the ops with `flowc ops`")):
+        for word, hint in (("transformer", "write a network with `scaled_dot_product_attention`"), ("Linear", "did you mean `dense`?"), ("qqqqq", "list the ops with `flowc ops`")):
             self.assertIn(hint, self.call("flowc", "ops", word, status=2).stderr)
 
     def test_a_device_of_another_name_is_answered_with_ours(self):
