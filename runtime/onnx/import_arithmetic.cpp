@@ -1,12 +1,16 @@
-// Operators of one operand, arithmetic, comparisons and products.
+// Operators of one operand, arithmetic and comparisons.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "runtime/onnx/node_import.h"
 
 namespace flow::onnx {
 namespace {
 
+using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
 Tensors unary(NodeImport& node) { return {node.call(node.op(), {node.operand(0)})}; }
@@ -27,22 +31,107 @@ Tensor at_axis(NodeImport& node, const Tensor& a) {
 }
 
 /// Two operands, of which one may be a number.
-Tensors two_with(NodeImport& node, std::string_view op) {
+std::pair<Tensor, Tensor> two_operands(NodeImport& node) {
   const bool first_is_known = node.in(0).value != nullptr && !node.in(1).value;
   const Tensor a = first_is_known ? node.operand_or_number(0, node.in(1)) : node.operand(0);
-  return {node.call(op, {a, at_axis(node, a)})};
+  return {a, at_axis(node, a)};
 }
 
-Tensors binary(NodeImport& node) { return two_with(node, node.op()); }
+Tensors two_with(NodeImport& node, std::string_view op) {
+  const auto [a, b] = two_operands(node);
+  return {node.call(op, {a, b})};
+}
 
+/// What an operator computes of two integers; nothing where that is not one, or another op.
+std::optional<int64_t> computed(std::string_view op, int64_t a, int64_t b) {
+  int64_t result = 0;
+  bool overflows = true;
+  if (op == "add") overflows = __builtin_add_overflow(a, b, &result);
+  if (op == "subtract") overflows = __builtin_sub_overflow(a, b, &result);
+  if (op == "multiply") overflows = __builtin_mul_overflow(a, b, &result);
+  if (op == "divide" && b != 0 && b != -1) return a / b;
+  return overflows ? std::nullopt : std::optional(result);
+}
+
+/// Arithmetic of shapes, where it is known before a run.
+std::optional<Tensor> folded_two(const NodeImport& node) {
+  if (!node.all_known() || node.in(0).dtype == DType::kBool) return {};
+  const Shape &first = node.in(0).shape, &second = node.in(1).shape;
+  const bool one = second.elements() == 1 && second.rank() <= first.rank();
+  if (first != second && !one && (first.elements() != 1 || first.rank() > second.rank())) return {};
+  const Integers a = node.values_as_int64(0), b = node.values_as_int64(1);
+  Integers results;
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const auto result = computed(node.op(), a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    if (!result) return {};
+    results.push_back(*result);
+  }
+  return node.folded(results, first == second || one ? first : second);
+}
+
+Tensors binary(NodeImport& node) {
+  if (const auto folded = folded_two(node)) return {*folded};
+  return two_with(node, node.op());
+}
+
+Tensors negative(NodeImport& node) {
+  if (!node.all_known() || node.in(0).dtype == DType::kBool) return unary(node);
+  Integers values = node.values_as_int64(0);
+  for (int64_t& value : values) value = computed("subtract", 0, value).value_or(value);
+  return {node.folded(values, node.in(0).shape)};
+}
+
+/// The result has the dtype of the base.
 Tensors power(NodeImport& node) {
-  if (node.in(0).dtype != node.in(1).dtype) throw Unsupported("operands of two dtypes");
-  return binary(node);
+  const DType base = node.in(0).dtype, exponent = node.in(1).dtype;
+  if (base == exponent) return binary(node);
+  const DType common = !node.is_float(0) && node.is_float(1) ? exponent : base;
+  const auto operand = [&](Tensor x) {
+    if (x.dtype == common) return x;
+    if (x.reference.kind != Reference::Kind::kNumber)
+      return node.call("cast", {x}, {{"dtype", common}});
+    x.dtype = common;
+    return x;
+  };
+  const auto [a, b] = two_operands(node);
+  const Tensor first = operand(a);
+  const Tensor result = node.call("pow", {first, operand(b)});
+  return {common == base ? result : node.call("cast", {result}, {{"dtype", base}})};
 }
 
+/// ONNX divides integers toward 0; floor_divide does so where nothing remains.
 Tensors divide(NodeImport& node) {
-  if (!node.is_float()) throw Unsupported("a division of integers");
-  return binary(node);
+  if (node.is_float()) return binary(node);
+  if (const auto folded = folded_two(node)) return {*folded};
+  const auto [a, b] = two_operands(node);
+  if (a.dtype == DType::kUInt8) return {node.call("floor_divide", {a, b})};
+  const Tensor whole = node.call("subtract", {a, node.call("fmod", {a, b})});
+  return {node.call("floor_divide", {whole, b})};
+}
+
+Tensors modulo(NodeImport& node) {
+  return two_with(node, node.integer("fmod", 0) != 0 ? "fmod" : "mod");
+}
+
+/// By a power of 2: uint8 has none above its bits, and a division by 0 gives 0.
+Tensors bit_shift(NodeImport& node) {
+  const std::string direction = node.text("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") throw Unsupported("an unknown direction");
+  const Tensor x = node.operand(0);
+  if (x.dtype != DType::kUInt8) throw Unsupported(fmt::format("dtype {}", name_of(x.dtype)));
+  const Tensor factor = node.call("pow", {NodeImport::scalar(2, x.dtype), node.operand(1)});
+  return {node.call(direction == "LEFT" ? "multiply" : "floor_divide", {x, factor})};
+}
+
+Tensors is_infinite(NodeImport& node) {
+  const Tensor x = node.operand(0), zero = NodeImport::scalar(0, x.dtype);
+  Tensor result = node.call("isinf", {x});
+  const auto only = [&](std::string_view side) {
+    result = node.call("logical_and", {result, node.call(side, {x, zero})});
+  };
+  if (node.integer("detect_negative", 1) == 0) only("greater");
+  if (node.integer("detect_positive", 1) == 0) only("less");
+  return {result};
 }
 
 /// All operands, by an op of two.
@@ -71,8 +160,13 @@ Tensors hard_sigmoid(NodeImport& node) {
 
 Tensors shrink(NodeImport& node) {
   const double bias = node.number("bias", 0), lambd = node.number("lambd", 0.5);
-  if (bias != lambd) throw Unsupported("bias is not lambd");
-  return {node.call("softshrink", {node.operand(0)}, {{"lambd", lambd}})};
+  const Tensor x = node.operand(0);
+  if (bias == lambd) return {node.call("softshrink", {x}, {{"lambd", lambd}})};
+  const auto number = [&](double value) { return NodeImport::scalar(value, x.dtype); };
+  const Tensor below = node.call("where", {node.call("less", {x, number(-lambd)}),
+                                           node.call("add", {x, number(bias)}), number(0)});
+  return {node.call("where", {node.call("greater", {x, number(lambd)}),
+                              node.call("subtract", {x, number(bias)}), below})};
 }
 
 Tensors selu(NodeImport& node) {
@@ -91,9 +185,23 @@ Tensors gelu(NodeImport& node) {
       node.call("gelu", {node.operand(0)}, {{"approximate", node.text("approximate", "none")}})};
 }
 
+/// Are the slopes those of a layer: known, one for each channel, axis 1, or one for all?
+bool has_layer_slopes(NodeImport& node) {
+  const Shape &x = node.in(0).shape, &slope = node.in(1).shape;
+  if (!node.in(1).value || !node.is_float(1) || x.rank() < 2) return false;
+  if (slope.elements() == 1) return true;
+  const bool for_channels = slope.rank() == x.rank() - 1 && slope[0] == x[1];
+  return slope.elements() == x[1] && (for_channels || node.opset() < 7);
+}
+
 /// Before opset 7 a slope for each channel, axis 1.
 Tensors prelu(NodeImport& node) {
   const Tensor x = node.operand(0);
+  if (has_layer_slopes(node)) {
+    const int64_t slopes = node.in(1).shape.elements();
+    return {node.layer("prelu", {x}, {{"shared", slopes == 1}}, x.shape, x.batch_axis,
+                       {{"alpha", reshaped(node.value(1), Shape{slopes})}}, {1})};
+  }
   Tensor slope = node.operand_or_number(1, x);
   if (node.opset() < 7 && slope.shape.elements() > 1) {
     std::vector<int64_t> extents(static_cast<size_t>(std::max(1, x.shape.rank() - 1)), 1);
@@ -153,41 +261,10 @@ Tensors where(NodeImport& node) {
 
 Tensors exclusive_or(NodeImport& node) { return two_with(node, "not_equal"); }
 
-Tensors softmax(NodeImport& node) {
-  const bool joins = node.opset() < 13;  // the axes behind `axis`
-  const int axis = node.axis(node.integer("axis", joins ? 1 : -1));
-  if (joins && axis != node.rank() - 1) throw Unsupported("an axis before the last");
-  const int64_t written = axis == node.rank() - 1 ? -1 : axis;
-  return {node.call(node.op(), {node.operand(0)}, {{"axis", written}})};
-}
-
-/// Classes along axis 1, the last one here.
-Tensors softmax_cross_entropy(NodeImport& node) {
-  if (node.has(2)) throw Unsupported("weights of classes");
-  if (node.find("ignore_index", pb::AttributeProto::INT))
-    throw Unsupported("attribute ignore_index");
-  const std::string reduction = node.text("reduction", "mean");
-  if (node.rank() < 2) throw Unsupported("scores without classes");
-  std::vector<int64_t> perm = {0};
-  for (int64_t axis = 2; axis < node.rank(); ++axis) perm.push_back(axis);
-  perm.push_back(1);
-  const Tensor scores = node.operand(0), labels = node.operand(1);
-  const Tensor last =
-      node.rank() == 2 ? scores : node.call("transpose", {scores}, {{"perm", perm}});
-  Tensor loss = node.call("sparse_softmax_cross_entropy_with_logits", {labels, last});
-  if (reduction == "mean" || reduction == "sum")
-    loss = node.call("reduce_" + reduction, {loss},
-                     {{"axis", std::vector<int64_t>{}}, {"keepdims", false}});
-  else if (reduction != "none")
-    throw Unsupported("an unknown reduction");
-  if (node.outputs() < 2) return {loss};
-  return {loss, node.call("log_softmax", {scores}, {{"axis", int64_t{1}}})};
-}
-
 constexpr ImportRule kArithmeticImports[] = {
     {"Identity", same},
     {"Abs", unary, "abs"},
-    {"Neg", unary, "negative"},
+    {"Neg", negative, "negative"},
     {"Sign", unary, "sign"},
     {"Round", unary, "round"},
     {"Ceil", unary, "ceil"},
@@ -205,6 +282,11 @@ constexpr ImportRule kArithmeticImports[] = {
     {"Sinh", unary, "sinh"},
     {"Cosh", unary, "cosh"},
     {"Tanh", unary, "tanh"},
+    {"Asinh", unary, "asinh"},
+    {"Acosh", unary, "acosh"},
+    {"Atanh", unary, "atanh"},
+    {"IsNaN", unary, "isnan"},
+    {"IsInf", is_infinite},
     {"Sigmoid", unary, "sigmoid"},
     {"Relu", unary, "relu"},
     {"HardSwish", unary, "hardswish"},
@@ -229,6 +311,8 @@ constexpr ImportRule kArithmeticImports[] = {
     {"Sub", binary, "subtract"},
     {"Mul", binary, "multiply"},
     {"Div", divide, "divide"},
+    {"Mod", modulo},
+    {"BitShift", bit_shift},
     {"Pow", power, "pow"},
     {"Greater", binary, "greater"},
     {"GreaterOrEqual", binary, "greater_equal"},
@@ -243,9 +327,6 @@ constexpr ImportRule kArithmeticImports[] = {
     {"Sum", variadic, "add"},
     {"Mean", mean},
     {"Where", where},
-    {"Softmax", softmax, "softmax"},
-    {"LogSoftmax", softmax, "log_softmax"},
-    {"SoftmaxCrossEntropyLoss", softmax_cross_entropy},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/onnx/node_import.h"
 
@@ -14,14 +15,14 @@ using Tensors = std::vector<Tensor>;
 /// No stride, pad or dilation is larger: sums of their products are far from overflow.
 constexpr int64_t kMostStep = int64_t{1} << 24;
 
-/// Windows over one or two dimensions, as ONNX has them.
+/// Windows over one to three dimensions, as ONNX has them.
 struct Windows {
   Integers size, strides, dilations;
   std::string automatic;  // auto_pad
   Integers pads;          // [starts..., ends...]
 
   size_t dimensions() const { return size.size(); }
-  /// "1d", "2d"
+  /// "1d", "2d", "3d"
   std::string suffix() const { return fmt::format("{}d", dimensions()); }
 };
 
@@ -34,11 +35,12 @@ Integers one_for_each(NodeImport& node, std::string_view name, size_t count, int
   return values;
 }
 
-Windows windows_of(NodeImport& node, Integers size) {
+Windows windows_of(NodeImport& node, Integers size, size_t most_dimensions) {
   Windows windows{
       .size = std::move(size), .strides = {}, .dilations = {}, .automatic = {}, .pads = {}};
   const size_t count = windows.dimensions();
-  if (count < 1 || count > 2) throw Unsupported(fmt::format("windows of {} dimensions", count));
+  if (count < 1 || count > most_dimensions)
+    throw Unsupported(fmt::format("windows of {} dimensions", count));
   if (node.rank() != static_cast<int>(count) + 2)
     throw Unsupported(
         fmt::format("windows of {} dimensions over {}", count, node.in(0).shape.str()));
@@ -112,7 +114,7 @@ Integers window_size(NodeImport& node) {
 }
 
 Tensors convolution(NodeImport& node) {
-  const Windows windows = windows_of(node, window_size(node));
+  const Windows windows = windows_of(node, window_size(node), 3);
   const Tensor x = node.operand(0);
   auto weights = weights_of(node, x.shape.rank());
   const int64_t filters = node.in(1).shape[0], groups = node.integer("group", 1);
@@ -139,37 +141,39 @@ int64_t reach_of(const Windows& windows, size_t i, int64_t extent, int64_t added
 }
 
 Tensors transposed_convolution(NodeImport& node) {
-  Windows windows = windows_of(node, window_size(node));
-  if (windows.dimensions() != 2) throw Unsupported("windows of one dimension");
+  Windows windows = windows_of(node, window_size(node), 2);
+  const size_t count = windows.dimensions();
   const Tensor x = node.operand(0);
-  auto weights = weights_of(node, 4);
+  auto weights = weights_of(node, x.shape.rank());
   const int64_t groups = node.integer("group", 1);
-  const Integers added = one_for_each(node, "output_padding", 2, 0);
+  Integers added = one_for_each(node, "output_padding", count, 0);
   const int64_t filters = node.in(1).shape[1] * groups;
   if (groups < 1 || x.shape[1] != node.in(1).shape[0] || x.shape[1] % groups != 0)
     throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
                                   x.shape.str()));
   require_bias(weights, filters);
   if (const auto asked = node.integers("output_shape")) {
-    if (asked->size() != 2) throw Unsupported("output_shape without height and width");
-    for (size_t i = 0; i < 2; ++i) {
-      const int64_t over =
-          reach_of(windows, i, x.shape[static_cast<int>(i) + 2], added[i]) - (*asked)[i];
-      if (over < 0) throw Unsupported("an output_shape beyond the windows");
+    if (asked->size() != count) throw Unsupported("output_shape of other dimensions");
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t reach = reach_of(windows, i, x.shape[static_cast<int>(i) + 2], added[i]);
+      if ((*asked)[i] < 1 || (*asked)[i] >= reach + windows.strides[i] - added[i])
+        throw Unsupported("an output_shape beyond the windows");
+      const int64_t over = std::max<int64_t>(reach - (*asked)[i], 0);
+      added[i] += std::max<int64_t>((*asked)[i] - reach, 0);
       windows.pads[i] = over - over / 2;
-      windows.pads[i + 2] = over / 2;
+      windows.pads[i + count] = over / 2;
     }
     windows.automatic = "NOTSET";
   }
   Integers extents = {x.shape[0], filters};
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const int64_t extent = x.shape[static_cast<int>(i) + 2];
     extents.push_back(windows.automatic.starts_with("SAME")
                           ? extent * windows.strides[i]
                           : reach_of(windows, i, extent, added[i]) - windows.pads[i] -
-                                windows.pads[i + 2]);
+                                windows.pads[i + count]);
   }
-  return {node.layer("conv2d_transpose", {x},
+  return {node.layer("conv" + windows.suffix() + "_transpose", {x},
                      {{"filters", filters},
                       {"kernel_size", windows.size},
                       {"strides", windows.strides},
@@ -182,39 +186,76 @@ Tensors transposed_convolution(NodeImport& node) {
                      std::move(weights), {1, 2})};
 }
 
-Tensors pool(NodeImport& node) {
-  const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()));
-  if (node.integer("ceil_mode", 0) != 0)
-    throw Unsupported("windows beyond the padding (ceil_mode)");
-  if (!node.is_float()) throw Unsupported("integers");
-  if (std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations))
-    throw Unsupported("windows with holes (dilations)");
-  const ops::Attribute padding = padding_of(windows);
-  const bool padded = padding != ops::Attribute(std::string("valid"));
-  if (node.integer("count_include_pad", 0) != 0 && padded)
-    throw Unsupported("a mean with padding (count_include_pad)");
-  node.ignore("storage_order");
-  const Tensor x = node.operand(0);
-  return {node.layer(std::string(node.op()) + windows.suffix(), {x},
-                     {{"ksize", windows.size}, {"strides", windows.strides}, {"padding", padding}},
-                     windowed(windows, x, x.shape[1]), x.batch_axis)};
+/// The pads that auto_pad stands for.
+void write_pads(Windows& windows, const Shape& shape) {
+  const bool lower = windows.automatic == "SAME_LOWER";
+  if (!lower && windows.automatic != "SAME_UPPER") return;
+  for (size_t i = 0; i < windows.dimensions(); ++i) {
+    const int64_t extent = shape[static_cast<int>(i) + 2];
+    const int64_t last = (windows_along(windows, i, extent) - 1) * windows.strides[i];
+    const int64_t total = std::max<int64_t>(last + windows.size[i] - extent, 0);
+    windows.pads[i] = lower ? total - total / 2 : total / 2;
+    windows.pads[i + windows.dimensions()] = total - windows.pads[i];
+  }
+  windows.automatic = "NOTSET";
 }
 
-Tensors global_average(NodeImport& node) {
+/// Pads for a last window that reaches over the end, unless it lies in padding alone.
+void reach_end(Windows& windows, const Shape& shape) {
+  if (windows.automatic != "NOTSET") return;
+  for (size_t i = 0; i < windows.dimensions(); ++i) {
+    int64_t &begin = windows.pads[i], &end = windows.pads[i + windows.dimensions()];
+    const int64_t extent = shape[static_cast<int>(i) + 2] + begin, stride = windows.strides[i];
+    const int64_t room = extent + end - windows.size[i];
+    if (room <= -stride) continue;
+    const int64_t last = (room + stride - 1) / stride * stride;
+    if (last < extent) end = std::max(end, last + windows.size[i] - extent);
+  }
+}
+
+/// Images with zeros around them, which count in a mean.
+Tensor padded(NodeImport& node, const Tensor& x, Windows& windows) {
+  write_pads(windows, x.shape);
+  if (std::ranges::count(windows.pads, 0) == std::ssize(windows.pads)) return x;
+  Integers pairs(4, 0);
+  for (size_t i = 0; i < windows.dimensions(); ++i)
+    for (const size_t side : {i, i + windows.dimensions()})
+      pairs.push_back(std::exchange(windows.pads[side], 0));
+  return node.call("pad", {x}, {{"paddings", pairs}, {"mode", "constant"}, {"value", 0.0}});
+}
+
+/// Pools are of floats, which hold all integers of 8 bits.
+Tensor as_floats(NodeImport& node) {
+  const Tensor x = node.operand(0);
+  if (node.is_float()) return x;
+  if (node.op() != "max_pool" || size_of(x.dtype) != 1) throw Unsupported("integers");
+  return node.call("cast", {x}, {{"dtype", node.compute_dtype()}});
+}
+
+Tensors pool(NodeImport& node) {
+  Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
+  if (std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations))
+    throw Unsupported("windows with holes (dilations)");
+  node.ignore("storage_order");
+  Tensor x = as_floats(node);
+  if (node.integer("count_include_pad", 0) != 0) x = padded(node, x, windows);
+  if (node.integer("ceil_mode", 0) != 0) reach_end(windows, x.shape);
+  const Tensor pooled = node.layer(
+      std::string(node.op()) + windows.suffix(), {x},
+      {{"ksize", windows.size}, {"strides", windows.strides}, {"padding", padding_of(windows)}},
+      windowed(windows, x, x.shape[1]), x.batch_axis);
+  const DType dtype = node.in(0).dtype;
+  return {pooled.dtype == dtype ? pooled : node.call("cast", {pooled}, {{"dtype", dtype}})};
+}
+
+Tensors global_pool(NodeImport& node) {
   const Tensor x = node.operand(0);
   if (x.shape.rank() < 3) throw Unsupported(fmt::format("operand {}", x.shape.str()));
   Integers extents(static_cast<size_t>(x.shape.rank()), 1);
   extents[0] = x.shape[0];
   extents[1] = x.shape[1];
-  return {node.layer("global_avg_pool", {x}, {{"keepdims", true}}, Shape(std::move(extents)),
-                     x.batch_axis)};
-}
-
-Tensors global_maximum(NodeImport& node) {
-  Integers axes;
-  for (int64_t axis = 2; axis < node.rank(); ++axis) axes.push_back(axis);
-  if (axes.empty()) throw Unsupported(fmt::format("operand {}", node.in(0).shape.str()));
-  return {node.call("reduce_max", {node.operand(0)}, {{"axis", axes}, {"keepdims", true}})};
+  return {
+      node.layer(node.op(), {x}, {{"keepdims", true}}, Shape(std::move(extents)), x.batch_axis)};
 }
 
 /// Operands from the second on as variables, each of that shape.
@@ -250,9 +291,35 @@ Tensors instance_normalization(NodeImport& node) {
   const Tensor x = node.operand(0);
   if (x.shape.rank() < 3) throw Unsupported(fmt::format("operand {}", x.shape.str()));
   node.ignore("consumed_inputs");
-  return {node.layer("group_norm", {x}, {{"groups", x.shape[1]}, {"epsilon", epsilon_of(node)}},
-                     x.shape, x.batch_axis, vectors(node, {"gamma", "beta"}, Shape{x.shape[1]}),
-                     {1, 2})};
+  return {node.layer("instance_norm", {x}, {{"epsilon", epsilon_of(node)}}, x.shape, x.batch_axis,
+                     vectors(node, {"gamma", "beta"}, Shape{x.shape[1]}), {1, 2})};
+}
+
+/// An even number of channels lies otherwise around the middle one.
+Tensors local_response_normalization(NodeImport& node) {
+  const Tensor x = node.operand(0);
+  const int64_t size = node.integer("size", 0);
+  if (x.shape.rank() < 2 || size < 1 || size > ops::kMaxSize || size % 2 == 0)
+    throw Unsupported(fmt::format("the size {} for {}", size, x.shape.str()));
+  return {node.layer("local_response_norm", {x},
+                     {{"size", size},
+                      {"alpha", node.number("alpha", 1e-4)},
+                      {"beta", node.number("beta", 0.75)},
+                      {"k", node.number("bias", 1)}},
+                     x.shape, x.batch_axis)};
+}
+
+Tensors mean_variance_normalization(NodeImport& node) {
+  const Integers axes = node.integers("axes").value_or(Integers{0, 2, 3});
+  const Tensor x = node.operand(0);
+  const auto mean = [&](const Tensor& of) {
+    return node.call("reduce_mean", {of}, {{"axis", axes}, {"keepdims", true}});
+  };
+  const Tensor centred = node.call("subtract", {x, mean(x)});
+  const Tensor deviation = node.call("sqrt", {mean(node.call("square", {centred}))});
+  constexpr double kLeast = 1e-9;  // as in ONNX's definition
+  const Tensor divisor = node.call("add", {deviation, NodeImport::scalar(kLeast, x.dtype)});
+  return {node.call("divide", {centred, divisor})};
 }
 
 Tensors layer_normalization(NodeImport& node) {
@@ -335,11 +402,13 @@ constexpr ImportRule kLayerImports[] = {
     {"ConvTranspose", transposed_convolution},
     {"MaxPool", pool, "max_pool"},
     {"AveragePool", pool, "avg_pool"},
-    {"GlobalAveragePool", global_average},
-    {"GlobalMaxPool", global_maximum},
+    {"GlobalAveragePool", global_pool, "global_avg_pool"},
+    {"GlobalMaxPool", global_pool, "global_max_pool"},
     {"BatchNormalization", batch_normalization},
     {"InstanceNormalization", instance_normalization},
     {"LayerNormalization", layer_normalization},
+    {"LRN", local_response_normalization},
+    {"MeanVarianceNormalization", mean_variance_normalization},
     {"Dropout", dropout},
     {"Gemm", gemm},
     {"MatMul", matmul},

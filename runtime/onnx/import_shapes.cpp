@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -14,30 +15,12 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
-/// What is computed before a run has no more elements.
+/// A range of integers has no more elements, unless an entry makes it.
 constexpr int64_t kMostFolded = 4096;
-
-/// Is operand i integers that are known before a run?
-bool is_known(const NodeImport& node, int i) {
-  const Tensor& tensor = node.in(i);
-  return tensor.value && (is_integer(tensor.dtype) || tensor.dtype == DType::kBool) &&
-         tensor.shape.elements() <= kMostFolded && tensor.reference.kind == Reference::Kind::kNone;
-}
 
 /// Is operand 0 a constant that no entry has read?
 bool is_unread_constant(const NodeImport& node) {
   return node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone;
-}
-
-bool all_known(const NodeImport& node) {
-  for (int i = 0; i < node.inputs(); ++i)
-    if (!node.has(i) || !is_known(node, i)) return false;
-  return node.inputs() > 0;
-}
-
-/// Integers of operand 0's dtype.
-Tensors folded(const NodeImport& node, const Integers& values, Shape shape) {
-  return {node.constant(converted(int64_array(values, std::move(shape)), node.in(0).dtype))};
 }
 
 Tensors constant(NodeImport& node) {
@@ -103,6 +86,51 @@ Tensors size_of_operand(NodeImport& node) {
   return {node.constant(int64_array({node.in(0).shape.elements()}, Shape()))};
 }
 
+/// Integers as a constant: models compute axes with them.
+Tensors range(NodeImport& node) {
+  double bounds[3];
+  for (int i = 0; i < 3; ++i) {
+    const Array wide = converted(node.value(i), DType::kFloat64);
+    if (wide.shape().elements() != 1 || node.in(i).dtype != node.in(0).dtype)
+      throw Unsupported("bounds that are no numbers of one dtype");
+    bounds[i] = wide.as<double>()[0];
+  }
+  const auto [start, stop, step] = bounds;
+  const double count = std::ceil((stop - start) / step);
+  if (!(count >= 1 && count <= static_cast<double>(ops::kMaxSize)))
+    throw Unsupported(fmt::format("a range from {} to {} by {}", start, stop, step));
+  const DType dtype = node.in(0).dtype;
+  const Shape shape{static_cast<int64_t>(count)};
+  if (is_integer(dtype) && shape[0] <= kMostFolded) {
+    Integers values;
+    for (int64_t i = 0; i < shape[0]; ++i)
+      values.push_back(static_cast<int64_t>(start) + i * static_cast<int64_t>(step));
+    return {node.folded(values, shape)};
+  }
+  Tensor result =
+      node.layer("range", {}, {{"start", start}, {"stop", stop}, {"step", step}, {"dtype", dtype}},
+                 shape, ops::kNoBatch);
+  result.dtype = dtype;
+  return {result};
+}
+
+Tensors eye_like(NodeImport& node) {
+  const Shape& shape = node.in(0).shape;
+  if (shape.rank() != 2) throw Unsupported(fmt::format("operand {}", shape.str()));
+  DType dtype = node.in(0).dtype;
+  if (const auto* found = node.find("dtype", pb::AttributeProto::INT))
+    dtype = read_dtype(static_cast<int>(found->i()));
+  if (dtype == DType::kFloat32) dtype = node.compute_dtype();
+  Tensor result = node.layer("eye", {},
+                             {{"rows", shape[0]},
+                              {"columns", shape[1]},
+                              {"diagonal", node.integer("k", 0)},
+                              {"dtype", dtype}},
+                             shape, ops::kNoBatch);
+  result.dtype = dtype;
+  return {result};
+}
+
 /// The extents with what a -1 stands for. Unsupported where the elements do not fill them.
 Shape filled(Integers asked, const Shape& shape) {
   const auto open = std::ranges::find(asked, -1);
@@ -148,14 +176,14 @@ Tensors transpose(NodeImport& node) {
 
 Tensors concat(NodeImport& node) {
   const int64_t axis = node.integer("axis", 1);
-  if (all_known(node) && node.rank() == 1) {
+  if (node.all_known() && node.rank() == 1) {
     Integers values;
     for (int i = 0; i < node.inputs(); ++i) {
       const Integers part = node.values_as_int64(i);
       values.insert(values.end(), part.begin(), part.end());
     }
     const Shape shape{std::ssize(values)};
-    return folded(node, values, shape);
+    return {node.folded(values, shape)};
   }
   Tensors operands;
   for (int i = 0; i < node.inputs(); ++i) operands.push_back(node.operand(i));
@@ -213,9 +241,9 @@ Tensors slice(NodeImport& node) {
     if (range.step != 1) text += fmt::format(":{}", range.step);
     only = range;
   }
-  if (only && starts.size() == 1 && is_known(node, 0) && node.rank() == 1) {
+  if (only && starts.size() == 1 && node.is_known(0) && node.rank() == 1) {
     const Integers part = taken(node.values_as_int64(0), *only);
-    return folded(node, part, Shape{std::ssize(part)});
+    return {node.folded(part, Shape{std::ssize(part)})};
   }
   return {node.call("slice", {node.operand(0)},
                     {{"index", fmt::format("[{}]", fmt::join(index, ", "))}})};
@@ -322,78 +350,6 @@ Tensors expand(NodeImport& node) {
   return {node.call("tile", {x}, {{"multiples", copies}})};
 }
 
-void require_indices(NodeImport& node, int i, int64_t extent) {
-  if (!node.in(i).value) return;
-  for (const int64_t index : node.values_as_int64(i))
-    if (index < 0 || index >= extent)
-      throw Unsupported("indices counted from the end, or out of range");
-}
-
-Tensors gather(NodeImport& node) {
-  const int axis = node.axis(node.integer("axis", 0));
-  if (is_known(node, 0) && is_known(node, 1) && node.rank() == 1) {
-    const Integers values = node.values_as_int64(0);
-    Integers picked;
-    for (const int64_t index : node.values_as_int64(1))
-      picked.push_back(
-          values[static_cast<size_t>(node.axis(index, static_cast<int>(values.size())))]);
-    return folded(node, picked, node.in(1).shape);
-  }
-  require_indices(node, 1, node.in(0).shape[axis]);
-  const bool table = node.in(0).value && node.rank() == 2 && axis == 0 && node.is_float() &&
-                     !node.in(1).value && node.in(0).reference.kind == Reference::Kind::kNone;
-  if (!table)
-    return {node.call("gather", {node.operand(0), node.operand(1)}, {{"axis", int64_t{axis}}})};
-  const Array weight = node.value(0);
-  const Tensor indices = node.operand(1);
-  Integers extents = indices.shape.extents();
-  extents.push_back(weight.shape()[1]);
-  Tensor looked = node.layer(
-      "embedding", {indices}, {{"vocab_size", weight.shape()[0]}, {"units", weight.shape()[1]}},
-      Shape(std::move(extents)), indices.batch_axis, {{"weight", weight}}, {0});
-  looked.dtype = node.compute_dtype();
-  return {looked};
-}
-
-Tensors scatter(NodeImport& node) {
-  if (node.text("reduction", "none") != "add") throw Unsupported("no sums (reduction)");
-  const bool slices = node.type() == "ScatterND";
-  const Shape &shape = node.in(0).shape, &indices = node.in(1).shape;
-  const int axis = slices ? 0 : node.axis(node.integer("axis", 0));
-  const bool fits = slices
-                        ? indices.rank() >= 1 && indices[indices.rank() - 1] == 1
-                        : indices.rank() == shape.rank() && indices.elements() == indices[axis] &&
-                              shape.elements() == shape[axis];
-  if (!fits) throw Unsupported("indices of single elements");
-  require_indices(node, 1, shape[axis]);
-  const Integers places =
-      slices ? indices.first(indices.rank() - 1).extents() : Integers{indices.elements()};
-  const Tensor at = node.reshape(node.operand(1), places);
-  return {
-      node.call("scatter_add", {node.operand(0), at, node.operand(2)}, {{"axis", int64_t{axis}}})};
-}
-
-Tensors one_hot(NodeImport& node) {
-  const Integers depth = node.values_as_int64(1);
-  const Array values = converted(node.value(2), DType::kFloat64);
-  if (depth.size() != 1 || values.shape() != Shape{2}) throw Unsupported("no depth or no values");
-  require_indices(node, 0, depth[0]);
-  Tensor indices = node.operand(0);
-  if (!is_integer(indices.dtype))
-    indices = node.call("cast", {indices}, {{"dtype", DType::kInt64}});
-  const Tensor hot = node.call("one_hot", {indices},
-                               {{"depth", depth[0]},
-                                {"on_value", values.as<double>()[1]},
-                                {"off_value", values.as<double>()[0]},
-                                {"dtype", node.in(2).dtype}});
-  const int rank = hot.shape.rank(), axis = node.axis(node.integer("axis", -1), rank);
-  if (axis == rank - 1) return {hot};
-  Integers perm;
-  for (int64_t i = 0; i < rank - 1; ++i) perm.push_back(i);
-  perm.insert(perm.begin() + axis, rank - 1);
-  return {node.call("transpose", {hot}, {{"perm", perm}})};
-}
-
 Tensors triangle(NodeImport& node) {
   const Integers diagonal = node.has(1) ? node.values_as_int64(1) : Integers{0};
   if (diagonal.size() != 1) throw Unsupported("several diagonals");
@@ -408,27 +364,6 @@ Tensors cumulative_sum(NodeImport& node) {
                     {{"axis", axis[0]},
                      {"exclusive", node.integer("exclusive", 0) != 0},
                      {"reverse", node.integer("reverse", 0) != 0}})};
-}
-
-Tensors top_k(NodeImport& node) {
-  if (node.integer("largest", 1) == 0) throw Unsupported("the smallest");
-  node.ignore("sorted");
-  const Integers k = node.has(1) ? node.values_as_int64(1) : Integers{node.integer("k", 0)};
-  if (k.size() != 1) throw Unsupported("several k");
-  return node.calls("top_k", {node.operand(0)}, {{"k", k[0]}, {"axis", node.integer("axis", -1)}},
-                    2);
-}
-
-Tensors arg_extreme(NodeImport& node) {
-  if (node.integer("select_last_index", 0) != 0) throw Unsupported("the last of equals");
-  const int axis = node.axis(node.integer("axis", 0));
-  const Tensor found = node.call(node.op(), {node.operand(0)}, {{"axis", int64_t{axis}}});
-  if (node.integer("keepdims", 1) == 0) return {found};
-  Integers extents = node.in(0).shape.extents();
-  extents[static_cast<size_t>(axis)] = 1;
-  const int batch_axis = node.in(0).batch_axis;
-  return {node.layer("expand_dims", {found}, {{"axis", Integers{axis}}}, Shape(std::move(extents)),
-                     batch_axis == axis ? ops::kBatchReduced : batch_axis)};
 }
 
 /// What comes before the reduction, and behind it.
@@ -454,32 +389,13 @@ Tensors reduce(NodeImport& node) {
   return {result};
 }
 
-/// Each index picks one element along the axis: of the last axis, by its one-hot code.
-Tensors gather_elements(NodeImport& node) {
-  const int axis = node.axis(node.integer("axis", 0));
-  const Shape &shape = node.in(0).shape, &indices = node.in(1).shape;
-  Shape expected = shape;
-  expected[axis] = 1;
-  if (axis != shape.rank() - 1 || indices != expected || !node.is_float())
-    throw Unsupported("indices of several elements");
-  require_indices(node, 1, shape[axis]);
-  const Tensor x = node.operand(0), at = node.operand(1);
-  Shape rows = indices.first(axis);
-  const Tensor places = node.layer("squeeze", {at}, {{"axis", Integers{axis}}}, rows,
-                                   at.batch_axis == axis ? ops::kBatchReduced : at.batch_axis);
-  const Tensor hot = node.call(
-      "one_hot", {places},
-      {{"depth", shape[axis]}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", x.dtype}});
-  const Tensor condition = node.call("greater", {hot, NodeImport::scalar(0, x.dtype)});
-  const Tensor picked = node.call("where", {condition, x, NodeImport::scalar(0, x.dtype)});
-  return {node.call("reduce_sum", {picked}, {{"axis", Integers{axis}}, {"keepdims", true}})};
-}
-
 constexpr ImportRule kShapeImports[] = {
     {"Constant", constant},
     {"ConstantOfShape", constant_of_shape},
     {"Shape", shape_of},
     {"Size", size_of_operand},
+    {"Range", range},
+    {"EyeLike", eye_like},
     {"Reshape", reshape},
     {"Flatten", flatten},
     {"Transpose", transpose},
@@ -491,16 +407,8 @@ constexpr ImportRule kShapeImports[] = {
     {"Unsqueeze", unsqueeze},
     {"Tile", tile},
     {"Expand", expand},
-    {"Gather", gather},
-    {"GatherElements", gather_elements},
-    {"ScatterElements", scatter},
-    {"ScatterND", scatter},
-    {"OneHot", one_hot},
     {"Trilu", triangle},
     {"CumSum", cumulative_sum},
-    {"TopK", top_k},
-    {"ArgMax", arg_extreme, "argmax"},
-    {"ArgMin", arg_extreme, "argmin"},
     {"ReduceSum", reduce, "reduce_sum"},
     {"ReduceMean", reduce, "reduce_mean"},
     {"ReduceMax", reduce, "reduce_max"},

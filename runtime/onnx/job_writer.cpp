@@ -28,6 +28,12 @@ bool is_reserved(std::string_view name) {
   return std::ranges::find(kReserved, lower) != kReserved.end();
 }
 
+/// May a text be written without quotes? Others have no quotes and no backslashes.
+bool is_word(std::string_view text) {
+  return std::ranges::all_of(
+      text, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
+}
+
 /// [0 1 2 3] as [[0, 1], [2, 3]].
 std::string pairs_text(const std::vector<int64_t>& numbers) {
   std::vector<std::string> pairs;
@@ -48,8 +54,8 @@ std::string attribute_text(const ops::AttributeSpec& spec, const ops::Attribute&
   if (numbers && std::ranges::find(kOneForAll, spec.name) != kOneForAll.end() &&
       !numbers->empty() && std::ranges::count(*numbers, numbers->front()) == std::ssize(*numbers))
     return std::to_string(numbers->front());
-  if (spec.type == ops::AttributeType::kIndex) return '"' + ops::text_of(value) + '"';
-  return ops::text_of(value);
+  const auto* text = std::get_if<std::string>(&value);
+  return text && !is_word(*text) ? '"' + *text + '"' : ops::text_of(value);
 }
 
 /// Is it what the op takes where the job file says nothing?
@@ -107,6 +113,7 @@ void JobWriter::assign_names() {
 }
 
 std::string JobWriter::text_of(const Reference& reference) const {
+  if (reference.kind == Reference::Kind::kNone) return "";
   if (reference.kind == Reference::Kind::kNumber) return reference.text;
   if (reference.kind == Reference::Kind::kInput) return input_names_[reference.index];
   const std::string& name = entry_names_[reference.index];
@@ -121,8 +128,9 @@ std::string JobWriter::entry_text(const JobEntry& entry) const {
     parts.push_back(fmt::format("in: [{}]", join(operands, ", ")));
   } else {
     for (size_t i = 0; i < operands.size(); ++i)
-      parts.push_back(fmt::format(
-          "{}: {}", operands.size() == 1 ? "in" : entry.op->operands[i].name, operands[i]));
+      if (entry.operands[i].kind != Reference::Kind::kNone)
+        parts.push_back(fmt::format(
+            "{}: {}", operands.size() == 1 ? "in" : entry.op->operands[i].name, operands[i]));
   }
   for (const ops::AttributeSpec& spec : entry.op->attributes) {
     const ops::Attribute* value = entry.attributes.find(spec.name);

@@ -33,7 +33,7 @@ struct JobInput {
 struct JobEntry {
   std::string name;  // that it should have; made legal and unique
   const ops::OpSpec* op;
-  std::vector<Reference> operands;
+  std::vector<Reference> operands;  // kNone: an optional one that is not there
   ops::Attributes attributes;
   std::map<std::string, Array> variables = {};  // by name in the layer; "": the entry is one
   std::optional<size_t> shares = {};            // the entry whose variables it uses

@@ -39,12 +39,19 @@ bool are_equal(const std::map<std::string, Array>& a, const std::map<std::string
   });
 }
 
-/// 0.1 of 0.1F.
-double shortest_double(float value) {
-  const std::string text = fmt::format("{}", value);
-  double number = value;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+/// What is computed before a run has no more elements.
+constexpr int64_t kMostFolded = 4096;
+
+/// The distance of integers that are evenly spaced; 0 where they are not.
+int64_t step_of(const Array& array) {
+  if (array.shape().rank() != 1 || array.shape()[0] < 2 || !is_integer(array.dtype())) return 0;
+  const std::vector<int64_t> all = elements_as_int64(array);
+  for (const int64_t element : all)
+    if (element > kExact || element < -kExact) return 0;
+  const int64_t step = all[1] - all[0];
+  for (size_t i = 2; i < all.size(); ++i)
+    if (all[i] - all[i - 1] != step) return 0;
+  return step;
 }
 
 std::string number_text(double value, DType dtype) {
@@ -55,6 +62,13 @@ std::string number_text(double value, DType dtype) {
 }
 
 }  // namespace
+
+double shortest_double(float value) {
+  const std::string text = fmt::format("{}", value);
+  double number = value;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
 const Tensor& NodeImport::in(int i) const {
   if (!has(i)) throw Unsupported(fmt::format("no operand {}", i + 1));
@@ -108,6 +122,22 @@ const Array& NodeImport::value(int i) const {
   return *in(i).value;
 }
 
+bool NodeImport::is_known(int i) const {
+  const Tensor& tensor = in(i);
+  return tensor.value && (is_integer(tensor.dtype) || tensor.dtype == DType::kBool) &&
+         tensor.shape.elements() <= kMostFolded;
+}
+
+bool NodeImport::all_known() const {
+  for (int i = 0; i < inputs(); ++i)
+    if (!has(i) || !is_known(i)) return false;
+  return inputs() > 0;
+}
+
+Tensor NodeImport::folded(const std::vector<int64_t>& values, Shape shape) const {
+  return constant(converted(int64_array(values, std::move(shape)), in(0).dtype));
+}
+
 std::optional<std::vector<int64_t>> NodeImport::list(std::string_view name, int operand) {
   if (auto found = integers(name)) return found;
   if (!has(operand)) return {};
@@ -152,6 +182,28 @@ Tensor NodeImport::operand_or_number(int i, const Tensor& other) {
   return scalar(value, tensor.dtype);
 }
 
+Tensor NodeImport::indices(int i, int64_t extent) {
+  if (in(i).value) {
+    std::vector<int64_t> all = values_as_int64(i);
+    bool counts_from_end = false;
+    for (int64_t& index : all) {
+      if (index < -extent || index >= extent)
+        throw Unsupported(fmt::format("an index of {} into {} elements", index, extent));
+      counts_from_end |= index < 0;
+      if (index < 0) index += extent;
+    }
+    if (!counts_from_end) return operand(i);
+    return materialized(constant(int64_array(all, in(i).shape)), node_.input(i) + "_from_start");
+  }
+  Tensor given = operand(i);
+  if (given.dtype == DType::kUInt8) return given;
+  if (given.dtype != DType::kInt32 && given.dtype != DType::kInt64)
+    given = call("cast", {given}, {{"dtype", DType::kInt64}});
+  const Tensor below = call("less", {given, scalar(0, given.dtype)});
+  const Tensor moved = call("add", {given, scalar(static_cast<double>(extent), given.dtype)});
+  return call("where", {below, moved, given});
+}
+
 Tensor NodeImport::materialized(const Tensor& tensor, const std::string& name) {
   const Array& array = *tensor.value;
   if (array.shape().elements() == 0) throw Unsupported("an empty tensor");
@@ -159,6 +211,15 @@ Tensor NodeImport::materialized(const Tensor& tensor, const std::string& name) {
   const bool floats = flow::is_float(array.dtype());
   if (is_uniform(array) && std::isfinite(first_of(array)) && std::abs(first_of(array)) < 1e15) {
     made = fill(first_of(array), array.shape().extents(), array.dtype());
+  } else if (const int64_t step = step_of(array); step != 0) {
+    const std::vector<int64_t> all = elements_as_int64(array);
+    made = layer("range", {},
+                 {{"start", static_cast<double>(all.front())},
+                  {"stop", static_cast<double>(all.back() + step)},
+                  {"step", static_cast<double>(step)},
+                  {"dtype", array.dtype()}},
+                 array.shape(), ops::kNoBatch);
+    made.dtype = array.dtype();
   } else {
     if (!floats && array.dtype() != DType::kBool)
       for (const int64_t element : elements_as_int64(array))
@@ -267,10 +328,21 @@ Tensor NodeImport::reshape(const Tensor& x, const std::vector<int64_t>& shape) {
   return result;
 }
 
+Tensor NodeImport::with_last_at(const Tensor& x, int axis) {
+  const int last = x.shape.rank() - 1;
+  if (axis == last) return x;
+  std::vector<int64_t> perm;
+  for (int64_t i = 0; i < last; ++i) perm.push_back(i);
+  perm.insert(perm.begin() + axis, last);
+  return call("transpose", {x}, {{"perm", perm}});
+}
+
 const ImportRule* find_import(std::string_view type) {
   static const auto kRules = [] {
     std::map<std::string_view, const ImportRule*> rules;
-    for (const auto list : {arithmetic_imports(), shape_imports(), layer_imports()})
+    for (const auto list :
+         {arithmetic_imports(), einsum_imports(), image_imports(), index_imports(), layer_imports(),
+          loss_imports(), recurrent_imports(), shape_imports()})
       for (const ImportRule& rule : list) rules.emplace(rule.type, &rule);
     return rules;
   }();

@@ -15,6 +15,9 @@
 
 namespace flow::onnx {
 
+/// 0.1 of 0.1F.
+double shortest_double(float value);
+
 /// A tensor of a model under import.
 struct Tensor {
   DType dtype = DType::kFloat32;
@@ -48,6 +51,8 @@ class NodeImport {
   int outputs() const { return node_.output_size(); }
   int inputs() const { return node_.input_size(); }
   bool has(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
+  /// May something read output i?
+  bool has_output(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
   /// Unsupported where there is none.
   const Tensor& in(int i) const;
   int rank() const { return in(0).shape.rank(); }
@@ -69,6 +74,11 @@ class NodeImport {
   /// The value of an operand that has to be known before a run.
   const Array& value(int i) const;
   std::vector<int64_t> values_as_int64(int i) const { return elements_as_int64(value(i)); }
+  /// Is operand i integers or bools, few of them, that are known before a run?
+  bool is_known(int i) const;
+  bool all_known() const;
+  /// Integers that were computed before the run, of operand 0's dtype.
+  Tensor folded(const std::vector<int64_t>& values, Shape shape) const;
   /// A list that is an attribute in old opsets, and an operand in new ones.
   std::optional<std::vector<int64_t>> list(std::string_view name, int operand);
   /// An axis counted from the front. Unsupported where the tensor has no such axis.
@@ -79,6 +89,8 @@ class NodeImport {
   Tensor operand(int i);
   /// The same, as a number where it is one and broadcasts to `other`.
   Tensor operand_or_number(int i, const Tensor& other);
+  /// Operand i as indices of an axis of that extent. ONNX counts those below 0 from the end.
+  Tensor indices(int i, int64_t extent);
   /// A scalar that an entry may have in the place of a tensor.
   static Tensor scalar(double value, DType dtype);
 
@@ -98,13 +110,16 @@ class NodeImport {
                std::map<std::string, Array> weights = {}, const std::vector<int>& weights_of = {});
   /// In another shape; a batch stays -1.
   Tensor reshape(const Tensor& x, const std::vector<int64_t>& shape);
+  /// With its last axis at `axis`.
+  Tensor with_last_at(const Tensor& x, int axis);
   /// What is known before a run.
   Tensor constant(Array array) const;
+  /// A constant as an entry of that name.
+  Tensor materialized(const Tensor& constant, const std::string& name);
 
  private:
   size_t add_entry(std::string_view op, const std::vector<Tensor>& operands,
                    const ops::Attributes& attributes);
-  Tensor materialized(const Tensor& constant, const std::string& name);
 
   ImportState& state_;
   const pb::NodeProto& node_;
@@ -122,8 +137,13 @@ struct ImportRule {
 };
 
 std::span<const ImportRule> arithmetic_imports();
-std::span<const ImportRule> shape_imports();
+std::span<const ImportRule> einsum_imports();
+std::span<const ImportRule> image_imports();
+std::span<const ImportRule> index_imports();
 std::span<const ImportRule> layer_imports();
+std::span<const ImportRule> loss_imports();
+std::span<const ImportRule> recurrent_imports();
+std::span<const ImportRule> shape_imports();
 
 /// The rule for an operator; null where there is none.
 const ImportRule* find_import(std::string_view type);

@@ -1,0 +1,236 @@
+// Elements picked, written or found by index.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/onnx/node_import.h"
+
+namespace flow::onnx {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using Tensors = std::vector<Tensor>;
+
+/// A table of floats as the weight of a layer, whose indices are not expected below 0.
+bool is_table(const NodeImport& node, int axis) {
+  const Tensor& table = node.in(0);
+  return table.value && table.reference.kind == Reference::Kind::kNone && node.rank() == 2 &&
+         axis == 0 && node.is_float() && !node.in(1).value && is_integer(node.in(1).dtype);
+}
+
+Tensor embedding(NodeImport& node) {
+  const Array& weight = node.value(0);
+  const Tensor indices = node.operand(1);
+  Integers extents = indices.shape.extents();
+  extents.push_back(weight.shape()[1]);
+  Tensor looked = node.layer(
+      "embedding", {indices}, {{"vocab_size", weight.shape()[0]}, {"units", weight.shape()[1]}},
+      Shape(std::move(extents)), indices.batch_axis, {{"weight", weight}}, {0});
+  looked.dtype = node.compute_dtype();
+  return looked;
+}
+
+Tensors gather(NodeImport& node) {
+  const int axis = node.axis(node.integer("axis", 0));
+  if (node.is_known(0) && node.is_known(1) && node.rank() == 1) {
+    const Integers values = node.values_as_int64(0);
+    Integers picked;
+    for (const int64_t index : node.values_as_int64(1))
+      picked.push_back(
+          values[static_cast<size_t>(node.axis(index, static_cast<int>(values.size())))]);
+    return {node.folded(picked, node.in(1).shape)};
+  }
+  if (is_table(node, axis)) return {embedding(node)};
+  const Tensor indices = node.indices(1, node.in(0).shape[axis]);
+  return {node.call("gather", {node.operand(0), indices}, {{"axis", int64_t{axis}}})};
+}
+
+/// ONNX allows indices that reach less far along the other axes; those of take_along_axis do not.
+Tensor within_indices(NodeImport& node, const Tensor& x, const Shape& indices, int axis) {
+  if (indices.rank() != x.shape.rank())
+    throw Unsupported(fmt::format("indices {} for {}", indices.str(), x.shape.str()));
+  bool is_part = false;
+  std::vector<std::string> index;
+  for (int i = 0; i < x.shape.rank(); ++i) {
+    const bool cut = i != axis && indices[i] < x.shape[i];
+    index.push_back(cut ? fmt::format("0:{}", indices[i]) : ":");
+    is_part |= cut;
+  }
+  if (!is_part) return x;
+  return node.call("slice", {x}, {{"index", fmt::format("[{}]", fmt::join(index, ", "))}});
+}
+
+Tensors gather_elements(NodeImport& node) {
+  const int axis = node.axis(node.integer("axis", 0));
+  const Tensor indices = node.indices(1, node.in(0).shape[axis]);
+  const Tensor x = within_indices(node, node.operand(0), indices.shape, axis);
+  return {node.call("take_along_axis", {x, indices}, {{"axis", int64_t{axis}}})};
+}
+
+std::string reduction_of(NodeImport& node) {
+  const std::string reduction = node.text("reduction", "none");
+  if (reduction != "none" && reduction != "add")
+    throw Unsupported("products or extremes (reduction)");
+  return reduction;
+}
+
+Tensors scatter_elements(NodeImport& node) {
+  const int axis = node.axis(node.integer("axis", 0));
+  const bool adds = reduction_of(node) == "add";
+  const Tensor indices = node.indices(1, node.in(0).shape[axis]);
+  return {node.call(adds ? "add_along_axis" : "put_along_axis",
+                    {node.operand(0), indices, node.operand(2)}, {{"axis", int64_t{axis}}})};
+}
+
+/// Indices of the axes from `first` on of a tensor of that shape, K in each row, none below 0.
+Tensor row_indices(NodeImport& node, const Shape& shape, int first) {
+  const Shape& given = node.in(1).shape;
+  const int64_t axes = given.rank() > 0 ? given[given.rank() - 1] : 0;
+  if (axes < 1 || first + axes > shape.rank() || !is_integer(node.in(1).dtype))
+    throw Unsupported(fmt::format("indices {} for {}", given.str(), shape.str()));
+  if (!node.in(1).value) return node.operand(1);
+  Integers all = node.values_as_int64(1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int64_t extent = shape[first + static_cast<int>(i % static_cast<size_t>(axes))];
+    if (all[i] < -extent || all[i] >= extent)
+      throw Unsupported(fmt::format("an index of {} into {} elements", all[i], extent));
+    if (all[i] < 0) all[i] += extent;
+  }
+  if (all == node.values_as_int64(1)) return node.operand(1);
+  return node.materialized(node.constant(int64_array(all, given)), "indices_from_start");
+}
+
+/// The batch axis of slices of `params`, which lie in `rows` first axes of a result; `dropped` axes
+/// of `params` are picked from.
+int batch_of_slices(const Tensor& params, const Tensor& indices, int rows, int dropped) {
+  if (indices.batch_axis >= 0)
+    return indices.batch_axis < rows ? indices.batch_axis : ops::kBatchReduced;
+  if (params.batch_axis < 0) return params.batch_axis;
+  return params.batch_axis < dropped ? ops::kBatchReduced : params.batch_axis - dropped + rows;
+}
+
+Tensors gather_nd(NodeImport& node) {
+  const int64_t shared = node.integer("batch_dims", 0);
+  const Shape &shape = node.in(0).shape, &given = node.in(1).shape;
+  if (shared < 0 || shared >= given.rank() || shared >= shape.rank() ||
+      given.first(static_cast<int>(shared)) != shape.first(static_cast<int>(shared)))
+    throw Unsupported(fmt::format("{} shared axes of {} and {}", shared, shape.str(), given.str()));
+  const Tensor indices = row_indices(node, shape, static_cast<int>(shared));
+  const Tensor params = node.operand(0);
+  const int rows = given.rank() - 1;
+  const int picked = static_cast<int>(shared + given[rows]);
+  Integers extents = given.first(rows).extents();
+  const Shape slice = shape.from(picked);
+  extents.insert(extents.end(), slice.begin(), slice.end());
+  return {node.layer("gather_nd", {params, indices}, {{"batch_dims", shared}},
+                     Shape(std::move(extents)), batch_of_slices(params, indices, rows, picked))};
+}
+
+Tensors scatter_nd(NodeImport& node) {
+  const bool adds = reduction_of(node) == "add";
+  const Tensor indices = row_indices(node, node.in(0).shape, 0);
+  const Tensor x = node.operand(0), updates = node.operand(2);
+  const bool has_batch = x.batch_axis != ops::kNoBatch || indices.batch_axis != ops::kNoBatch ||
+                         updates.batch_axis != ops::kNoBatch;
+  return {node.layer("scatter_nd", {x, indices, updates}, {{"reduction", adds ? "add" : "replace"}},
+                     x.shape, has_batch ? ops::kBatchReduced : ops::kNoBatch)};
+}
+
+Tensors one_hot(NodeImport& node) {
+  const Integers depth = node.values_as_int64(1);
+  const Array values = converted(node.value(2), DType::kFloat64);
+  if (depth.size() != 1 || depth[0] < 1 || values.shape() != Shape{2})
+    throw Unsupported("no depth or no values");
+  const Tensor hot = node.call("one_hot", {node.indices(0, depth[0])},
+                               {{"depth", depth[0]},
+                                {"on_value", values.as<double>()[1]},
+                                {"off_value", values.as<double>()[0]},
+                                {"dtype", node.in(2).dtype}});
+  return {node.with_last_at(hot, node.axis(node.integer("axis", -1), hot.shape.rank()))};
+}
+
+/// Element t of a sequence of n elements is element n - 1 - t of the other; those behind it stay.
+Tensors reverse_sequence(NodeImport& node) {
+  const int time = node.axis(node.integer("time_axis", 0)),
+            batch = node.axis(node.integer("batch_axis", 1));
+  const Tensor x = node.operand(0), lengths = node.operand(1);
+  if (time == batch || lengths.shape != Shape{x.shape[batch]} || lengths.dtype != DType::kInt64)
+    throw Unsupported(fmt::format("lengths {} for {}", lengths.shape.str(), x.shape.str()));
+  const auto along = [&](const Tensor& vector, int axis) {
+    Integers extents(static_cast<size_t>(x.shape.rank()), 1);
+    extents[static_cast<size_t>(axis)] = vector.shape[0];
+    return node.reshape(vector, extents);
+  };
+  Integers places(static_cast<size_t>(x.shape[time])), copies = x.shape.extents();
+  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i);
+  const Tensor steps =
+      node.materialized(node.constant(int64_array(places, Shape{x.shape[time]})), "steps");
+  const Tensor place = along(steps, time), length = along(lengths, batch);
+  const Tensor last = node.call("subtract", {length, NodeImport::scalar(1, length.dtype)});
+  Tensor indices = node.call(
+      "where", {node.call("less", {place, length}), node.call("subtract", {last, place}), place});
+  copies[static_cast<size_t>(time)] = copies[static_cast<size_t>(batch)] = 1;
+  if (std::ranges::count(copies, 1) != std::ssize(copies))
+    indices = node.call("tile", {indices}, {{"multiples", copies}});
+  return {node.call("take_along_axis", {x, indices}, {{"axis", int64_t{time}}})};
+}
+
+/// In the opposite order, exactly.
+Tensor opposite(NodeImport& node, const Tensor& x) {
+  if (flow::is_float(x.dtype)) return node.call("negative", {x});
+  const double most = x.dtype == DType::kUInt8 ? 255 : -1;
+  return node.call("subtract", {NodeImport::scalar(most, x.dtype), x});
+}
+
+Tensors top_k(NodeImport& node) {
+  node.ignore("sorted");
+  const bool largest = node.integer("largest", 1) != 0;
+  const Integers k = node.has(1) ? node.values_as_int64(1) : Integers{node.integer("k", 0)};
+  if (k.size() != 1) throw Unsupported("several k");
+  const Tensor x = node.operand(0);
+  Tensors results = node.calls("top_k", {largest ? x : opposite(node, x)},
+                               {{"k", k[0]}, {"axis", node.integer("axis", -1)}}, 2);
+  if (!largest) results[0] = opposite(node, results[0]);
+  return results;
+}
+
+/// The last of equals is the first from the other end.
+Tensor last_extreme(NodeImport& node, const Tensor& x, int axis) {
+  const Tensor flipped = node.call("flip", {x}, {{"axis", Integers{axis}}});
+  const Tensor found = node.call(node.op(), {flipped}, {{"axis", int64_t{axis}}});
+  return node.call(
+      "subtract", {NodeImport::scalar(static_cast<double>(x.shape[axis] - 1), found.dtype), found});
+}
+
+Tensors arg_extreme(NodeImport& node) {
+  const int axis = node.axis(node.integer("axis", 0));
+  const Tensor x = node.operand(0);
+  const Tensor found = node.integer("select_last_index", 0) != 0
+                           ? last_extreme(node, x, axis)
+                           : node.call(node.op(), {x}, {{"axis", int64_t{axis}}});
+  if (node.integer("keepdims", 1) == 0) return {found};
+  Integers extents = x.shape.extents();
+  extents[static_cast<size_t>(axis)] = 1;
+  return {node.layer("expand_dims", {found}, {{"axis", Integers{axis}}}, Shape(std::move(extents)),
+                     x.batch_axis == axis ? ops::kBatchReduced : x.batch_axis)};
+}
+
+constexpr ImportRule kIndexImports[] = {
+    {"Gather", gather},
+    {"GatherElements", gather_elements},
+    {"GatherND", gather_nd},
+    {"Scatter", scatter_elements},
+    {"ScatterElements", scatter_elements},
+    {"ScatterND", scatter_nd},
+    {"OneHot", one_hot},
+    {"ReverseSequence", reverse_sequence},
+    {"TopK", top_k},
+    {"ArgMax", arg_extreme, "argmax"},
+    {"ArgMin", arg_extreme, "argmin"},
+};
+
+}  // namespace
+
+std::span<const ImportRule> index_imports() { return kIndexImports; }
+
+}  // namespace flow::onnx
