@@ -146,6 +146,34 @@ void comparison(StepExport& step) { step.result(step.type(), compared(step)); }
 
 void not_equal(StepExport& step) { step.result("Not", {step.node("Equal", compared(step))}); }
 
+void isfinite(StepExport& step) {
+  const std::string& x = step.in().name;
+  step.result("Not", {step.node("Or", {step.node("IsNaN", {x}), step.node("IsInf", {x})})});
+}
+
+std::string remainder(StepExport& step) {
+  return step.node("Mod", step.names(), {{"fmod", int64_t{1}}});
+}
+
+void fmod(StepExport& step) { step.result("Mod", step.names(), {{"fmod", int64_t{1}}}); }
+
+/// ONNX's Mod of floats has the sign of the dividend.
+void mod(StepExport& step) {
+  if (!is_float(step.in().dtype)) return step.result("Mod", step.names());
+  const std::string rest = remainder(step), divisor = step.in(1).name;
+  const std::string signs =
+      step.node("Mul", {step.node("Sign", {rest}), step.node("Sign", {divisor})});
+  step.result("Where", {step.node("Less", {signs, step.number(0)}),
+                        step.node("Add", {rest, divisor}), rest});
+}
+
+/// ONNX divides integers toward 0: without the remainder, nothing is rounded.
+void floor_divide(StepExport& step) {
+  if (is_float(step.in().dtype)) return step.result("Floor", {step.node("Div", step.names())});
+  const std::string whole = step.node("Sub", {step.in(0).name, step.node("Mod", step.names())});
+  step.result("Div", {whole, step.in(1).name});
+}
+
 void cast(StepExport& step) {
   step.result("Cast", {step.in().name}, {{"to", int64_t{data_type_of(step.out().dtype)}}});
 }
@@ -213,6 +241,12 @@ constexpr ExportRule kElementwise[] = {
     {"atan", direct, "Atan"},
     {"sinh", direct, "Sinh"},
     {"cosh", direct, "Cosh"},
+    {"asinh", direct, "Asinh"},
+    {"acosh", direct, "Acosh"},
+    {"atanh", direct, "Atanh"},
+    {"isnan", direct, "IsNaN"},
+    {"isinf", direct, "IsInf"},
+    {"isfinite", isfinite},
     {"clip_by_value", clip},
     {"scale", scale},
     {"copy", direct, "Identity"},
@@ -222,6 +256,9 @@ constexpr ExportRule kElementwise[] = {
     {"subtract", direct, "Sub", true},
     {"multiply", direct, "Mul", true},
     {"divide", direct, "Div", true},
+    {"floor_divide", floor_divide, "", true},
+    {"mod", mod, "", true},
+    {"fmod", fmod, "", true},
     {"pow", power, "", true},
     {"maximum", direct, "Max", true},
     {"minimum", direct, "Min", true},

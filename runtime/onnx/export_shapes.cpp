@@ -142,21 +142,35 @@ std::pair<Integers, Integers> axes_first(int rank, int first, int count) {
   return {perm, inverse};
 }
 
-/// ScatterND adds slices along the first axes.
-void scatter_add(StepExport& step) {
+/// An index for each element of the result.
+void take_along_axis(StepExport& step) {
+  if (mixes_rows(step)) step.fix_batch();
+  step.result("GatherElements", {step.in(0).name, indices_of(step, step.in(1))},
+              {{"axis", step.attribute<int64_t>("axis")}});
+}
+
+/// An index for each element that is written.
+void write_along_axis(StepExport& step) {
+  if (mixes_rows(step)) step.fix_batch();
+  step.result("ScatterElements", {step.in(0).name, indices_of(step, step.in(1)), step.in(2).name},
+              {{"axis", step.attribute<int64_t>("axis")}, {"reduction", step.type()}});
+}
+
+/// ScatterND writes or adds slices along the first axes.
+void scatter(StepExport& step) {
   const Value &x = step.in(0), &indices = step.in(1), &updates = step.in(2);
   const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
   const std::string places = step.node(
       "Unsqueeze",
       {step.cast(indices.name, indices.dtype, DType::kInt64), step.vector({indices.shape.rank()})});
-  const NodeAttributes adding = {{"reduction", "add"}};
-  if (axis == 0) return step.result("ScatterND", {x.name, places, updates.name}, adding);
+  const NodeAttributes reduction = {{"reduction", step.type()}};
+  if (axis == 0) return step.result("ScatterND", {x.name, places, updates.name}, reduction);
   const auto [perm, inverse] = axes_first(x.shape.rank(), axis, 1);
   const Integers first = axes_first(updates.shape.rank(), axis, indices.shape.rank()).first;
   const std::string moved = step.node("ScatterND",
                                       {step.node("Transpose", {x.name}, {{"perm", perm}}), places,
                                        step.node("Transpose", {updates.name}, {{"perm", first}})},
-                                      adding);
+                                      reduction);
   step.result("Transpose", {moved}, {{"perm", inverse}});
 }
 
@@ -204,6 +218,45 @@ void fill(StepExport& step) {
   step.result("Expand", {value, step.vector(step.out().shape.extents())});
 }
 
+void evenly_spaced(StepExport& step) {
+  const auto first = step.attribute<double>("first"), last = step.attribute<double>("last");
+  const auto count = step.attribute<int64_t>("count");
+  std::vector<double> values(static_cast<size_t>(count), last);
+  for (int64_t i = 0; i + 1 < count; ++i)
+    values[static_cast<size_t>(i)] =
+        first + static_cast<double>(i) * (last - first) / static_cast<double>(count - 1);
+  step.result("Identity", {step.numbers(values, step.attribute<DType>("dtype"))});
+}
+
+/// By sizes, whose first are those of the images, unless a factor says where pixels are.
+void resize(StepExport& step) {
+  const Value& x = step.in();
+  const auto& mode = step.attribute<std::string>("mode");
+  const auto scale = step.attribute<double>("scale");
+  Strings inputs = {x.name, ""};
+  if (scale != 0) {
+    inputs.push_back(step.numbers({1, 1, scale, scale}, DType::kFloat32));
+  } else {
+    const std::string shape = step.node("Shape", {x.name}, {{"end", int64_t{2}}});
+    inputs.emplace_back("");
+    inputs.push_back(
+        step.node("Concat", {shape, step.vector(step.integers("size"))}, {{"axis", int64_t{0}}}));
+  }
+  const std::string_view named = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
+  NodeAttributes attributes = {{"mode", named},
+                               {"coordinate_transformation_mode",
+                                std::string_view(step.attribute<std::string>("coordinates"))}};
+  if (mode == "nearest")
+    attributes.push_back(
+        {"nearest_mode", std::string_view(step.attribute<std::string>("rounding"))});
+  if (mode == "bicubic") {
+    attributes.push_back(
+        {"cubic_coeff_a", static_cast<float>(step.attribute<double>("cubic_coefficient"))});
+    attributes.push_back({"exclude_outside", int64_t{step.attribute<bool>("exclude_outside")}});
+  }
+  step.result("Resize", inputs, attributes);
+}
+
 constexpr ExportRule kShapes[] = {
     {"reshape", reshape},
     {"transpose", transpose},
@@ -215,7 +268,11 @@ constexpr ExportRule kShapes[] = {
     {"tile", tile},
     {"flip", flip},
     {"gather", gather},
-    {"scatter_add", scatter_add},
+    {"scatter_add", scatter, "add"},
+    {"scatter_update", scatter, "none"},
+    {"take_along_axis", take_along_axis},
+    {"put_along_axis", write_along_axis, "none"},
+    {"add_along_axis", write_along_axis, "add"},
     {"one_hot", one_hot},
     {"tril", triangle, "lower"},
     {"triu", triangle, "upper"},
@@ -224,6 +281,8 @@ constexpr ExportRule kShapes[] = {
     {"argmin", arg_extreme, "ArgMin"},
     {"broadcast_to", broadcast_to},
     {"fill", fill},
+    {"evenly_spaced", evenly_spaced},
+    {"resize", resize},
 };
 
 }  // namespace

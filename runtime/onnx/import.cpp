@@ -78,15 +78,15 @@ class ModelImport {
 
   bool is_needed(const pb::NodeProto& node) const {
     return std::ranges::any_of(node.output(), [&](const std::string& name) {
-      return !name.empty() && needed_.contains(name);
+      return !name.empty() && state_.needed.contains(name);
     });
   }
 
   void find_needed() {
-    for (const auto& output : graph_.output()) needed_.insert(output.name());
+    for (const auto& output : graph_.output()) state_.needed.insert(output.name());
     for (int i = graph_.node_size() - 1; i >= 0; --i)
       if (is_needed(graph_.node(i)))
-        needed_.insert(graph_.node(i).input().begin(), graph_.node(i).input().end());
+        state_.needed.insert(graph_.node(i).input().begin(), graph_.node(i).input().end());
   }
 
   /// Adds a tensor; refuses one whose name another has.
@@ -98,7 +98,7 @@ class ModelImport {
   void read_initializers() {
     if (graph_.sparse_initializer_size() > 0) refuse("sparse initializers are not supported");
     for (const pb::TensorProto& tensor : graph_.initializer()) {
-      if (!needed_.contains(tensor.name())) continue;
+      if (!state_.needed.contains(tensor.name())) continue;
       try {
         const NodeImport none(state_, pb::NodeProto::default_instance(), "");
         add(tensor.name(), none.constant(read_tensor(tensor)));
@@ -138,7 +138,7 @@ class ModelImport {
 
   void read_inputs() {
     for (const pb::ValueInfoProto& info : graph_.input()) {
-      if (state_.tensors.contains(info.name()) || !needed_.contains(info.name())) continue;
+      if (state_.tensors.contains(info.name()) || !state_.needed.contains(info.name())) continue;
       if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape())
         refuse(fmt::format("input `{}` is not a tensor with a shape", escaped(info.name())));
       const auto& type = info.type().tensor_type();
@@ -233,7 +233,7 @@ class ModelImport {
       Tensor result;
       if (!lost && i < static_cast<int>(results.size()))
         result = results[static_cast<size_t>(i)];
-      else if (!lost && needed_.contains(node.output(i)))
+      else if (!lost && state_.needed.contains(node.output(i)))
         lose(node, fmt::format("output {}", i + 1));
       result.lost = lost || i >= static_cast<int>(results.size());
       add(node.output(i), std::move(result));
@@ -309,7 +309,6 @@ class ModelImport {
   const pb::GraphProto& graph_;
   const ImportRequest& request_;
   ImportState state_;
-  std::set<std::string> needed_;
   std::vector<std::string> lost_;
 };
 

@@ -79,7 +79,7 @@ Tensors loss_of_classes(NodeImport& node) {
                            : has_batch ? ops::kBatchReduced
                                        : ops::kNoBatch);
   loss.dtype = scores.dtype;
-  if (!node.has_output(1)) return {loss};
+  if (!node.is_read(1)) return {loss};
   return {loss, node.call("log_softmax", {scores}, {{"axis", int64_t{1}}})};
 }
 

@@ -113,7 +113,7 @@ std::map<std::string, Array> weights_of(NodeImport& node, const Layer& layer) {
   std::map<std::string, Array> weights;
   const int64_t gates = layer.all_gates();
   for (int64_t i = 0; i < layer.directions; ++i) {
-    const std::string end = i == 1 || layer.direction == "reverse" ? "_l0_reverse" : "_l0";
+    const std::string end = i == 1 ? "_l0_reverse" : "_l0";
     weights.emplace("weight_ih" + end, gates_of(layer, node.value(1), i * gates, layer.features,
                                                 {gates, layer.features}));
     weights.emplace("weight_hh" + end,
@@ -182,9 +182,9 @@ Tensors recurrent(NodeImport& node) {
   Tensor last = sequence;
   last.shape = {layer.rows, layer.all_units()};
   Tensors results(3);
-  if (node.has_output(0)) results[0] = given_sequence(node, layer, sequence);
+  if (node.is_read(0)) results[0] = given_sequence(node, layer, sequence);
   for (int i = 1; i < (layer.kind.op == "lstm" ? 3 : 2); ++i) {
-    if (!node.has_output(i)) continue;
+    if (!node.is_read(i)) continue;
     last.reference.text = i == 1 ? "h" : "c";
     results[static_cast<size_t>(i)] = given_state(node, layer, last);
   }

@@ -15,9 +15,6 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
-/// A range of integers has no more elements, unless an entry makes it.
-constexpr int64_t kMostFolded = 4096;
-
 /// Is operand 0 a constant that no entry has read?
 bool is_unread_constant(const NodeImport& node) {
   return node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone;

@@ -39,9 +39,6 @@ bool are_equal(const std::map<std::string, Array>& a, const std::map<std::string
   });
 }
 
-/// What is computed before a run has no more elements.
-constexpr int64_t kMostFolded = 4096;
-
 /// The distance of integers that are evenly spaced; 0 where they are not.
 int64_t step_of(const Array& array) {
   if (array.shape().rank() != 1 || array.shape()[0] < 2 || !is_integer(array.dtype())) return 0;

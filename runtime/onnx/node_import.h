@@ -15,6 +15,9 @@
 
 namespace flow::onnx {
 
+/// What is computed before a run has no more elements.
+inline constexpr int64_t kMostFolded = 4096;
+
 /// 0.1 of 0.1F.
 double shortest_double(float value);
 
@@ -33,6 +36,7 @@ struct ImportState {
   JobWriter job;
   ops::JobTypes types;  // of the job's calls
   int64_t opset = 0;
+  std::set<std::string> needed = {};      // tensors that the outputs follow from, by name
   std::map<std::string, Tensor> tensors;  // by name in the model
   /// Entries of layers, by op and the model's names of their weights.
   std::map<std::vector<std::string>, size_t> layers = {};
@@ -51,8 +55,11 @@ class NodeImport {
   int outputs() const { return node_.output_size(); }
   int inputs() const { return node_.input_size(); }
   bool has(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
-  /// May something read output i?
-  bool has_output(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
+  /// Does something read output i?
+  bool is_read(int i) const {
+    return i < node_.output_size() && !node_.output(i).empty() &&
+           state_.needed.contains(node_.output(i));
+  }
   /// Unsupported where there is none.
   const Tensor& in(int i) const;
   int rank() const { return in(0).shape.rank(); }
