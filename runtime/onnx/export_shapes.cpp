@@ -242,7 +242,9 @@ void resize(StepExport& step) {
     inputs.push_back(
         step.node("Concat", {shape, step.vector(step.integers("size"))}, {{"axis", int64_t{0}}}));
   }
-  const std::string_view named = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
+  const std::string_view named = mode == "bilinear"  ? "linear"
+                                 : mode == "bicubic" ? "cubic"
+                                                     : std::string_view(mode);
   NodeAttributes attributes = {{"mode", named},
                                {"coordinate_transformation_mode",
                                 std::string_view(step.attribute<std::string>("coordinates"))}};

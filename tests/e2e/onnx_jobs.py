@@ -212,6 +212,45 @@ ENTRIES = """
       masked: {op: scaled_dot_product_attention, query: images, key: images, value: images, mask: lets}
       lets: {op: less, in: [compared, 0.2]}
       compared: {op: slice, in: images, index: "[:, :, :, 0:1]"}
+      asinh: {op: asinh, in: x}
+      acosh: {op: acosh, in: above_one}
+      above_one: {op: add, in: [y, 1]}
+      atanh: {op: atanh, in: y}
+      isnan: {op: isnan, in: root}
+      root: {op: sqrt, in: x}
+      isinf: {op: isinf, in: x}
+      isfinite: {op: isfinite, in: root}
+      mod: {op: mod, in: [x, y]}
+      fmod: {op: fmod, in: [x, y]}
+      floor_divide: {op: floor_divide, in: [x, 0.7]}
+      signed: {op: subtract, in: [i, 2]}
+      mod_ints: {op: mod, in: [signed, 3]}
+      fmod_ints: {op: fmod, in: [signed, 3]}
+      floor_ints: {op: floor_divide, in: [signed, 2]}
+      taken: {op: take_along_axis, in: x, indices: top.indices, axis: 1}
+      put: {op: put_along_axis, in: x, indices: top.indices, updates: top.values, axis: 1}
+      added: {op: add_along_axis, in: x, indices: top.indices, updates: top.values, axis: 1}
+      written: {op: scatter_update, in: x, indices: places, updates: y, axis: 1}
+      range: {op: range, start: 1, stop: 9, step: 2}
+      halves: {op: range, stop: 3, step: 0.5, dtype: float32}
+      eye: {op: eye, rows: 3, columns: 4}
+      resized: {op: resize, in: images, scale: 2, mode: bilinear}
+      resized_size: {op: resize, in: images, size: [5, 11], mode: bicubic, cubic_coefficient: -0.5}
+      resized_scale: {op: resize, in: images, scale: 1.7, rounding: floor, coordinates: asymmetric}
+      global_max: {op: global_max_pool, in: images}
+      einsum: {op: einsum, in: [x, rows], equation: "ij,kj->ik"}
+      prelu: {op: prelu, in: images}
+      instance_norm: {op: instance_norm, in: images}
+      response_norm: {op: local_response_norm, in: images, size: 3}
+      shuffled: {op: pixel_shuffle, in: images, factor: 2}
+      volumes: {op: reshape, in: images, shape: [-1, 2, 2, 9, 8]}
+      conv3d: {op: conv3d, in: volumes, filters: 2, kernel_size: 2}
+      max_pool3d: {op: max_pool3d, in: volumes, ksize: [1, 3, 2]}
+      avg_pool3d: {op: avg_pool3d, in: volumes, ksize: 2, padding: same}
+      transposed1d: {op: conv1d_transpose, in: lines, filters: 2, kernel_size: 3, strides: 2}
+      nll: {op: nll, labels: k, log_probs: log_softmax, reduction: mean}
+      sort: {op: sort, in: x}
+      roll: {op: roll, in: x, shift: 1, axis: 1}
       variable: {op: variable, shape: [4], initializer: ones}
       shifted: {op: bias_add, in: images, bias: variable}
 """.strip("\n").splitlines()
