@@ -54,19 +54,22 @@ std::optional<int64_t> computed(std::string_view op, int64_t a, int64_t b) {
 }
 
 /// Arithmetic of shapes, where it is known before a run.
-std::optional<Tensor> folded_two(const NodeImport& node) {
+std::optional<Tensor> folded_two(NodeImport& node) {
   if (!node.all_known() || node.in(0).dtype == DType::kBool) return {};
   const Shape &first = node.in(0).shape, &second = node.in(1).shape;
   const bool one = second.elements() == 1 && second.rank() <= first.rank();
   if (first != second && !one && (first.elements() != 1 || first.rank() > second.rank())) return {};
+  const Shape& shape = first == second || one ? first : second;
+  if (shape.elements() == 0) return {};
   const Integers a = node.values_as_int64(0), b = node.values_as_int64(1);
   Integers results;
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(shape.elements()); ++i) {
     const auto result = computed(node.op(), a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
     if (!result) return {};
     results.push_back(*result);
   }
-  return node.folded(results, first == second || one ? first : second);
+  for (const std::string_view name : {"broadcast", "axis"}) node.ignore(name);
+  return node.folded(results, shape);
 }
 
 Tensors binary(NodeImport& node) {

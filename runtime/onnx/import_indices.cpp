@@ -139,7 +139,7 @@ Tensors scatter_nd(NodeImport& node) {
 Tensors one_hot(NodeImport& node) {
   const Integers depth = node.values_as_int64(1);
   const Array values = converted(node.value(2), DType::kFloat64);
-  if (depth.size() != 1 || depth[0] < 1 || values.shape() != Shape{2})
+  if (depth.size() != 1 || depth[0] < 1 || depth[0] > ops::kMaxSize || values.shape() != Shape{2})
     throw Unsupported("no depth or no values");
   const Tensor hot = node.call("one_hot", {node.indices(0, depth[0])},
                                {{"depth", depth[0]},
@@ -161,10 +161,8 @@ Tensors reverse_sequence(NodeImport& node) {
     extents[static_cast<size_t>(axis)] = vector.shape[0];
     return node.reshape(vector, extents);
   };
-  Integers places(static_cast<size_t>(x.shape[time])), copies = x.shape.extents();
-  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i);
-  const Tensor steps =
-      node.materialized(node.constant(int64_array(places, Shape{x.shape[time]})), "steps");
+  const Tensor steps = node.range(0, static_cast<double>(x.shape[time]), 1, DType::kInt64);
+  Integers copies = x.shape.extents();
   const Tensor place = along(steps, time), length = along(lengths, batch);
   const Tensor last = node.call("subtract", {length, NodeImport::scalar(1, length.dtype)});
   Tensor indices = node.call(

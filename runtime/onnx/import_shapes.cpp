@@ -15,6 +15,9 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
+/// Beyond all indices.
+constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+
 /// Is operand 0 a constant that no entry has read?
 bool is_unread_constant(const NodeImport& node) {
   return node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone;
@@ -93,22 +96,17 @@ Tensors range(NodeImport& node) {
     bounds[i] = wide.as<double>()[0];
   }
   const auto [start, stop, step] = bounds;
-  const double count = std::ceil((stop - start) / step);
-  if (!(count >= 1 && count <= static_cast<double>(ops::kMaxSize)))
-    throw Unsupported(fmt::format("a range from {} to {} by {}", start, stop, step));
   const DType dtype = node.in(0).dtype;
-  const Shape shape{static_cast<int64_t>(count)};
-  if (is_integer(dtype) && shape[0] <= kMostFolded) {
+  const double count = std::ceil((stop - start) / step);
+  if (is_integer(dtype) && count >= 1 && count <= kMostFolded && std::abs(start) < kFar &&
+      std::abs(step) < kFar) {
+    const Shape shape{static_cast<int64_t>(count)};
     Integers values;
     for (int64_t i = 0; i < shape[0]; ++i)
       values.push_back(static_cast<int64_t>(start) + i * static_cast<int64_t>(step));
     return {node.folded(values, shape)};
   }
-  Tensor result =
-      node.layer("range", {}, {{"start", start}, {"stop", stop}, {"step", step}, {"dtype", dtype}},
-                 shape, ops::kNoBatch);
-  result.dtype = dtype;
-  return {result};
+  return {node.range(start, stop, step, dtype)};
 }
 
 Tensors eye_like(NodeImport& node) {
@@ -197,9 +195,6 @@ Tensors split(NodeImport& node) {
                     {{"axis", int64_t{node.axis(node.integer("axis", 0))}}, {"parts", given}},
                     static_cast<size_t>(parts));
 }
-
-/// Beyond all indices.
-constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
 
 struct Range {
   int64_t start, end, step;

@@ -210,13 +210,8 @@ Tensor NodeImport::materialized(const Tensor& tensor, const std::string& name) {
     made = fill(first_of(array), array.shape().extents(), array.dtype());
   } else if (const int64_t step = step_of(array); step != 0) {
     const std::vector<int64_t> all = elements_as_int64(array);
-    made = layer("range", {},
-                 {{"start", static_cast<double>(all.front())},
-                  {"stop", static_cast<double>(all.back() + step)},
-                  {"step", static_cast<double>(step)},
-                  {"dtype", array.dtype()}},
-                 array.shape(), ops::kNoBatch);
-    made.dtype = array.dtype();
+    made = range(static_cast<double>(all.front()), static_cast<double>(all.back() + step),
+                 static_cast<double>(step), array.dtype());
   } else {
     if (!floats && array.dtype() != DType::kBool)
       for (const int64_t element : elements_as_int64(array))
@@ -312,6 +307,17 @@ Tensor NodeImport::layer(std::string_view op, const std::vector<Tensor>& operand
           .shape = std::move(shape),
           .batch_axis = batch_axis,
           .reference = {.kind = Reference::Kind::kEntry, .index = at}};
+}
+
+Tensor NodeImport::range(double start, double stop, double step, DType dtype) {
+  const double count = std::ceil((stop - start) / step);
+  if (!(count >= 1 && count <= static_cast<double>(ops::kMaxSize)))
+    throw Unsupported(fmt::format("a range from {} to {} by {}", start, stop, step));
+  Tensor result =
+      layer("range", {}, {{"start", start}, {"stop", stop}, {"step", step}, {"dtype", dtype}},
+            Shape{static_cast<int64_t>(count)}, ops::kNoBatch);
+  result.dtype = dtype;
+  return result;
 }
 
 Tensor NodeImport::reshape(const Tensor& x, const std::vector<int64_t>& shape) {

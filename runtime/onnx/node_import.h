@@ -121,6 +121,8 @@ class NodeImport {
   Tensor with_last_at(const Tensor& x, int axis);
   /// What is known before a run.
   Tensor constant(Array array) const;
+  /// Numbers at equal distances.
+  Tensor range(double start, double stop, double step, DType dtype);
   /// A constant as an entry of that name.
   Tensor materialized(const Tensor& constant, const std::string& name);
 

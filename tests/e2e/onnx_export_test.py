@@ -1,4 +1,5 @@
 """`flowc export` to ONNX, and back by `flowc import`: every predict job, a job with every op, and models that are refused."""
+import shutil
 import unittest
 
 import numpy as np
@@ -197,14 +198,14 @@ class Import(OnnxTest):
         return (self.dir / "m.yaml").read_text()
 
     def test_all_operators_that_are_lacking_are_named(self):
-        nodes = [helper.make_node("Einsum", ["x"], ["a"], "first", equation="ij->ji"), helper.make_node("Relu", ["a"], ["b"]),
-                 helper.make_node("Gelu2", ["b"], ["c"], domain="com.other"), helper.make_node("MaxPool", ["x"], ["d"], "pool", kernel_shape=[1, 2, 3]),
+        nodes = [helper.make_node("Det", ["x"], ["a"], "first"), helper.make_node("Relu", ["a"], ["b"]),
+                 helper.make_node("Gelu2", ["b"], ["c"], domain="com.other"), helper.make_node("MaxPool", ["x"], ["d"], "pool", kernel_shape=[1, 2, 3, 4]),
                  helper.make_node("Add", ["c", "d"], ["y"]), helper.make_node("Unheard", ["x"], ["unread"])]
         self.save(nodes)
         self.assertEqual("flowc: error: m.onnx: 3 operators cannot be imported:\n"
-                         "  Einsum of node `first`: not supported\n"
+                         "  Det of node `first`: not supported\n"
                          "  com.other.Gelu2 of node `c`: not supported\n"
-                         "  MaxPool of node `pool`: windows of 3 dimensions\n"
+                         "  MaxPool of node `pool`: windows of 4 dimensions\n"
                          "   hint: list the ops of flow with `flowc ops`\n", self.refused())
 
     def test_names_become_legal_and_stay_unique(self):
@@ -253,6 +254,70 @@ class Import(OnnxTest):
                   inputs={"x": ["n", 3, 2]}, initializers=ints.values())
         self.assertIn("y: {op: reshape, in: x, shape: [-1, 6]}", self.imported())
 
+    def run_imported(self, **inputs):
+        """What the imported job returns: as many rows as its inputs have, or numbers."""
+        flags = []
+        for name, array in inputs.items():
+            np.save(self.dir / f"{name}.npy", array)
+            flags += ["--input", f"{name}=@{name}.npy"]
+        self.flowrun("m.yaml", *flags, "-o", "out", "--quiet", "--steps", 1)
+        results = {path.parent.name: np.load(path)[0] for path in (self.dir / "out/returns").rglob("value.npy")}
+        shutil.rmtree(self.dir / "out")
+        return results
+
+    def save_lstm(self, weights, direction, states):
+        arrays = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+        node = helper.make_node("LSTM", ["x", "w", "r", "b", "", "h", "c"], ["y", "h1", "c1"], hidden_size=2, direction=direction)
+        initial = [numpy_helper.from_array(array, name) for name, array in zip("hc", states)]
+        self.save([node], inputs={"x": [4, 3, 5]}, outputs=["y", "h1", "c1"], initializers=arrays + initial)
+
+    def test_both_directions_of_a_recurrent_layer_are_those_of_two(self):
+        random = np.random.default_rng(1)
+        draw = lambda *shape: random.normal(size=shape).astype(np.float32)
+        x, weights, states = draw(4, 3, 5), {"w": draw(2, 8, 5), "r": draw(2, 8, 2), "b": draw(2, 16)}, [draw(2, 3, 2), draw(2, 3, 2)]
+
+        def results(direction, part=slice(None), order=1):
+            self.save_lstm({name: array[part] for name, array in weights.items()}, direction, [state[part] for state in states])
+            self.imported()
+            return self.run_imported(x=x[::order])
+        both, forward, back, flipped = results("bidirectional"), results("forward", slice(1)), results("reverse", slice(1, 2)), results("forward", slice(1, 2), -1)
+        for name in ("h1", "c1"):
+            np.testing.assert_allclose(both[name], np.concatenate([forward[name], flipped[name]]), rtol=1e-6)
+            np.testing.assert_allclose(back[name], flipped[name], rtol=1e-6)
+        np.testing.assert_allclose(both["y"], np.concatenate([forward["y"], flipped["y"][::-1]], axis=1), rtol=1e-6)
+        np.testing.assert_allclose(back["y"], flipped["y"][::-1], rtol=1e-6)
+
+    def test_results_that_nothing_reads_have_no_entries(self):
+        self.save_lstm({"w": np.ones((1, 8, 5), np.float32), "r": np.ones((1, 8, 2), np.float32), "b": np.ones((1, 16), np.float32)}, "forward",
+                       [np.ones((1, 3, 2), np.float32)] * 2)
+        model = onnx.load(self.dir / "m.onnx")
+        del model.graph.output[1:]
+        onnx.save(model, self.dir / "m.onnx")
+        self.assertNotIn(".c", self.imported())
+        self.assertNotIn("warning", self.call("flowc", "check", "m.yaml").stderr)
+
+    def test_indices_below_0_count_from_the_end(self):
+        indices = np.array([[0, -1], [-3, 2], [1, -2]])
+        for kind in ("known", "given"):
+            arrays = [numpy_helper.from_array(indices, "i")] if kind == "known" else []
+            self.save([helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)], inputs={"x": [3, 3]}, initializers=arrays)
+            if kind == "given":
+                model = onnx.load(self.dir / "m.onnx")
+                model.graph.input.append(helper.make_tensor_value_info("i", TensorProto.INT64, [3, 2]))
+                onnx.save(model, self.dir / "m.onnx")
+            self.imported()
+            x = np.arange(9, dtype=np.float32).reshape(3, 3)
+            results = self.run_imported(x=x, **({"i": indices} if kind == "given" else {}))
+            np.testing.assert_array_equal(np.take_along_axis(x, indices, 1), results["y"])
+
+    def test_integers_are_divided_toward_0(self):
+        a, b = np.array([7, -7, 7, -7, 6, -6], np.int32), np.array([2, 2, -2, -2, 3, 3], np.int32)
+        values = [helper.make_tensor_value_info(name, TensorProto.INT32, [6]) for name in "ab"]
+        graph = helper.make_graph([helper.make_node("Div", ["a", "b"], ["y"])], "g", values, [helper.make_tensor_value_info("y", TensorProto.INT32, None)])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), self.dir / "m.onnx")
+        self.imported()
+        np.testing.assert_array_equal([3, -3, -3, 3, 2, -2], self.run_imported(a=a, b=b)["y"])
+
     def test_models_that_are_not_valid_are_refused(self):
         relu, huge = helper.make_node("Relu", ["x"], ["y"]), 2**40
         external = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
@@ -280,7 +345,14 @@ class Import(OnnxTest):
                  ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis=5)]}, "Softmax of node `y`: no axis 5"),
                  ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis="1")]}, "Softmax of node `y`: attribute axis is no INT"),
                  ({"nodes": [helper.make_node("Relu", ["x"], ["y"], beta=1)]}, "Relu of node `y`: attribute beta"),
-                 ({"nodes": [helper.make_node("Relu", [], ["y"])]}, "Relu of node `y`: no operand 1")]
+                 ({"nodes": [helper.make_node("Relu", [], ["y"])]}, "Relu of node `y`: no operand 1"),
+                 ({"nodes": [helper.make_node("Einsum", ["x"], ["y"], equation='ij->"#')]}, "an equation of other signs than letters"),
+                 ({"nodes": [helper.make_node("Einsum", ["x"], ["y"], equation="ijk")]}, "the term ijk for [1, 3]"),
+                 ({"nodes": [helper.make_node("Einsum", ["x"], ["y"], equation="ij->k")]}, "an axis of the result that no operand has"),
+                 ({"nodes": [helper.make_node("Einsum", ["x"], ["y"], equation="i.j")]}, "the term i.j"),
+                 ({"nodes": [helper.make_node("LRN", ["x"], ["y"], size=2)]}, "LRN of node `y`: the size 2"),
+                 ({"nodes": [helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2**62)], "inputs": {"x": [1, 4, 2, 2]}}, "blocks of 4611686018427387904"),
+                 ({"nodes": [helper.make_node("LSTM", ["x", "x", "x"], ["y"])]}, "LSTM of node `y`: operands")]
         for arguments, reason in cases:
             with self.subTest(reason):
                 self.save(**arguments)
