@@ -15,6 +15,7 @@
 #include "ops/limits.h"
 #include "runtime/base/display.h"
 #include "runtime/base/exit_code.h"
+#include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/load.h"
@@ -161,7 +162,12 @@ int import_onnx(const FlowcOptions& options) {
   });
   require_compiles(model, job_file, imported.job_file);
   if (!imported.variables.empty()) write_arrays(weights, imported.variables);
-  write_new_file(job_file, imported.job_file);
+  try {
+    write_new_file(job_file, imported.job_file);
+  } catch (...) {
+    if (!imported.variables.empty()) remove_path(weights);
+    throw;
+  }
   print_to_stderr(fmt::format("{}: {} from {}\n", escaped(options.output),
                               counted(imported.nodes, "node"), escaped(model)));
   if (!imported.variables.empty())

@@ -107,7 +107,7 @@ struct IsFinite {
 
 template <typename T>
 struct IsInf {
-  FLOW_INLINE bool operator()(T x) const { return !IsNan<T>{}(x) & !IsFinite<T>{}(x); }
+  FLOW_INLINE bool operator()(T x) const { return x == x && !IsFinite<T>{}(x); }
 };
 
 /// v is x, whose square would overflow before its root does.

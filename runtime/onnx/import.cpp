@@ -234,7 +234,7 @@ class ModelImport {
       if (!lost && i < static_cast<int>(results.size()))
         result = results[static_cast<size_t>(i)];
       else if (!lost && state_.needed.contains(node.output(i)))
-        lose(node, fmt::format("output {}", i + 1));
+        lose(node, fmt::format("output {} is not supported", i + 1));
       result.lost = lost || i >= static_cast<int>(results.size());
       add(node.output(i), std::move(result));
     }

@@ -62,6 +62,7 @@ std::optional<Tensor> folded_two(NodeImport& node) {
   const Shape& shape = first == second || one ? first : second;
   if (shape.elements() == 0) return {};
   const Integers a = node.values_as_int64(0), b = node.values_as_int64(1);
+  if (a.empty() || b.empty()) return {};
   Integers results;
   for (size_t i = 0; i < static_cast<size_t>(shape.elements()); ++i) {
     const auto result = computed(node.op(), a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
@@ -229,8 +230,12 @@ Tensors clip(NodeImport& node) {
   const auto least = bound(node, "min", 1), most = bound(node, "max", 2);
   Tensor result = node.operand(0);
   if (!node.is_float()) {
-    if (least) result = node.call("maximum", {result, NodeImport::scalar(*least, result.dtype)});
-    if (most) result = node.call("minimum", {result, NodeImport::scalar(*most, result.dtype)});
+    // The lowest and the highest integer bound nothing, and are no exact doubles.
+    constexpr double kFar = 0x1p53;
+    if (least && *least > -kFar)
+      result = node.call("maximum", {result, NodeImport::scalar(*least, result.dtype)});
+    if (most && *most < kFar)
+      result = node.call("minimum", {result, NodeImport::scalar(*most, result.dtype)});
     return {result};
   }
   // The lowest and the highest float bound nothing.

@@ -118,7 +118,8 @@ Tensors convolution(NodeImport& node) {
   const Tensor x = node.operand(0);
   auto weights = weights_of(node, x.shape.rank());
   const int64_t filters = node.in(1).shape[0], groups = node.integer("group", 1);
-  if (groups < 1 || x.shape[1] != node.in(1).shape[1] * groups || filters % groups != 0)
+  if (groups < 1 || x.shape[1] % groups != 0 || node.in(1).shape[1] != x.shape[1] / groups ||
+      filters % groups != 0)
     throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
                                   x.shape.str()));
   require_bias(weights, filters);
@@ -147,10 +148,10 @@ Tensors transposed_convolution(NodeImport& node) {
   auto weights = weights_of(node, x.shape.rank());
   const int64_t groups = node.integer("group", 1);
   Integers added = one_for_each(node, "output_padding", count, 0);
-  const int64_t filters = node.in(1).shape[1] * groups;
   if (groups < 1 || x.shape[1] != node.in(1).shape[0] || x.shape[1] % groups != 0)
     throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
                                   x.shape.str()));
+  const int64_t filters = node.in(1).shape[1] * groups;
   require_bias(weights, filters);
   if (const auto asked = node.integers("output_shape")) {
     if (asked->size() != count) throw Unsupported("output_shape of other dimensions");

@@ -171,7 +171,7 @@ Tensors transpose(NodeImport& node) {
 
 Tensors concat(NodeImport& node) {
   const int64_t axis = node.integer("axis", 1);
-  if (node.all_known() && node.rank() == 1) {
+  if (node.all_known() && node.rank() == 1 && node.axis(axis) == 0) {
     Integers values;
     for (int i = 0; i < node.inputs(); ++i) {
       const Integers part = node.values_as_int64(i);
@@ -228,8 +228,8 @@ Tensors slice(NodeImport& node) {
                       std::clamp(steps[i], -kFar, kFar)};
     if (range.step == 0) throw Unsupported("a step of 0");
     std::string& text = index[static_cast<size_t>(node.axis(axes[i]))];
-    text = fmt::format("{}:{}", range.start,
-                       range.end == kFar || range.end == -kFar ? "" : std::to_string(range.end));
+    const bool to_the_end = range.end == (range.step > 0 ? kFar : -kFar);
+    text = fmt::format("{}:{}", range.start, to_the_end ? "" : std::to_string(range.end));
     if (range.step != 1) text += fmt::format(":{}", range.step);
     only = range;
   }
@@ -244,7 +244,11 @@ Tensors slice(NodeImport& node) {
 Tensors pad(NodeImport& node) {
   Integers pads = node.list("pads", 1).value_or(node.integers("paddings").value_or(Integers()));
   double value = node.number("value", 0);
-  if (node.has(2)) value = converted(node.value(2), DType::kFloat64).as<double>()[0];
+  if (node.has(2)) {
+    if (node.value(2).shape().elements() != 1)
+      throw Unsupported("a pad value that is not one number");
+    value = converted(node.value(2), DType::kFloat64).as<double>()[0];
+  }
   if (node.has(3)) throw Unsupported("axes");
   const auto half = static_cast<size_t>(node.rank());
   if (pads.size() != 2 * half) throw Unsupported("pads of another number of dimensions");
@@ -285,6 +289,9 @@ Tensors squeeze(NodeImport& node) {
   else
     for (int axis = 0; axis < shape.rank(); ++axis)
       if (shape[axis] == 1) axes.push_back(axis);
+  if (!node.has(1) && node.in(0).batch_axis >= 0 && node.has_open_sizes() &&
+      std::ranges::count(axes, int64_t{node.in(0).batch_axis}) > 0)
+    throw Unsupported("it may drop the axis of the batch");
   if (axes.empty()) return {node.in(0)};
   Integers extents;
   int batch_axis = node.in(0).batch_axis, moved = batch_axis;
@@ -332,6 +339,8 @@ Tensors expand(NodeImport& node) {
   const size_t behind = extents.size() - asked.size();
   for (size_t i = 0; i < asked.size(); ++i) {
     if (asked[i] < 1) throw Unsupported(fmt::format("an extent of {}", asked[i]));
+    const bool is_batch = x.batch_axis == static_cast<int>(i + behind) && node.has_open_sizes();
+    if (is_batch && asked[i] != 1) throw Unsupported("it may repeat the rows of the batch");
     if (extents[i + behind] == 1)
       copies[i + behind] = asked[i];
     else if (asked[i] != 1 && asked[i] != extents[i + behind])
@@ -370,7 +379,7 @@ constexpr Steps kSteps[] = {{"ReduceL1", "abs", ""},
 Tensors reduce(NodeImport& node) {
   const Integers axes = node.list("axes", 1).value_or(Integers());
   if (node.integer("noop_with_empty_axes", 0) != 0 && axes.empty())
-    throw Unsupported("no axes that are not all axes");
+    throw Unsupported("noop_with_empty_axes without axes");
   const auto* steps = std::ranges::find(kSteps, node.type(), &Steps::type);
   const bool has_steps = steps != std::end(kSteps);
   Tensor result = node.operand(0);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ops/check.h"
+#include "runtime/base/convert.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 
@@ -53,7 +54,7 @@ int64_t step_of(const Array& array) {
 
 std::string number_text(double value, DType dtype) {
   if (dtype == DType::kBool) return value != 0 ? "true" : "false";
-  if (!flow::is_float(dtype)) return fmt::format("{}", static_cast<int64_t>(value));
+  if (!flow::is_float(dtype)) return fmt::format("{}", flow::convert<int64_t>(value));
   return dtype == DType::kFloat64 ? fmt::format("{}", value)
                                   : fmt::format("{}", static_cast<float>(value));
 }
@@ -78,8 +79,8 @@ const pb::AttributeProto* NodeImport::find(std::string_view name,
   for (const pb::AttributeProto& attribute : node_.attribute()) {
     if (attribute.name() != name) continue;
     if (attribute.type() != type)
-      throw Unsupported(
-          fmt::format("attribute {} is no {}", name, pb::AttributeProto::AttributeType_Name(type)));
+      throw Unsupported(fmt::format("attribute {} is not of type {}", name,
+                                    pb::AttributeProto::AttributeType_Name(type)));
     return &attribute;
   }
   return nullptr;
@@ -111,7 +112,7 @@ std::optional<std::vector<int64_t>> NodeImport::integers(std::string_view name) 
 void NodeImport::require_all_taken() const {
   for (const pb::AttributeProto& attribute : node_.attribute())
     if (!taken_.contains(attribute.name()))
-      throw Unsupported(fmt::format("attribute {}", escaped(attribute.name())));
+      throw Unsupported(fmt::format("attribute {} is not supported", escaped(attribute.name())));
 }
 
 const Array& NodeImport::value(int i) const {

@@ -53,6 +53,8 @@ class NodeImport {
   int64_t opset() const { return state_.opset; }
   DType compute_dtype() const { return state_.types.compute; }
   int outputs() const { return node_.output_size(); }
+  /// Has the model dimensions without a number? The batch may then be of any size.
+  bool has_open_sizes() const { return !state_.job.sizes.empty(); }
   int inputs() const { return node_.input_size(); }
   bool has(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
   /// Does something read output i?

@@ -19,7 +19,8 @@ Shape read_shape(const pb::TensorProto& tensor) {
     throw Unsupported(
         fmt::format("{} dimensions; at most {} are supported", extents.size(), ops::kMaxRank));
   for (const int64_t extent : extents)
-    if (extent < 0) throw Unsupported(fmt::format("a dimension of {}", extent));
+    if (extent < 0 || extent > ops::kMaxSize)
+      throw Unsupported(fmt::format("a dimension of {}", extent));
   Shape shape(std::move(extents));
   if (!shape.checked_elements())
     throw Unsupported(fmt::format("shape {} is too large", shape.str()));

@@ -325,6 +325,7 @@ class Import(OnnxTest):
         short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[huge, huge], raw_data=b"1234")
         wrong = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], raw_data=b"1234")
         foreign = TensorProto(name="w", data_type=TensorProto.COMPLEX64, dims=[1], raw_data=b"12345678")
+        none = numpy_helper.from_array(np.zeros(0, np.int64), "none")
         add = helper.make_node("Add", ["x", "w"], ["y"])
         cases = [({"nodes": [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["y"])]},
                   "reads `b`, which nothing before it makes"),
@@ -339,11 +340,11 @@ class Import(OnnxTest):
                  ({"nodes": [relu], "inputs": {"x": [2**31 - 1] * 8}}, "input `x` is too large"),
                  ({"nodes": [relu], "inputs": {"x": [1] * 40}}, "40 dimensions"),
                  ({"nodes": [add], "initializers": [external]}, "initializer `w`: its data are in another file"),
-                 ({"nodes": [add], "initializers": [short]}, "initializer `w`: shape"),
+                 ({"nodes": [add], "initializers": [short]}, "initializer `w`: a dimension of"),
                  ({"nodes": [add], "initializers": [wrong]}, "initializer `w`: 1 elements of data; expected 3"),
                  ({"nodes": [add], "initializers": [foreign]}, "initializer `w`: dtype COMPLEX64"),
                  ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis=5)]}, "Softmax of node `y`: no axis 5"),
-                 ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis="1")]}, "Softmax of node `y`: attribute axis is no INT"),
+                 ({"nodes": [helper.make_node("Softmax", ["x"], ["y"], axis="1")]}, "Softmax of node `y`: attribute axis is not of type INT"),
                  ({"nodes": [helper.make_node("Relu", ["x"], ["y"], beta=1)]}, "Relu of node `y`: attribute beta"),
                  ({"nodes": [helper.make_node("Relu", [], ["y"])]}, "Relu of node `y`: no operand 1"),
                  ({"nodes": [helper.make_node("Einsum", ["x"], ["y"], equation='ij->"#')]}, "an equation of other signs than letters"),
@@ -352,6 +353,11 @@ class Import(OnnxTest):
                  ({"nodes": [helper.make_node("Einsum", ["x"], ["y"], equation="i.j")]}, "the term i.j"),
                  ({"nodes": [helper.make_node("LRN", ["x"], ["y"], size=2)]}, "LRN of node `y`: the size 2"),
                  ({"nodes": [helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2**62)], "inputs": {"x": [1, 4, 2, 2]}}, "blocks of 4611686018427387904"),
+                 ({"nodes": [helper.make_node("Pad", ["x", "pads", "none"], ["y"])], "initializers": [numpy_helper.from_array(np.zeros(4, np.int64), "pads"), none]},
+                  "Pad of node `y`: a pad value that is not one number"),
+                 ({"nodes": [helper.make_node("Add", ["none", "one"], ["y"])], "initializers": [none, numpy_helper.from_array(np.ones(1, np.int64), "one")]},
+                  "Add of node `y`: "),
+                 ({"nodes": [helper.make_node("Squeeze", ["x"], ["y"])], "inputs": {"x": ["n", 1, 3]}}, "Squeeze of node `y`: it may drop the axis of the batch"),
                  ({"nodes": [helper.make_node("LSTM", ["x", "x", "x"], ["y"])]}, "LSTM of node `y`: operands")]
         for arguments, reason in cases:
             with self.subTest(reason):
