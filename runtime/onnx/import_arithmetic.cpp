@@ -42,14 +42,14 @@ Tensors two_with(NodeImport& node, std::string_view op) {
   return {node.call(op, {a, b})};
 }
 
-/// What an operator computes of two integers; nothing where that is not one, or another op.
-std::optional<int64_t> computed(std::string_view op, int64_t a, int64_t b) {
+/// What an operator of ONNX computes of two integers; nothing where that is not one.
+std::optional<int64_t> computed(std::string_view type, int64_t a, int64_t b) {
   int64_t result = 0;
   bool overflows = true;
-  if (op == "add") overflows = __builtin_add_overflow(a, b, &result);
-  if (op == "subtract") overflows = __builtin_sub_overflow(a, b, &result);
-  if (op == "multiply") overflows = __builtin_mul_overflow(a, b, &result);
-  if (op == "divide" && b != 0 && b != -1) return a / b;
+  if (type == "Add") overflows = __builtin_add_overflow(a, b, &result);
+  if (type == "Sub") overflows = __builtin_sub_overflow(a, b, &result);
+  if (type == "Mul") overflows = __builtin_mul_overflow(a, b, &result);
+  if (type == "Div" && b != 0 && b != -1) return a / b;
   return overflows ? std::nullopt : std::optional(result);
 }
 
@@ -62,10 +62,9 @@ std::optional<Tensor> folded_two(NodeImport& node) {
   const Shape& shape = first == second || one ? first : second;
   if (shape.elements() == 0) return {};
   const Integers a = node.values_as_int64(0), b = node.values_as_int64(1);
-  if (a.empty() || b.empty()) return {};
   Integers results;
   for (size_t i = 0; i < static_cast<size_t>(shape.elements()); ++i) {
-    const auto result = computed(node.op(), a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    const auto result = computed(node.type(), a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
     if (!result) return {};
     results.push_back(*result);
   }
@@ -81,7 +80,7 @@ Tensors binary(NodeImport& node) {
 Tensors negative(NodeImport& node) {
   if (!node.all_known() || node.in(0).dtype == DType::kBool) return unary(node);
   Integers values = node.values_as_int64(0);
-  for (int64_t& value : values) value = computed("subtract", 0, value).value_or(value);
+  for (int64_t& value : values) value = computed("Sub", 0, value).value_or(value);
   return {node.folded(values, node.in(0).shape)};
 }
 

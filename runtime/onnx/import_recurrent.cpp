@@ -15,15 +15,16 @@ using Tensors = std::vector<Tensor>;
 
 /// A kind of layer: where ONNX has each gate of the op, and the functions that it always has.
 struct Kind {
+  std::string_view type;  // of ONNX
   std::string_view op;
   std::vector<int64_t> gates;
   std::vector<std::string> functions;
 };
 
-Kind kind_of(std::string_view op) {
-  if (op == "lstm") return {op, {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}};
-  if (op == "gru") return {op, {1, 0, 2}, {"Sigmoid", "Tanh"}};
-  return {op, {0}, {"Tanh"}};
+Kind kind_of(std::string_view type) {
+  if (type == "LSTM") return {type, "lstm", {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}};
+  if (type == "GRU") return {type, "gru", {1, 0, 2}, {"Sigmoid", "Tanh"}};
+  return {type, "rnn", {0}, {"Tanh"}};
 }
 
 /// What a node computes.
@@ -45,7 +46,7 @@ std::string function_of(NodeImport& node, const Kind& kind, int64_t directions) 
   if (!found) return "tanh";
   std::vector<std::string> given(found->strings().begin(), found->strings().end());
   const auto count = kind.functions.size() * static_cast<size_t>(directions);
-  const bool rectifies = kind.op == "rnn" && !given.empty() && given[0] == "Relu";
+  const bool rectifies = kind.type == "RNN" && !given.empty() && given[0] == "Relu";
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i] != (rectifies ? "Relu" : kind.functions[i % kind.functions.size()]))
       throw Unsupported("other activations");
@@ -60,7 +61,7 @@ void require_shape(const NodeImport& node, int i, const Shape& shape) {
 }
 
 Layer layer_of(NodeImport& node) {
-  Layer layer = {.kind = kind_of(node.op()),
+  Layer layer = {.kind = kind_of(node.type()),
                  .direction = node.text("direction", "forward"),
                  .directions = 1,
                  .units = 0,
@@ -147,9 +148,9 @@ Tensor given_state(NodeImport& node, const Layer& layer, const Tensor& x) {
 ops::Attributes attributes_of(NodeImport& node, const Layer& layer) {
   ops::Attributes attributes = {
       {"units", layer.units}, {"direction", layer.direction}, {"use_bias", layer.uses_bias}};
-  if (layer.kind.op == "gru")
+  if (layer.kind.type == "GRU")
     attributes.set("linear_before_reset", node.integer("linear_before_reset", 0) != 0);
-  if (layer.kind.op == "rnn") attributes.set("activation", layer.function);
+  if (layer.kind.type == "RNN") attributes.set("activation", layer.function);
   return attributes;
 }
 
@@ -158,7 +159,7 @@ Tensors operands_of(NodeImport& node, const Layer& layer) {
   const Tensor x = node.operand(0);
   Tensors operands = {layer.time_first ? transposed(node, x, {1, 0, 2}) : x,
                       node.has(4) ? node.operand(4) : Tensor(), state(node, layer, 5)};
-  if (layer.kind.op == "lstm") operands.push_back(state(node, layer, 6));
+  if (layer.kind.type == "LSTM") operands.push_back(state(node, layer, 6));
   while (operands.back().reference.kind == Reference::Kind::kNone) operands.pop_back();
   return operands;
 }
@@ -183,7 +184,7 @@ Tensors recurrent(NodeImport& node) {
   last.shape = {layer.rows, layer.all_units()};
   Tensors results(3);
   if (node.is_read(0)) results[0] = given_sequence(node, layer, sequence);
-  for (int i = 1; i < (layer.kind.op == "lstm" ? 3 : 2); ++i) {
+  for (int i = 1; i < (layer.kind.type == "LSTM" ? 3 : 2); ++i) {
     if (!node.is_read(i)) continue;
     last.reference.text = i == 1 ? "h" : "c";
     results[static_cast<size_t>(i)] = given_state(node, layer, last);

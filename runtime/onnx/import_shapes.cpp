@@ -92,7 +92,7 @@ Tensors range(NodeImport& node) {
   for (int i = 0; i < 3; ++i) {
     const Array wide = converted(node.value(i), DType::kFloat64);
     if (wide.shape().elements() != 1 || node.in(i).dtype != node.in(0).dtype)
-      throw Unsupported("bounds that are no numbers of one dtype");
+      throw Unsupported("bounds of several elements or dtypes");
     bounds[i] = wide.as<double>()[0];
   }
   const auto [start, stop, step] = bounds;
