@@ -31,7 +31,7 @@ Fingerprint fingerprint(const std::vector<T>& values, DType dtype, const Shape& 
   std::vector<Fingerprint> chunks(fingerprint_chunks(shape));
   return fingerprint_of(threads,
                         {dtype, shape, layout, reinterpret_cast<const std::byte*>(values.data()),
-                         static_cast<int64_t>(values.size()), first},
+                         static_cast<int64_t>(values.size() * sizeof(T) / size_of(dtype)), first},
                         chunks);
 }
 Fingerprint of_floats(const std::vector<float>& values) {
