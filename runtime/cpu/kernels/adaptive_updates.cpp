@@ -47,18 +47,6 @@ FLOW_VECTORISED void adadelta_piece(const UpdateArrays<3>& arrays, const Adadelt
   }
 }
 
-/// What Nadam and RAdam share; rest: 1 - beta.
-struct MeanRates {
-  float scale, beta1, rest1, beta2, rest2;
-
-  MeanRates(double gradient_scale, double first, double second)
-      : scale(static_cast<float>(gradient_scale)),
-        beta1(static_cast<float>(first)),
-        rest1(static_cast<float>(1 - first)),
-        beta2(static_cast<float>(second)),
-        rest2(static_cast<float>(1 - second)) {}
-};
-
 struct NadamRates : MeanRates {
   float gradient_rate, mean_rate;  // negative
   float correction, epsilon, decay;
@@ -71,9 +59,7 @@ FLOW_VECTORISED void nadam_piece(const UpdateArrays<3>& arrays, const NadamRates
   float *next_w = arrays.to[0], *next_m = arrays.to[1], *next_v = arrays.to[2];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float scaled = r.scale * g[i];
-    const float mean = r.beta1 * m[i] + r.rest1 * scaled;
-    const float square = r.beta2 * v[i] + r.rest2 * (scaled * scaled);
+    const auto [scaled, mean, square] = r.move(g[i], m[i], v[i]);
     const float root = r.correction * std::sqrt(square) + r.epsilon;
     next_w[i] = w[i] + ((r.gradient_rate * scaled + r.mean_rate * mean) / root + r.decay * w[i]);
     next_m[i] = mean;
@@ -88,29 +74,31 @@ struct RadamRates : MeanRates {
 
 /// Without rectification the rate does not depend on v.
 template <bool rectified>
-FLOW_VECTORISED void radam_loop(const UpdateArrays<3>& arrays, const RadamRates& rates, int64_t n) {
+[[gnu::always_inline]] inline void radam_loop(const UpdateArrays<3>& arrays,
+                                              const RadamRates& rates, int64_t n) {
   const RadamRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1], *v = arrays.from[2];
   float *next_w = arrays.to[0], *next_m = arrays.to[1], *next_v = arrays.to[2];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float scaled = r.scale * g[i];
-    const float mean = r.beta1 * m[i] + r.rest1 * scaled;
-    const float square = r.beta2 * v[i] + r.rest2 * (scaled * scaled);
-    float moved = r.negative_rate * mean;
-    if constexpr (rectified) moved = moved / (std::sqrt(square) + r.epsilon);
+    const MeanRates::Moved next = r.move(g[i], m[i], v[i]);
+    float moved = r.negative_rate * next.mean;
+    if constexpr (rectified) moved = moved / (std::sqrt(next.square) + r.epsilon);
     next_w[i] = w[i] + (moved + r.decay * w[i]);
-    next_m[i] = mean;
-    next_v[i] = square;
+    next_m[i] = next.mean;
+    next_v[i] = next.square;
   }
 }
 
-void radam_piece(const UpdateArrays<3>& arrays, const RadamRates& rates, int64_t n) {
-  (rates.rectified ? radam_loop<true> : radam_loop<false>)(arrays, rates, n);
+FLOW_VECTORISED void radam_piece(const UpdateArrays<3>& arrays, const RadamRates& rates,
+                                 int64_t n) {
+  if (rates.rectified)
+    radam_loop<true>(arrays, rates, n);
+  else
+    radam_loop<false>(arrays, rates, n);
 }
 
-struct LionRates {
-  float scale, beta1, rest1, beta2, rest2;
+struct LionRates : MeanRates {
   float negative_rate, decay;  // decay: -lr * weight_decay
 };
 
@@ -216,11 +204,7 @@ Kernel prepare_lion_update(const Request& request) {
   const auto rates = [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
                       weight_decay = number(request, "weight_decay")](double scale,
                                                                       const CallState& state) {
-    return LionRates{static_cast<float>(scale),
-                     static_cast<float>(beta1),
-                     static_cast<float>(1 - beta1),
-                     static_cast<float>(beta2),
-                     static_cast<float>(1 - beta2),
+    return LionRates{{scale, beta1, beta2},
                      static_cast<float>(-state.learning_rate),
                      static_cast<float>(-state.learning_rate * weight_decay)};
   };

@@ -64,8 +64,7 @@ FLOW_VECTORISED void lars_piece(const UpdateArrays<2>& arrays, const LarsRates& 
   }
 }
 
-struct LambRates {
-  float scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
+struct LambRates : MeanRates {
   float mean_correction, root_correction, epsilon, weight_decay;
 };
 
@@ -82,9 +81,9 @@ FLOW_VECTORISED void lamb_means(const UpdateArrays<3>& arrays, const LambRates& 
   float *next_m = arrays.to[1], *next_v = arrays.to[2];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float scaled = r.scale * g[i];
-    next_m[i] = r.beta1 * m[i] + r.rest1 * scaled;
-    next_v[i] = r.beta2 * v[i] + r.rest2 * (scaled * scaled);
+    const MeanRates::Moved next = r.move(g[i], m[i], v[i]);
+    next_m[i] = next.mean;
+    next_v[i] = next.square;
   }
 }
 
@@ -169,11 +168,7 @@ Kernel prepare_lamb_update(const Request& request) {
     const UpdateArrays<3> arrays(buffers);
     const double scale = gradient_scale(buffers);
     if (std::isnan(scale)) return keep(arrays.from, arrays.to, n);
-    const LambRates rates{static_cast<float>(scale),
-                          static_cast<float>(beta1),
-                          static_cast<float>(1 - beta1),
-                          static_cast<float>(beta2),
-                          static_cast<float>(1 - beta2),
+    const LambRates rates{{scale, beta1, beta2},
                           static_cast<float>(1 / gathered(beta1, true, state.step)),
                           static_cast<float>(1 / std::sqrt(gathered(beta2, true, state.step))),
                           static_cast<float>(epsilon),

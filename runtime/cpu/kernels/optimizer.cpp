@@ -47,11 +47,10 @@ FLOW_VECTORISED void nesterov_piece(const UpdateArrays<2>& arrays, const Momentu
   }
 }
 
-struct AdamRates {
-  float scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
-  float negative_rate;                      // divided by what m has gathered
-  float correction;                         // one over the root of what v has gathered
-  float epsilon, decay;                     // decay: -lr * weight_decay
+struct AdamRates : MeanRates {
+  float negative_rate;   // divided by what m has gathered
+  float correction;      // one over the root of what v has gathered
+  float epsilon, decay;  // decay: -lr * weight_decay
 };
 
 FLOW_VECTORISED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& rates, int64_t n) {
@@ -60,13 +59,11 @@ FLOW_VECTORISED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& 
   float *next_w = arrays.to[0], *next_m = arrays.to[1], *next_v = arrays.to[2];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float scaled = r.scale * g[i];
-    const float mean = r.beta1 * m[i] + r.rest1 * scaled;
-    const float square = r.beta2 * v[i] + r.rest2 * (scaled * scaled);
-    const float root = r.correction * std::sqrt(square) + r.epsilon;
-    next_w[i] = w[i] + (r.negative_rate * mean / root + r.decay * w[i]);
-    next_m[i] = mean;
-    next_v[i] = square;
+    const MeanRates::Moved next = r.move(g[i], m[i], v[i]);
+    const float root = r.correction * std::sqrt(next.square) + r.epsilon;
+    next_w[i] = w[i] + (r.negative_rate * next.mean / root + r.decay * w[i]);
+    next_m[i] = next.mean;
+    next_v[i] = next.square;
   }
 }
 
@@ -145,11 +142,7 @@ Kernel prepare_adam_update(const Request& request) {
                       corrected = request.step.attributes.get<bool>("bias_correction")](
                          double scale, const CallState& state) {
     const double rate = state.learning_rate;
-    return AdamRates{static_cast<float>(scale),
-                     static_cast<float>(beta1),
-                     static_cast<float>(1 - beta1),
-                     static_cast<float>(beta2),
-                     static_cast<float>(1 - beta2),
+    return AdamRates{{scale, beta1, beta2},
                      static_cast<float>(-rate / gathered(beta1, corrected, state.step)),
                      static_cast<float>(1 / std::sqrt(gathered(beta2, corrected, state.step))),
                      static_cast<float>(epsilon),

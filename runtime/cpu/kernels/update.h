@@ -33,6 +33,26 @@ struct UpdateArrays {
   }
 };
 
+/// How the means of gradients and of their squares move, in Adam and its relatives.
+struct MeanRates {
+  float scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
+
+  MeanRates(double gradient_scale, double first, double second)
+      : scale(static_cast<float>(gradient_scale)),
+        beta1(static_cast<float>(first)),
+        rest1(static_cast<float>(1 - first)),
+        beta2(static_cast<float>(second)),
+        rest2(static_cast<float>(1 - second)) {}
+
+  struct Moved {
+    float scaled, mean, square;  // scaled: the gradient
+  };
+  [[gnu::always_inline]] Moved move(float g, float mean, float square) const {
+    const float scaled = scale * g;
+    return {scaled, beta1 * mean + rest1 * scaled, beta2 * square + rest2 * (scaled * scaled)};
+  }
+};
+
 /// A variable and its slots stay as they are.
 template <typename T, size_t kMoved>
 void keep(const std::array<const T*, kMoved>& from, const std::array<T*, kMoved>& to, int64_t n) {

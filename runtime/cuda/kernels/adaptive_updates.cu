@@ -61,37 +61,6 @@ struct AdadeltaRule {
   }
 };
 
-/// What Nadam and RAdam share.
-struct MeansRule {
-  static constexpr int kMoved = 3;
-  double scale, beta1, beta2, epsilon, weight_decay;
-
-  explicit MeansRule(const Request& request)
-      : scale(attribute<double>(request, "scale")),
-        beta1(attribute<double>(request, "beta1")),
-        beta2(attribute<double>(request, "beta2")),
-        epsilon(attribute<double>(request, "epsilon")),
-        weight_decay(attribute<double>(request, "weight_decay")) {}
-
-  /// Moves the means of gradients and squares; rest: 1 - beta.
-  template <typename T>
-  struct Means {
-    T scale, beta1, rest1, beta2, rest2;
-    /// The scaled gradient.
-    __device__ T move(T g, T (&values)[kMoved]) const {
-      const T scaled = scale * g;
-      values[1] = beta1 * values[1] + rest1 * scaled;
-      values[2] = beta2 * values[2] + rest2 * (scaled * scaled);
-      return scaled;
-    }
-  };
-  template <typename T>
-  __device__ Means<T> means(double scaled) const {
-    return {static_cast<T>(scaled), static_cast<T>(beta1), static_cast<T>(1 - beta1),
-            static_cast<T>(beta2), static_cast<T>(1 - beta2)};
-  }
-};
-
 struct NadamRule : MeansRule {
   double growth;
 

@@ -76,16 +76,8 @@ struct LarsRule {
 };
 
 /// Of the variable, and of its movement, for which m and v move first.
-struct LambRule {
-  static constexpr int kMoved = 3;
-  double scale, beta1, beta2, epsilon, weight_decay;
-
-  explicit LambRule(const Request& request)
-      : scale(attribute<double>(request, "scale")),
-        beta1(attribute<double>(request, "beta1")),
-        beta2(attribute<double>(request, "beta2")),
-        epsilon(attribute<double>(request, "epsilon")),
-        weight_decay(attribute<double>(request, "weight_decay")) {}
+struct LambRule : MeansRule {
+  using MeansRule::MeansRule;
 
   template <typename T>
   struct Movement {
@@ -108,16 +100,14 @@ struct LambRule {
     const T* w = reinterpret_cast<const T*>(entry.from[0]);
     const T* old_m = reinterpret_cast<const T*>(entry.from[1]);
     const T* old_v = reinterpret_cast<const T*>(entry.from[2]);
-    const auto factor = static_cast<T>(entry.template scaled<T>(scale));
-    const auto keep_m = static_cast<T>(beta1), rest_m = static_cast<T>(1 - beta1);
-    const auto keep_v = static_cast<T>(beta2), rest_v = static_cast<T>(1 - beta2);
+    const Means<T> means = this->means<T>(entry.template scaled<T>(scale));
     const Movement<T> moves = movement<T>(call);
     TwoSums sums{};
     for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) {
-      const T scaled = factor * g[i];
-      const T m = keep_m * old_m[i] + rest_m * scaled;
-      const T v = keep_v * old_v[i] + rest_v * (scaled * scaled);
-      const auto a = static_cast<double>(moves(w[i], m, v));
+      T values[kMoved] = {w[i], old_m[i], old_v[i]};
+      means.move(g[i], values);
+      const auto [variable, m, v] = values;
+      const auto a = static_cast<double>(moves(variable, m, v));
       sums.first += static_cast<double>(w[i]) * static_cast<double>(w[i]);
       sums.second += a * a;
       reinterpret_cast<T*>(entry.to[1])[i] = m;

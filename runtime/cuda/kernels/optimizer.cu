@@ -57,47 +57,30 @@ struct MomentumRule {
   }
 };
 
-struct AdamRule {
-  static constexpr int kMoved = 3;
-  double scale, beta1, beta2, epsilon, weight_decay;
+struct AdamRule : MeansRule {
   bool corrected;
 
   explicit AdamRule(const Request& request)
-      : scale(attribute<double>(request, "scale")),
-        beta1(attribute<double>(request, "beta1")),
-        beta2(attribute<double>(request, "beta2")),
-        epsilon(attribute<double>(request, "epsilon")),
-        weight_decay(attribute<double>(request, "weight_decay")),
-        corrected(attribute<bool>(request, "bias_correction")) {}
+      : MeansRule(request), corrected(attribute<bool>(request, "bias_correction")) {}
 
   template <typename T>
   struct Move {
-    T scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
-    T negative_rate;                      // divided by what m has gathered
-    T correction;                         // one over the root of what v has gathered
+    Means<T> means;
+    T negative_rate;  // divided by what m has gathered
+    T correction;     // one over the root of what v has gathered
     T epsilon, decay;
     __device__ void operator()(T g, T (&values)[kMoved]) const {
-      const T scaled = scale * g;
-      const T mean = beta1 * values[1] + rest1 * scaled;
-      const T square = beta2 * values[2] + rest2 * (scaled * scaled);
-      const T root = correction * std::sqrt(square) + epsilon;
-      values[0] = values[0] + (negative_rate * mean / root + decay * values[0]);
-      values[1] = mean;
-      values[2] = square;
+      means.move(g, values);
+      const T root = correction * std::sqrt(values[2]) + epsilon;
+      values[0] = values[0] + (negative_rate * values[1] / root + decay * values[0]);
     }
   };
   template <typename T>
   __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
     const double rate = call.learning_rate;
-    return {static_cast<T>(scaled),
-            static_cast<T>(beta1),
-            static_cast<T>(1 - beta1),
-            static_cast<T>(beta2),
-            static_cast<T>(1 - beta2),
-            static_cast<T>(-rate / gathered(beta1, corrected, call.step)),
+    return {means<T>(scaled), static_cast<T>(-rate / gathered(beta1, corrected, call.step)),
             static_cast<T>(1 / std::sqrt(gathered(beta2, corrected, call.step))),
-            static_cast<T>(epsilon),
-            static_cast<T>(-rate * weight_decay)};
+            static_cast<T>(epsilon), static_cast<T>(-rate * weight_decay)};
   }
 };
 

@@ -109,6 +109,37 @@ void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> b
   }
 }
 
+/// The numbers of Adam and its relatives, which keep means of gradients and of their squares.
+struct MeansRule {
+  static constexpr int kMoved = 3;
+  double scale, beta1, beta2, epsilon, weight_decay;
+
+  explicit MeansRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        beta1(attribute<double>(request, "beta1")),
+        beta2(attribute<double>(request, "beta2")),
+        epsilon(attribute<double>(request, "epsilon")),
+        weight_decay(attribute<double>(request, "weight_decay")) {}
+
+  /// Moves the means of gradients and squares; rest: 1 - beta.
+  template <typename T>
+  struct Means {
+    T scale, beta1, rest1, beta2, rest2;
+    /// The scaled gradient.
+    __device__ T move(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      values[1] = beta1 * values[1] + rest1 * scaled;
+      values[2] = beta2 * values[2] + rest2 * (scaled * scaled);
+      return scaled;
+    }
+  };
+  template <typename T>
+  __device__ Means<T> means(double scaled) const {
+    return {static_cast<T>(scaled), static_cast<T>(beta1), static_cast<T>(1 - beta1),
+            static_cast<T>(beta2), static_cast<T>(1 - beta2)};
+  }
+};
+
 /// A rule is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet
 /// in one call.
 template <typename T, typename Rule>
