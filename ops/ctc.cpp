@@ -47,6 +47,12 @@ bool ctc_operands_fit(Call& call) {
     call.bad_attribute(
         "blank", Reason::kOutOfRange,
         fmt::format("`blank` is {}; expected a class from 0 to {}", blank, log_probs[2] - 1));
+  // What kernels keep of each sample: a number for each frame and state, and some more.
+  if (!Shape{labels[0], log_probs[1] + 3, 2 * labels[1] + 1}.checked_elements())
+    call.bad_operand(0, Reason::kTensorTooLarge,
+                     fmt::format("labels {} are too large for {} frames; the product of both "
+                                 "extents is limited",
+                                 labels.str(), log_probs[1]));
   return !call.failed();
 }
 

@@ -1,6 +1,8 @@
 // Kernels of connectionist temporal classification, of float32 and of float64.
 #pragma once
 
+#include <algorithm>
+
 #include "runtime/cpu/kernels/labels.h"
 #include "runtime/cpu/loops/ctc.h"
 #include "runtime/cpu/loops/operands.h"
@@ -19,6 +21,9 @@ struct CtcOperands {
         label_lengths(request.inputs[2].dtype),
         input_lengths(request.inputs[3].dtype) {}
 
+  /// How many threads work at once, each with memory of its own.
+  int64_t workers(int threads) const { return std::min<int64_t>(threads, sizes.samples); }
+
   template <typename T>
   CtcSample<T> sample(const Buffers& buffers, int64_t i, int64_t* class_of) const {
     return {input<T>(buffers, 1) + i * sizes.frames * sizes.classes,
@@ -35,7 +40,7 @@ Kernel ctc_kernel(const Request& request, int threads) {
   const CtcOperands operands(request);
   const int64_t states = operands.sizes.states();
   Kernel kernel;
-  kernel.workspace = static_cast<size_t>(threads * states * 2) * sizeof(double);
+  kernel.workspace = static_cast<size_t>(operands.workers(threads) * states * 2) * sizeof(double);
   kernel.launch =
       [=, labels = LabelCheck(request, request.inputs[0], operands.sizes.classes),
        label_lengths = LabelCheck(request, request.inputs[2], operands.sizes.labels + 1),
@@ -61,7 +66,7 @@ Kernel ctc_grad_kernel(const Request& request, int threads) {
   const int64_t states = operands.sizes.states(), frames = operands.sizes.frames;
   const int64_t room = states * (frames + 2);
   Kernel kernel;
-  kernel.workspace = static_cast<size_t>(threads * room) * sizeof(double);
+  kernel.workspace = static_cast<size_t>(operands.workers(threads) * room) * sizeof(double);
   kernel.launch = [=](const Buffers& buffers, const CallState&) {
     parallel_for(threads, operands.sizes.samples, [&](int64_t i, int worker) {
       double* table = reinterpret_cast<double*>(buffers.workspace) + worker * room;

@@ -202,3 +202,16 @@ TEST_CASE("gradients of reductions have what was reduced", "[plan]") {
   CHECK(refuses("softmax_cross_entropy_with_logits", {{F, {2}}, {F, {3}}}));
   CHECK(refuses("softmax_cross_entropy_with_logits_grad", {{F, {2, 3}}, {F, {2, 3}}, {F, {3}}}));
 }
+
+TEST_CASE("labels and frames of ctc have memory for their states", "[plan]") {
+  const auto call = [](int64_t samples, int64_t labels, int64_t frames) {
+    return std::vector<Operand>{{DType::kUInt8, {samples, labels}},
+                                {F, {samples, frames, 1}},
+                                {I, {samples}},
+                                {I, {samples}},
+                                {F, {samples}}};
+  };
+  CHECK(results_of("ctc_grad", call(2, 3, 4), {{"blank", int64_t{0}}}) == Results{{F, {2, 4, 1}}});
+  CHECK(refuses("ctc_grad", call(1, int64_t{1} << 31, int64_t{1} << 31), {{"blank", int64_t{0}}}));
+  CHECK(refuses("ctc_grad", call(1 << 12, 1 << 24, 1 << 24), {{"blank", int64_t{0}}}));
+}
