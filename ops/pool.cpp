@@ -103,11 +103,7 @@ std::vector<AttributeSpec> pool_attributes(int dimensions) {
 
 std::vector<AttributeSpec> pool_gradient_attributes() {
   std::vector<AttributeSpec> attributes = pool_attributes();
-  attributes.push_back({.name = "input_shape",
-                        .type = AttributeType::kIntegers,
-                        .fallback = "",
-                        .doc = "shape of x",
-                        .min = 1});
+  attributes.push_back(input_shape_attribute());
   return attributes;
 }
 

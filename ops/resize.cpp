@@ -159,11 +159,7 @@ std::vector<PlanAttribute> resize_plan_attributes() {
 
 std::vector<AttributeSpec> resize_gradient_attributes() {
   std::vector<AttributeSpec> attributes = resize_attributes();
-  attributes.push_back({.name = "input_shape",
-                        .type = AttributeType::kIntegers,
-                        .fallback = "",
-                        .doc = "shape of x",
-                        .min = 1});
+  attributes.push_back(input_shape_attribute());
   return attributes;
 }
 

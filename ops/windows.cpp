@@ -198,6 +198,14 @@ std::optional<Shape> four_extents(Call& call, std::string_view attribute) {
   return {};
 }
 
+AttributeSpec input_shape_attribute() {
+  return {.name = "input_shape",
+          .type = AttributeType::kIntegers,
+          .fallback = "",
+          .doc = "shape of x",
+          .min = 1};
+}
+
 AttributeSpec sizes_attribute(std::string_view name, std::string_view fallback,
                               std::string_view doc) {
   return {.name = name,

@@ -77,6 +77,8 @@ bool has_rank(Call& call, size_t i, int rank, std::string_view expected);
 /// The attribute as a shape of rank 4, [N, C, H, W]. Reports any other rank.
 std::optional<Shape> four_extents(Call& call, std::string_view attribute);
 
+/// Of gradients: the shape that x had.
+AttributeSpec input_shape_attribute();
 /// Attributes that layers with windows and their primitives have alike.
 AttributeSpec sizes_attribute(std::string_view name, std::string_view fallback,
                               std::string_view doc);

@@ -113,6 +113,18 @@ Integers window_size(NodeImport& node) {
   return weight.rank() < 3 ? Integers() : weight.from(2).extents();
 }
 
+/// What convolutions of both directions have in common.
+ops::Attributes convolution_attributes(const NodeImport& node, const Windows& windows,
+                                       int64_t filters, int64_t groups) {
+  return {{"filters", filters},
+          {"kernel_size", windows.size},
+          {"strides", windows.strides},
+          {"padding", padding_of(windows)},
+          {"dilation_rate", windows.dilations},
+          {"groups", groups},
+          {"use_bias", node.has(2)}};
+}
+
 Tensors convolution(NodeImport& node) {
   const Windows windows = windows_of(node, window_size(node), 3);
   const Tensor x = node.operand(0);
@@ -124,13 +136,7 @@ Tensors convolution(NodeImport& node) {
                                   x.shape.str()));
   require_bias(weights, filters);
   return {node.layer("conv" + windows.suffix(), {x},
-                     {{"filters", filters},
-                      {"kernel_size", windows.size},
-                      {"strides", windows.strides},
-                      {"padding", padding_of(windows)},
-                      {"dilation_rate", windows.dilations},
-                      {"groups", groups},
-                      {"use_bias", node.has(2)}},
+                     convolution_attributes(node, windows, filters, groups),
                      windowed(windows, x, filters), x.batch_axis == 0 ? 0 : ops::kNoBatch,
                      std::move(weights), {1, 2})};
 }
@@ -174,15 +180,9 @@ Tensors transposed_convolution(NodeImport& node) {
                           : reach_of(windows, i, extent, added[i]) - windows.pads[i] -
                                 windows.pads[i + count]);
   }
-  return {node.layer("conv" + windows.suffix() + "_transpose", {x},
-                     {{"filters", filters},
-                      {"kernel_size", windows.size},
-                      {"strides", windows.strides},
-                      {"padding", padding_of(windows)},
-                      {"dilation_rate", windows.dilations},
-                      {"groups", groups},
-                      {"output_padding", added},
-                      {"use_bias", node.has(2)}},
+  ops::Attributes attributes = convolution_attributes(node, windows, filters, groups);
+  attributes.set("output_padding", added);
+  return {node.layer("conv" + windows.suffix() + "_transpose", {x}, attributes,
                      Shape(std::move(extents)), x.batch_axis == 0 ? 0 : ops::kNoBatch,
                      std::move(weights), {1, 2})};
 }
