@@ -6,7 +6,7 @@
 namespace flow::ops {
 namespace {
 
-/// An update of so many slots. `attributes`: those of its own.
+/// The record of an update with kSlots slots. `attributes`: what only this optimizer has.
 template <size_t kSlots>
 OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
                    const std::vector<std::string_view>& slots,

@@ -76,7 +76,7 @@ void infer_ctc_grad(Call& call) {
 
 std::vector<OperandSpec> ctc_operands() {
   return {{.name = "labels",
-           .doc = "(N, S), each in [0, C), also behind the length",
+           .doc = "(N, S), each in [0, C), padding too",
            .accepts = Accepts::kInteger,
            .limit = classes_of_ctc},
           {"log_probs", "(N, T, C)"},

@@ -22,7 +22,7 @@ struct StepsOf {
   Shape steps_of(int64_t extent) const { return {rows, steps, extent}; }
 };
 
-/// Of a call whose operand `weight` has the shape of a recurrent weight for so many gates, and
+/// Of a call whose operand `weight` has the shape of a recurrent weight with `gates` gates, and
 /// whose operand `out` has the rows and steps.
 std::optional<StepsOf> steps_of(Call& call, int64_t gates, size_t out, size_t weight) {
   const Shape &of_steps = call.shape(out), &of_weight = call.shape(weight);
@@ -133,7 +133,7 @@ int64_t limit_of_lengths(std::span<const Shape> operands, const Attributes&) {
 
 OperandSpec lengths_operand() {
   return {.name = "lengths",
-          .doc = "(N), integers in [0, T]: the steps of each row; results behind them are 0",
+          .doc = "(N), integers in [0, T]: the steps of each row; results past them are 0",
           .accepts = Accepts::kInteger,
           .optional = true,
           .limit = limit_of_lengths};
@@ -158,7 +158,7 @@ AttributeSpec reverse_attribute() {
 
 AttributeSpec linear_before_reset_attribute() {
   return {"linear_before_reset", AttributeType::kBool, "true",
-          "apply the reset gate behind the recurrent product, as PyTorch and cuDNN do; else before "
+          "apply the reset gate after the recurrent product, as PyTorch and cuDNN do; else before "
           "it, as in the paper"};
 }
 

@@ -90,7 +90,7 @@ Shape windowed(const Windows& windows, const Tensor& x, int64_t channels) {
   return Shape(std::move(extents));
 }
 
-/// The weight, a constant of so many dimensions, and the bias.
+/// The weight, a constant with that many dimensions, and the bias.
 std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
   std::map<std::string, Array> weights = {{"weight", node.value(1)}};
   if (node.in(1).shape.rank() != rank)

@@ -68,7 +68,7 @@ bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
   return std::from_chars(spec.fallback.data(), end, fallback).ptr == end && fallback == *number;
 }
 
-/// A double-quoted text of YAML, in which `$` is no variable.
+/// A double-quoted YAML string. A `$` in it does not refer to a variable.
 std::string quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

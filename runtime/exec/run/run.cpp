@@ -123,7 +123,7 @@ void Run::record_failure(const std::exception& error) {
     }
   };
   outputs_.deliverer.reset();  // ends the commands
-  if (!home_) return;          // without a plan the directory is no run's
+  if (!home_) return;          // without a plan it is not the directory of a run
   attempt([&] { home_->sync(); });
   attempt([&] { write_record(exit_status_of(error), error.what()); });
 }
