@@ -12,8 +12,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/onnx/recurrent_operands.h"
 #include "runtime/onnx/step_export.h"
-#include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::onnx {
@@ -100,20 +100,39 @@ class JobExport {
 
   void find_needed() {
     for (const Output& output : outputs_) needed_.insert(output.tensor);
-    for (auto step = job_.steps.rbegin(); step != job_.steps.rend(); ++step)
-      if (is_needed(*step)) plan::visit_operands(*step, [&](TensorId id) { needed_.insert(id); });
+    for (auto step = job_.steps.rbegin(); step != job_.steps.rend(); ++step) {
+      if (!is_needed(*step)) continue;
+      const std::vector<TensorId> operands = operands_of(*step);
+      needed_.insert(operands.begin(), operands.end());
+      for (const plan::EpilogueOp& fused : step->epilogue)
+        needed_.insert(fused.operands.begin(), fused.operands.end());
+    }
+    needed_.erase(TensorId());
+  }
+
+  static bool takes_product(const plan::Step& step) {
+    const ExportRule* rule = find_rule(step.op.spec());
+    return rule && rule->takes_product;
+  }
+
+  /// Of the step's nodes.
+  std::vector<TensorId> operands_of(const plan::Step& step) const {
+    return takes_product(step) ? recurrent_operands(job_, step).value_or(step.inputs) : step.inputs;
   }
 
   /// RequestError with all ops that have none.
   void require_rules() const {
     std::vector<std::string> lines;
+    const auto refuse = [&](const plan::Step& step, const ops::OpRef& op, const std::string& name) {
+      lines.push_back(fmt::format("\n  {}: op `{}` of `{}`", step.where, op.name(), name));
+    };
     const auto check = [&](const plan::Step& step, const ops::OpRef& op, const std::string& name) {
-      if (!find_rule(op.spec()))
-        lines.push_back(fmt::format("\n  {}: op `{}` of `{}`", step.where, op.name(), name));
+      if (!find_rule(op.spec())) refuse(step, op, name);
     };
     for (const plan::Step& step : job_.steps) {
       if (!is_needed(step)) continue;
       check(step, step.op, step.name);
+      if (takes_product(step) && !recurrent_operands(job_, step)) refuse(step, step.op, step.name);
       for (const plan::EpilogueOp& fused : step.epilogue) check(step, fused.op, fused.name);
     }
     if (lines.empty()) return;
@@ -163,10 +182,10 @@ class JobExport {
   }
 
   Value value_of(TensorId id) const {
-    if (!id.valid() || !needed_.contains(id))
-      return {.name = "", .dtype = DType::kFloat32, .shape = {}};
+    if (!id.valid()) return {.name = "", .dtype = DType::kFloat32, .shape = {}};
     const plan::Tensor& tensor = job_[id];
-    return {names_.at(id), tensor.dtype, tensor.shape, tensor.batch_axis};
+    return {needed_.contains(id) ? names_.at(id) : "", tensor.dtype, tensor.shape,
+            tensor.batch_axis};
   }
 
   std::vector<Value> values_of(const std::vector<TensorId>& ids) const {
@@ -182,7 +201,7 @@ class JobExport {
   }
 
   void write_step(const plan::Step& step) {
-    std::vector<Value> operands = values_of(step.inputs), results = values_of(step.outputs);
+    std::vector<Value> operands = values_of(operands_of(step)), results = values_of(step.outputs);
     size_t fused = 0;
     if (takes_bias(step)) {
       for (const Value& bias : values_of(step.epilogue[0].operands)) operands.push_back(bias);

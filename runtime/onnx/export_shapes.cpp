@@ -174,16 +174,20 @@ void scatter(StepExport& step) {
   step.result("Transpose", {moved}, {{"perm", inverse}});
 }
 
+/// Bools as integers first: runtimes know no OneHot of bools.
 void one_hot(StepExport& step) {
   const Value& indices = step.in();
-  const DType dtype = step.out().dtype;
-  const std::string both = step.numbers(
-      {step.attribute<double>("off_value"), step.attribute<double>("on_value")}, dtype);
-  step.result(
-      "OneHot",
-      {step.cast(indices.name, indices.dtype, DType::kInt64),
-       step.number(static_cast<double>(step.attribute<int64_t>("depth")), DType::kInt64), both},
-      {{"axis", int64_t{-1}}});
+  const bool is_bool = step.out().dtype == DType::kBool;
+  const std::string both =
+      step.numbers({step.attribute<double>("off_value"), step.attribute<double>("on_value")},
+                   is_bool ? DType::kInt64 : step.out().dtype);
+  const Strings inputs = {
+      step.cast(indices.name, indices.dtype, DType::kInt64),
+      step.number(static_cast<double>(step.attribute<int64_t>("depth")), DType::kInt64), both};
+  const NodeAttributes last = {{"axis", int64_t{-1}}};
+  if (!is_bool) return step.result("OneHot", inputs, last);
+  step.result("Cast", {step.node("OneHot", inputs, last)},
+              {{"to", int64_t{data_type_of(DType::kBool)}}});
 }
 
 void triangle(StepExport& step) {

@@ -29,6 +29,10 @@ struct AttributeWriter {
     attribute.set_type(pb::AttributeProto::INTS);
     for (const int64_t value : values) attribute.add_ints(value);
   }
+  void operator()(const std::vector<std::string>& values) const {
+    attribute.set_type(pb::AttributeProto::STRINGS);
+    for (const std::string& value : values) attribute.add_strings(value);
+  }
 };
 
 }  // namespace

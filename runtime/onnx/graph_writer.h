@@ -17,7 +17,8 @@ namespace flow::onnx {
 
 struct NodeAttribute {
   std::string_view name;
-  std::variant<int64_t, float, std::string_view, std::vector<int64_t>> value;
+  std::variant<int64_t, float, std::string_view, std::vector<int64_t>, std::vector<std::string>>
+      value;
 };
 using NodeAttributes = std::vector<NodeAttribute>;
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "runtime/onnx/node_import.h"
@@ -18,9 +20,9 @@ using Tensors = std::vector<Tensor>;
 /// Beyond all indices.
 constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
 
-/// Is operand 0 a constant that no entry has read?
-bool is_unread_constant(const NodeImport& node) {
-  return node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone;
+/// Is operand i a constant that no entry has read?
+bool is_unread_constant(const NodeImport& node, int i = 0) {
+  return node.in(i).value && node.in(i).reference.kind == Reference::Kind::kNone;
 }
 
 Tensors constant(NodeImport& node) {
@@ -169,6 +171,47 @@ Tensors transpose(NodeImport& node) {
                     {{"perm", node.integers("perm").value_or(Integers())}})};
 }
 
+/// Rows of a constant; exporters cut weights of layers in parts, and join them in another order.
+Array taken_rows(const Array& array, const Integers& rows) {
+  std::vector<int64_t> extents = array.shape().extents();
+  const size_t row = array.bytes().size() / static_cast<size_t>(extents[0]);
+  extents[0] = std::ssize(rows);
+  Array taken(array.dtype(), Shape(std::move(extents)));
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::memcpy(taken.bytes().data() + i * row,
+                array.bytes().data() + static_cast<size_t>(rows[i]) * row, row);
+  return taken;
+}
+
+/// Do all operands have the shape of the first, but for axis 0?
+bool are_constant_rows(const NodeImport& node) {
+  const auto row_of = [&](int i) {
+    return Shape({node.in(i).shape.begin() + 1, node.in(i).shape.end()});
+  };
+  for (int i = 0; i < node.inputs(); ++i) {
+    if (!node.has(i) || !is_unread_constant(node, i)) return false;
+    if (node.in(i).shape.rank() < 1 || node.in(i).dtype != node.in(0).dtype) return false;
+    if (row_of(i) != row_of(0)) return false;
+  }
+  return node.inputs() > 0;
+}
+
+/// Constants one behind the other.
+Tensor joined_rows(const NodeImport& node) {
+  std::vector<int64_t> extents = node.in(0).shape.extents();
+  uint64_t bytes = 0;
+  extents[0] = 0;
+  for (int i = 0; i < node.inputs(); ++i) {
+    extents[0] += node.in(i).shape[0];
+    bytes += node.value(i).bytes().size();
+  }
+  node.require_computable(bytes);
+  Array joined(node.in(0).dtype, Shape(std::move(extents)));
+  std::byte* to = joined.bytes().data();
+  for (int i = 0; i < node.inputs(); ++i) to = std::ranges::copy(node.value(i).bytes(), to).out;
+  return node.constant(std::move(joined));
+}
+
 Tensors concat(NodeImport& node) {
   const int64_t axis = node.integer("axis", 1);
   if (node.all_known() && node.rank() == 1 && node.axis(axis) == 0) {
@@ -180,6 +223,7 @@ Tensors concat(NodeImport& node) {
     const Shape shape{std::ssize(values)};
     return {node.folded(values, shape)};
   }
+  if (node.axis(axis) == 0 && are_constant_rows(node)) return {joined_rows(node)};
   Tensors operands;
   for (int i = 0; i < node.inputs(); ++i) operands.push_back(node.operand(i));
   return {node.call("concat", operands, {{"axis", axis}})};
@@ -236,6 +280,12 @@ Tensors slice(NodeImport& node) {
   if (only && starts.size() == 1 && node.is_known(0) && node.rank() == 1) {
     const Integers part = taken(node.values_as_int64(0), *only);
     return {node.folded(part, Shape{std::ssize(part)})};
+  }
+  if (only && starts.size() == 1 && node.axis(axes[0]) == 0 && is_unread_constant(node)) {
+    Integers rows(static_cast<size_t>(node.in(0).shape[0]));
+    std::iota(rows.begin(), rows.end(), 0);
+    rows = taken(std::move(rows), *only);
+    if (!rows.empty()) return {node.constant(taken_rows(node.value(0), rows))};
   }
   return {node.call("slice", {node.operand(0)},
                     {{"index", fmt::format("[{}]", fmt::join(index, ", "))}})};

@@ -153,7 +153,17 @@ Tensor NodeImport::scalar(double value, DType dtype) {
           .reference = {.kind = Reference::Kind::kNumber, .text = number_text(value, dtype)}};
 }
 
+void NodeImport::require_computable(uint64_t bytes) const {
+  if (bytes > kMostComputed - state_.computed)
+    throw Unsupported(fmt::format("constants computed from others have more than {}",
+                                  human_bytes(kMostComputed)));
+}
+
 Tensor NodeImport::constant(Array array) const {
+  if (!type().empty()) {  // no initializer
+    require_computable(array.bytes().size());
+    state_.computed += array.bytes().size();
+  }
   // A job that computes in float64 does so everywhere.
   const bool wide = array.dtype() == DType::kFloat32 && compute_dtype() == DType::kFloat64;
   auto value =

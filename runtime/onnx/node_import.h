@@ -18,6 +18,9 @@ namespace flow::onnx {
 /// What is computed before a run has no more elements.
 inline constexpr int64_t kMostFolded = 4096;
 
+/// Bytes of all constants that nodes compute from others.
+inline constexpr uint64_t kMostComputed = uint64_t{2} << 30;
+
 /// 0.1 of 0.1F.
 double shortest_double(float value);
 
@@ -40,6 +43,7 @@ struct ImportState {
   std::map<std::string, Tensor> tensors;  // by name in the model
   /// Entries of layers, by op and the model's names of their weights.
   std::map<std::vector<std::string>, size_t> layers = {};
+  uint64_t computed = 0;  // bytes of constants that nodes computed from others
 };
 
 class NodeImport {
@@ -121,8 +125,10 @@ class NodeImport {
   Tensor reshape(const Tensor& x, const std::vector<int64_t>& shape);
   /// With its last axis at `axis`.
   Tensor with_last_at(const Tensor& x, int axis);
-  /// What is known before a run.
+  /// What is known before a run. Unsupported where such constants of nodes become too large.
   Tensor constant(Array array) const;
+  /// Unsupported where another constant of so many bytes is too much.
+  void require_computable(uint64_t bytes) const;
   /// Numbers at equal distances.
   Tensor range(double start, double stop, double step, DType dtype);
   /// A constant as an entry of that name.

@@ -35,6 +35,16 @@ std::string StepExport::node(std::string_view type, const std::vector<std::strin
   return output;
 }
 
+std::vector<std::string> StepExport::nodes(std::string_view type,
+                                           const std::vector<std::string>& inputs, size_t count,
+                                           const NodeAttributes& attributes) {
+  std::vector<std::string> outputs;
+  for (size_t i = 0; i < count; ++i)
+    outputs.push_back(state_.graph.fresh(name_ + "/" + std::string(type)));
+  state_.graph.node(type, inputs, outputs, attributes);
+  return outputs;
+}
+
 void StepExport::result(std::string_view type, const std::vector<std::string>& inputs,
                         const NodeAttributes& attributes, size_t i) {
   state_.graph.node(type, inputs, {out(i).name}, attributes);
@@ -97,7 +107,8 @@ void StepExport::fix_batch_of_constant(size_t i, int inner) {
 const ExportRule* find_rule(const ops::OpSpec* op) {
   static const auto kRules = [] {
     std::map<const ops::OpSpec*, const ExportRule*> rules;
-    for (const auto list : {elementwise_rules(), shape_rules(), layer_rules(), reduction_rules()})
+    for (const auto list :
+         {elementwise_rules(), shape_rules(), layer_rules(), recurrent_rules(), reduction_rules()})
       for (const ExportRule& rule : list) rules.emplace(ops::find_spec(rule.op), &rule);
     return rules;
   }();

@@ -58,6 +58,9 @@ class StepExport {
   /// Adds a node on the way to the result; the name of its output.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
                    const NodeAttributes& attributes = {});
+  /// Adds a node with `count` outputs, on the way to results.
+  std::vector<std::string> nodes(std::string_view type, const std::vector<std::string>& inputs,
+                                 size_t count, const NodeAttributes& attributes = {});
   /// Adds the node that makes result i.
   void result(std::string_view type, const std::vector<std::string>& inputs,
               const NodeAttributes& attributes = {}, size_t i = 0);
@@ -107,12 +110,14 @@ struct ExportRule {
   StepWriter write;
   std::string_view type = {};  // of ONNX, where several ops have one writer
   bool broadcasts = false;     // all operands, to the result
+  bool takes_product = false;  // its operands are those of recurrent_operands
 };
 
 // The rules of all ops, by kind.
 std::span<const ExportRule> elementwise_rules();
 std::span<const ExportRule> shape_rules();
 std::span<const ExportRule> layer_rules();
+std::span<const ExportRule> recurrent_rules();
 std::span<const ExportRule> reduction_rules();
 
 /// The rule of an op; null where ONNX has nothing for it.

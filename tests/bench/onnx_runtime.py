@@ -48,8 +48,6 @@ def main(bin_folder):
         every = folder / "every_op.yaml"
         onnx_jobs.write_every_op(every)
         for file in [*sorted((SOURCE / "jobs").glob("*.yaml")), every]:
-            if file.stem in onnx_jobs.REFUSED:
-                continue
             for job in onnx_jobs.predict_jobs(bin_folder / "flowc", file).values():
                 place = folder / f"{file.stem}-{job['name']}"
                 place.mkdir()

@@ -4,9 +4,6 @@ import subprocess
 
 import numpy as np
 
-# Files of jobs/ with an op that models lack: a job, and the op.
-REFUSED = {"lstm_text": ("next", "lstm_steps")}
-
 
 def call(*words, cwd):
     """Runs a program; its standard output. RuntimeError with all that it said where it fails."""
@@ -247,6 +244,19 @@ ENTRIES = """
       conv3d: {op: conv3d, in: volumes, filters: 2, kernel_size: 2}
       max_pool3d: {op: max_pool3d, in: volumes, ksize: [1, 3, 2]}
       avg_pool3d: {op: avg_pool3d, in: volumes, ksize: 2, padding: same}
+      series: {op: reshape, in: images, shape: [-1, 4, 72]}
+      counts: {op: add, in: [wide_k, 1]}
+      wide_k: {op: cast, in: k, dtype: int32}
+      lstm: {op: lstm, in: series, units: 3, layers: 2, direction: bidirectional, lengths: counts}
+      lstm_h: {op: identity, in: lstm.h}
+      lstm_c: {op: identity, in: lstm.c}
+      lstm_plain: {op: lstm, in: series, units: 4, use_bias: false, initial_h: x, initial_c: y}
+      gru: {op: gru, in: series, units: 4, initial_h: y}
+      gru_first: {op: gru, in: series, units: 5, direction: reverse, linear_before_reset: false, use_bias: false}
+      gru_h: {op: identity, in: last_gru.h}
+      last_gru: {op: gru, in: series, units: 2}
+      rnn: {op: rnn, in: series, units: 3, direction: reverse, activation: relu, lengths: counts}
+      rnn_tanh: {op: rnn, in: series, units: 2}
       transposed1d: {op: conv1d_transpose, in: lines, filters: 2, kernel_size: 3, strides: 2}
       nll: {op: nll, labels: k, log_probs: log_softmax, reduction: mean}
       sort: {op: sort, in: x}
