@@ -1,4 +1,4 @@
-"""The ResNets and GPTs of jobs/ as PyTorch modules, for torch_steps.py."""
+"""The ResNets, GPTs, LSTM and U-Net of jobs/ as PyTorch modules, for torch_steps.py."""
 import math
 
 import numpy as np
@@ -85,8 +85,42 @@ class Gpt(nn.Module):
         return self.norm(self.blocks(F.dropout(self.wte(characters) + self.wpe, self.dropout))) @ self.wte.weight.T
 
 
-def gpt2():
-    return Gpt(768, 12, 12, 1024, 50257, 0.1, "tanh")
+def gpt2(context=1024):
+    return Gpt(768, 12, 12, context, 50257, 0.1, "tanh")
+
+
+class Lstm(nn.Module):
+    def __init__(self, units=128, width=32, vocabulary=128):
+        super().__init__()
+        self.embed, self.state = nn.Embedding(vocabulary, width), nn.LSTM(width, units, batch_first=True)
+        self.logits = nn.Linear(units, vocabulary)
+
+    def forward(self, characters):
+        return self.logits(self.state(self.embed(characters))[0])
+
+
+def two_convolutions(channels, filters):
+    return nn.Sequential(nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU(), nn.Conv2d(filters, filters, 3, padding=1), nn.ReLU())
+
+
+class UNet(nn.Module):
+    """Logits of the pixels of images, behind noise that it adds."""
+
+    def __init__(self, width=8, noise=0.5):
+        super().__init__()
+        self.noise = noise
+        self.down1, self.down2 = two_convolutions(1, width), two_convolutions(width, 2 * width)
+        self.bottom = two_convolutions(2 * width, 4 * width)
+        self.up2, self.up1 = two_convolutions(6 * width, 2 * width), two_convolutions(3 * width, width)
+        self.logits = nn.Conv2d(width, 1, 1)
+
+    def forward(self, images):
+        def joined(x, skipped):
+            return torch.cat([F.interpolate(x, scale_factor=2, mode="bilinear"), skipped], 1)
+        large = self.down1(images + self.noise * torch.randn_like(images))
+        half = self.down2(F.max_pool2d(large, 2))
+        half = self.up2(joined(self.bottom(F.max_pool2d(half, 2)), half))
+        return self.logits(self.up1(joined(half, large)))
 
 
 def characters(path):

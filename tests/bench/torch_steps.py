@@ -1,7 +1,8 @@
 """PyTorch's side of the training benchmarks: steps/s of one net after a warm-up.
 Usage: torch_steps.py NET THREADS LAYOUT STEPS [MODE [each-line]]
 
-NET is lenet, mlp, mlp_small, resnet18 (resnet18-16: 16 filters in its first stage), resnet50, gpt_tiny or gpt2. LAYOUT is contiguous or channels_last.
+NET is lenet, mlp, mlp_small, resnet18 (resnet18-16: 16 filters in its first stage), resnet50, gpt_tiny, gpt2 (gpt2-128: 2 rows of 128 tokens),
+lstm_text or unet. LAYOUT is contiguous or channels_last.
 MODE is cpu, cuda, cuda-compiled (torch.compile, reduce-overhead) or cuda-graph (a whole step in one torch.cuda.graph); in plain float32, in tf32 with
 `-tf32` behind it, or under bfloat16's autocast with `-bfloat16`. Everything that helps is done: the training set is converted beforehand and lies on
 the device, batches are slices of it, optimizers are fused where PyTorch has it, gradients are set to None, and the loss is read every 20th step only.
@@ -20,8 +21,10 @@ import torch_nets
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 DATA = SOURCE / "jobs" / "data"
-BATCH = {"mlp_small": 32, "gpt_tiny": 32, "gpt2": 8, "resnet50": 256}  # of others 100
-ADAMW = {"gpt_tiny": 1e-3, "gpt2": 6e-4}  # learning rates; others are trained by SGD
+BATCH = {"mlp_small": 32, "gpt_tiny": 32, "gpt2": 8, "gpt2-128": 2, "lstm_text": 32, "unet": 50, "resnet50": 256}  # of others 100
+ADAMW = {"gpt_tiny": 1e-3, "gpt2": 6e-4, "gpt2-128": 6e-4}  # learning rates
+ADAM = {"lstm_text": 5e-3, "unet": 3e-3}  # others are trained by SGD
+CLIPPED = {*ADAMW, "lstm_text"}
 
 
 def read_idx(name, header):
@@ -31,14 +34,16 @@ def read_idx(name, header):
 
 def load(net):
     """Inputs and labels of a training set: MNIST, the prose of gpt_tiny, or random ones."""
-    if net == "gpt_tiny":
+    if net in ("gpt_tiny", "lstm_text"):
         return torch_nets.characters(DATA / "prose" / "windows.npy")
-    if net == "gpt2":
-        tokens = torch.randint(50257, (512, 1025))
+    if net.startswith("gpt2"):
+        tokens = torch.randint(50257, (512, 129 if net == "gpt2-128" else 1025))
         return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     if net == "resnet50":
         return torch.rand(1024, 3, 224, 224) * 4 - 2, torch.randint(1000, (1024,))
     images = (read_idx("train-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28) * (1 / 255)).astype(np.float32)
+    if net == "unet":
+        return torch.from_numpy(images), torch.from_numpy((images > 0.5).astype(np.float32))
     return torch.from_numpy(images), torch.from_numpy(read_idx("train-labels-idx1-ubyte.gz", 8).astype(np.int64))
 
 
@@ -57,6 +62,7 @@ MODELS = {
     "lenet": make_lenet, "mlp": lambda: make_perceptron(512), "mlp_small": lambda: make_perceptron(32),
     "resnet18": lambda: torch_nets.resnet18(64), "resnet18-16": lambda: torch_nets.resnet18(16), "resnet50": torch_nets.resnet50,
     "gpt_tiny": torch_nets.Gpt, "gpt2": torch_nets.gpt2,
+    "gpt2-128": lambda: torch_nets.gpt2(128), "lstm_text": torch_nets.Lstm, "unet": torch_nets.UNet,
 }
 
 
@@ -81,6 +87,8 @@ class Training:
         if self.net in ADAMW:
             captured = {"capturable": True} if "graph" in self.mode else {}
             return torch.optim.AdamW(parameters, lr=ADAMW[self.net], weight_decay=0.1, **fast, **captured)
+        if self.net in ADAM:
+            return torch.optim.Adam(parameters, lr=ADAM[self.net], **fast)
         if self.net.startswith("resnet"):
             return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, weight_decay=1e-4, **fast)
         for p in self.model.parameters():
@@ -90,6 +98,8 @@ class Training:
     def forward(self, x, y):
         with torch.autocast(self.device, torch.bfloat16, enabled=self.mode.endswith("-bfloat16")):
             logits = self.model(x).float()
+        if y.is_floating_point():
+            return F.binary_cross_entropy_with_logits(logits, y, reduction="none")
         return F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none")
 
     def train(self, x, y):
@@ -97,7 +107,7 @@ class Training:
         loss = self.losses(x, y).mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if self.net in ADAMW:
+        if self.net in CLIPPED:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         return loss

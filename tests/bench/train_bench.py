@@ -28,6 +28,9 @@ NETS = {  # name: (job file, overrides, steps of ours, steps of PyTorch, layouts
     "mlp_small": ("mlp.yaml", ["vars.batch=32", "networks.mlp.graph.hidden.units=32"], 30000, 5000, ["contiguous"], None),
     "resnet18-16": ("resnet18.yaml", ["vars.width=16"], 40, 20, ["contiguous", "channels_last"], None),
     "gpt_tiny": ("gpt_tiny.yaml", [], 300, 150, ["contiguous"], None),
+    "gpt2-128": ("gpt2.yaml", ["vars.batch=2", "vars.context=128"], 10, 10, ["contiguous"], None),
+    "lstm_text": ("lstm_text.yaml", [], 300, 150, ["contiguous"], None),
+    "unet": ("unet.yaml", [], 200, 100, ["contiguous", "channels_last"], None),
 }
 MIXED = "-bfloat16"
 for name in ("lenet", "mlp", "resnet18-16", "gpt_tiny"):
