@@ -34,8 +34,9 @@ bool has_groups(Call& call) {
     return false;
   }
   if (x[1] % groups != 0) {
-    call.bad_attribute("groups", Reason::kBadAttribute,
-                       fmt::format("{} channels do not divide into {} groups", x[1], groups));
+    call.bad_attribute(
+        "groups", Reason::kBadAttribute,
+        fmt::format("{} channels cannot be split evenly into {} groups", x[1], groups));
     return false;
   }
   return true;

@@ -23,7 +23,7 @@ std::optional<int64_t> scaled(Call& call, int64_t extent, double scale) {
   if (scaled >= 1 && scaled <= static_cast<double>(kMostResized))
     return static_cast<int64_t>(scaled);
   call.bad_attribute("scale", Reason::kOutOfRange,
-                     fmt::format("{} pixels times {} are {}; expected 1 to {}", extent, scale,
+                     fmt::format("{} pixels scaled by {} are {}; expected 1 to {}", extent, scale,
                                  scaled, kMostResized));
   return {};
 }
@@ -33,7 +33,8 @@ std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
   const std::vector<int64_t>& size = call.integers("size");
   const double scale = call.attribute<double>("scale");
   if (!size.empty() && scale != 0) {
-    call.bad_attribute("scale", Reason::kBadAttribute, "both `size` and `scale`; expected one");
+    call.bad_attribute("scale", Reason::kBadAttribute,
+                       "`resize` has both `size` and `scale`; expected one of them");
     return {};
   }
   if (!size.empty()) return pair_of(call, "size", size);
@@ -59,7 +60,7 @@ bool suits_mode(Call& call) {
   const auto only = [&](std::string_view name, std::string_view of, bool is_default) {
     if (mode == of || is_default) return;
     call.bad_attribute(name, Reason::kBadAttribute,
-                       fmt::format("`{}` in mode `{}`; only `{}` has it", name, mode, of));
+                       fmt::format("mode `{}` does not use `{}`; only `{}` does", mode, name, of));
   };
   only("rounding", "nearest", call.attribute<std::string>("rounding") == "round_prefer_floor");
   only("cubic_coefficient", "bicubic", call.attribute<double>("cubic_coefficient") == -0.75);
@@ -74,7 +75,7 @@ bool fits(Call& call, const Shape& x, const std::vector<int64_t>& size) {
   const double scale = call.attribute<double>("scale");
   if (const double a = call.attribute<double>("cubic_coefficient"); a < kLeastCubic || a > 0) {
     call.bad_attribute("cubic_coefficient", Reason::kOutOfRange,
-                       fmt::format("{}; expected {} to 0", a, kLeastCubic));
+                       fmt::format("`cubic_coefficient` is {}; expected {} to 0", a, kLeastCubic));
     return false;
   }
   for (size_t i = 0; i < 2; ++i) {
@@ -87,7 +88,7 @@ bool fits(Call& call, const Shape& x, const std::vector<int64_t>& size) {
     }
     if (scale != 0 && std::floor(static_cast<double>(in) * scale) != static_cast<double>(out)) {
       call.bad_attribute("scale", Reason::kBadAttribute,
-                         fmt::format("{} pixels times {} are not {}", in, scale, out));
+                         fmt::format("{} pixels scaled by {} are not {}", in, scale, out));
       return false;
     }
   }

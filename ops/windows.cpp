@@ -226,8 +226,9 @@ AttributeSpec groups_attribute() {
 bool groups_fit(Call& call, int64_t channels, int64_t filters, int64_t groups) {
   for (const auto& [what, count] : {std::pair{"channels", channels}, {"filters", filters}}) {
     if (count % groups == 0) continue;
-    call.bad_attribute("groups", Reason::kBadAttribute,
-                       fmt::format("{} {} do not divide into {} groups", count, what, groups));
+    call.bad_attribute(
+        "groups", Reason::kBadAttribute,
+        fmt::format("{} {} cannot be split evenly into {} groups", count, what, groups));
     return false;
   }
   return true;

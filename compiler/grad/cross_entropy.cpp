@@ -145,9 +145,11 @@ ValueId expand_sparse_loss(LayerContext& context) {
         .add(*ops::find_spec(kOp), context.name, context.operands, {}, context.spans)
         .front();
   if (!loss.fits()) return {};
-  if (smoothing > 0) return loss.reduced(smoothed_losses(loss, smoothing));
-  ValueId rows = context.add(kOp, "rows", {loss.class_labels(), loss.scores()}, {});
-  if (loss.is_weighted())
+  ValueId rows = smoothing > 0 ? smoothed_losses(loss, smoothing)
+                               : context.add(kOp, "rows", {loss.class_labels(), loss.scores()}, {});
+  if (!rows.valid()) return {};
+  context.builder.alias(context.name + ".prob", context.graph().producer_of(rows)->results[1]);
+  if (smoothing == 0 && loss.is_weighted())
     rows = context.add("multiply", "weighted", {rows, loss.row_weights()}, {});
   return loss.reduced(rows);
 }

@@ -90,6 +90,14 @@ ValueId agreement(const Composer& make, std::string_view part, ValueId x, ValueI
   return make("add", part, {rest, make.number(name + ".one", 1)});
 }
 
+/// missed^gamma, with a finite derivative everywhere: that of a power below 1 is infinite at 0.
+ValueId focal_weight(const Composer& make, ValueId missed, double gamma) {
+  if (gamma == 1) return missed;
+  if (gamma == 2) return make("square", "weight", {missed});
+  if (gamma < 1) missed = make("maximum", "positive", {missed, make.number("least", 1e-30)});
+  return make("pow", "weight", {missed, make.number("gamma", gamma)});
+}
+
 ValueId expand_focal(LayerContext& context) {
   if (!fits_elements(context)) return {};
   const Composer make(context);
@@ -99,11 +107,7 @@ ValueId expand_focal(LayerContext& context) {
   if (gamma > 0) {
     const ValueId found = agreement(make, "found", make("sigmoid", "p", {logits}), labels);
     const ValueId missed = make("subtract", "missed", {make.number("one", 1), found});
-    const ValueId weight = gamma == 1 ? missed
-                           : gamma == 2
-                               ? make("square", "weight", {missed})
-                               : make("pow", "weight", {missed, make.number("gamma", gamma)});
-    loss = make("multiply", "weighted", {loss, weight});
+    loss = make("multiply", "weighted", {loss, focal_weight(make, missed, gamma)});
   }
   const ValueId share = agreement(make, "alpha", make.number("alpha.of_1", alpha), labels);
   return make("multiply", "", {loss, share});

@@ -21,7 +21,10 @@ std::optional<ops::Pool> read_pool1d(const LayerContext& context) {
 /// Images pooled along the axes `high` and `wide`; themselves where windows are elements.
 ir::ValueId pooled(const LayerContext& context, std::string_view op, std::string_view part,
                    ir::ValueId images, const ops::AxisWindows& high, const ops::AxisWindows& wide) {
-  if (high.size * wide.size * high.stride * wide.stride == 1) return images;
+  const auto keeps = [](const ops::AxisWindows& axis) {
+    return axis.size == 1 && axis.stride == 1;
+  };
+  if (keeps(high) && keeps(wide)) return images;
   return context.add(
       op, part, {images},
       {{"ksize", std::vector<int64_t>{high.size, wide.size}},

@@ -13,14 +13,15 @@ namespace {
 
 using ir::ValueId;
 
-/// Is the attribute a number that the dtype holds? Reports it if not.
-bool is_held(const LayerContext& context, std::string_view attribute) {
-  const double value = context.attributes.get<double>(attribute);
+/// Is it a number of the dtype? Reports the attribute if not. An integer beyond 2^53 may be the
+/// neighbour of the one that was meant: numbers of the file are doubles.
+bool is_held(const LayerContext& context, std::string_view attribute, double value) {
   const auto dtype = context.attributes.get<DType>("dtype");
-  if (std::isfinite(value) && can_hold(dtype, value)) return true;
-  context.site().bad_attribute(
-      attribute, Diagnosis::kBadAttribute,
-      fmt::format("cannot store {} as {}", shortest(value), name_of(dtype)));
+  const bool exact = is_float(dtype) || std::abs(value) <= kLastExact;
+  if (std::isfinite(value) && can_hold(dtype, value) && exact) return true;
+  context.site().bad_attribute(attribute, Diagnosis::kBadAttribute,
+                               fmt::format("cannot store {} {}as {}", shortest(value),
+                                           exact ? "" : "exactly ", name_of(dtype)));
   return false;
 }
 
@@ -54,8 +55,8 @@ int64_t count_of_range(const LayerContext& context) {
 ValueId expand_range(LayerContext& context) {
   const auto dtype = context.attributes.get<DType>("dtype");
   const bool whole = !is_float(dtype);
-  if (!is_held(context, "start")) return {};
   const double start = context.attributes.get<double>("start");
+  if (!is_held(context, "start", start)) return {};
   const double step = context.attributes.get<double>("step");
   if (whole && std::trunc(step) != step) {
     context.site().bad_attribute(
@@ -66,18 +67,22 @@ ValueId expand_range(LayerContext& context) {
   const int64_t count = count_of_range(context);
   if (count == 0) return {};
   const double last = start + static_cast<double>(count - 1) * step;
-  if (can_hold(dtype, last)) return add_spaced(context, start, last, count);
-  context.site().bad_attribute(
-      "stop", Diagnosis::kBadAttribute,
-      fmt::format("cannot store {} as {}", shortest(last), name_of(dtype)));
-  return {};
+  if (!is_held(context, "stop", last)) return {};
+  return add_spaced(context, start, last, count);
 }
 
 ValueId expand_linspace(LayerContext& context) {
-  if (!is_held(context, "start") || !is_held(context, "stop")) return {};
   const double start = context.attributes.get<double>("start");
+  const double stop = context.attributes.get<double>("stop");
+  if (!is_held(context, "start", start) || !is_held(context, "stop", stop)) return {};
+  if (!std::isfinite(stop - start)) {
+    context.site().bad_attribute("stop", Diagnosis::kBadAttribute,
+                                 fmt::format("the distance from {} to {} is not a finite number",
+                                             shortest(start), shortest(stop)));
+    return {};
+  }
   const int64_t num = context.attributes.get<int64_t>("num");
-  return add_spaced(context, start, num == 1 ? start : context.attributes.get<double>("stop"), num);
+  return add_spaced(context, start, num == 1 ? start : stop, num);
 }
 
 }  // namespace

@@ -29,12 +29,12 @@ bool are_images(const LayerContext& context) {
   return !context.report(call);
 }
 
-/// Reports an extent that blocks do not divide.
+/// Reports an extent that is no multiple of the block's.
 bool divides(const LayerContext& context, int64_t divisor, int64_t extent, std::string_view what) {
   if (extent % divisor == 0) return true;
   context.site().bad_attribute("factor", Diagnosis::kShapeMismatch,
-                               fmt::format("{} {} of {} do not divide by {}", extent, what,
-                                           context.operand(0).shape.str(), divisor));
+                               fmt::format("{} has {} {}; expected a multiple of {}",
+                                           context.operand(0).shape.str(), extent, what, divisor));
   return false;
 }
 

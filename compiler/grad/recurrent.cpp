@@ -77,7 +77,16 @@ class RecurrentLayer {
     const auto check = [&](size_t i) {
       return check_shape(i, states, "layers * directions * units numbers for each row");
     };
-    return lengths && check(kInitialH) && check(kInitialC);
+    return lengths && check(kInitialH) && check(kInitialC) && check_dropout();
+  }
+
+  /// Dropout is between layers.
+  bool check_dropout() const {
+    if (rate_ == 0 || layers_ > 1) return true;
+    context_.site().bad_attribute(
+        "dropout", Diagnosis::kBadAttribute,
+        "dropout between layers needs `layers` of 2 or more; use the op `dropout` after the layer");
+    return false;
   }
 
   bool check_shape(size_t operand, const Shape& expected, std::string_view what) {

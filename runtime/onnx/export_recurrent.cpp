@@ -10,9 +10,9 @@ using Strings = std::vector<std::string>;
 /// Operands of all kinds, as recurrent_operands has them. States follow, then lengths.
 enum : size_t { kInput, kInputWeight, kInputBias, kWeight, kBias, kState };
 
-/// A kind of layer, and a step of it.
-struct Layer {
-  explicit Layer(const StepExport& step)
+/// A step of a layer, and what tells layers apart.
+struct LayerStep {
+  explicit LayerStep(const StepExport& step)
       : has_cell(step.type() == "LSTM"),
         resets(step.type() == "GRU"),
         lengths(has_cell ? kState + 2 : kState + 1),
@@ -25,13 +25,13 @@ struct Layer {
 };
 
 /// Which gate of ours is the i-th of ONNX.
-Integers order_of(const Layer& layer) {
+Integers order_of(const LayerStep& layer) {
   if (layer.has_cell) return {0, 3, 1, 2};
   return layer.resets ? Integers{1, 0, 2} : Integers{0};
 }
 
 /// The rows of a weight or bias, gate by gate in ONNX's order.
-std::string ordered(StepExport& step, const Layer& layer, const std::string& name) {
+std::string ordered(StepExport& step, const LayerStep& layer, const std::string& name) {
   if (layer.gates == 1) return name;
   Strings parts;
   for (const int64_t gate : order_of(layer))
@@ -46,12 +46,12 @@ std::string one_direction(StepExport& step, const std::string& name) {
   return name.empty() ? name : step.node("Unsqueeze", {name, step.vector({0})});
 }
 
-std::string weight(StepExport& step, const Layer& layer, size_t operand) {
+std::string weight(StepExport& step, const LayerStep& layer, size_t operand) {
   return one_direction(step, ordered(step, layer, step.in(operand).name));
 }
 
 /// Those of the input, then those of the state; zeros where there are none.
-std::string biases(StepExport& step, const Layer& layer) {
+std::string biases(StepExport& step, const LayerStep& layer) {
   const std::string &of_input = step.in(kInputBias).name, &own = step.in(kBias).name;
   if (own.empty() && of_input.empty()) return "";
   const auto part = [&](const std::string& name) {
@@ -70,13 +70,13 @@ std::string sequence(StepExport& step) {
   return step.node("Transpose", {rows}, {{"perm", Integers{1, 0, 2}}});
 }
 
-std::string lengths(StepExport& step, const Layer& layer) {
+std::string lengths(StepExport& step, const LayerStep& layer) {
   if (step.operands() <= layer.lengths) return "";
   const Value& given = step.in(layer.lengths);
   return step.cast(given.name, given.dtype, DType::kInt32);
 }
 
-NodeAttributes attributes_of(const StepExport& step, const Layer& layer) {
+NodeAttributes attributes_of(const StepExport& step, const LayerStep& layer) {
   const bool reverse = step.attribute<bool>("reverse");
   NodeAttributes attributes = {{"hidden_size", layer.units},
                                {"direction", std::string_view(reverse ? "reverse" : "forward")}};
@@ -91,7 +91,7 @@ NodeAttributes attributes_of(const StepExport& step, const Layer& layer) {
 }
 
 void recurrent(StepExport& step) {
-  const Layer layer(step);
+  const LayerStep layer(step);
   Strings inputs = {sequence(step), weight(step, layer, kInputWeight), weight(step, layer, kWeight),
                     biases(step, layer), lengths(step, layer)};
   inputs.push_back(one_direction(step, step.in(kState).name));

@@ -120,6 +120,7 @@ CASES = {
     "focal": ("op: focal", {"labels": HALF, "logits": 2 * drawn(4, 3)}, focal),
     "focal_1": ("op: focal, gamma: 1, alpha: 0.5", {"labels": HALF, "logits": drawn(4, 3)}, lambda t, x: focal(t, x, 0.5, 1)),
     "focal_soft": ("op: focal, gamma: 1.5, alpha: 0.7", {"labels": random.random((4, 3)), "logits": drawn(4, 3)}, lambda t, x: focal(t, x, 0.7, 1.5)),
+    "focal_half": ("op: focal, gamma: 0.5", {"labels": random.uniform(0.2, 0.8, (4, 3)), "logits": drawn(4, 3)}, lambda t, x: focal(t, x, gamma=0.5)),
     "focal_0": ("op: focal, gamma: 0", {"labels": HALF, "logits": drawn(4, 3)}, lambda t, x: focal(t, x, gamma=0)),
     "cosine": ("op: cosine_embedding, margin: 0.1", {"a": drawn(2, 3, 4), "b": drawn(2, 3, 4), "labels": SIGNS}, lambda a, b, t: cosine_embedding(a, b, t, 0.1)),
     "triplet": ("op: triplet_margin", {"anchor": drawn(5, 4), "positive": drawn(5, 4), "negative": drawn(5, 4)}, triplet),
@@ -184,6 +185,48 @@ class Losses(FlowTest):
         for name, (_, operands, formula) in CASES.items():
             with self.subTest(name):
                 np.testing.assert_allclose(self.load(f"out/returns/{name}/value.npy")[0], formula(*operands.values()), rtol=1e-4, atol=1e-5)
+
+    def test_focal_of_a_sure_prediction_has_a_finite_gradient(self):
+        """Where the power below 1 is one of 0."""
+        np.save(self.dir / "x.npy", np.array([40, -40, 40, -40], np.float32))
+        np.save(self.dir / "t.npy", np.array([1, 0, 0, 1], np.float32))
+        self.write("job.yaml", """flow: 1
+jobs:
+  j:
+    type: train
+    inputs: {t: {shape: [4], dtype: float32, rows: false, from: {npy: t.npy}}}
+    graph:
+      x: {op: variable, shape: [4], initializer: {type: npy, path: x.npy}}
+      focal: {op: focal, labels: t, logits: x, gamma: 0.5}
+    optimizer: {type: sgd, learning_rate: 0, minimize: focal}
+    run: {steps: 1}
+    returns: {value: focal, to: npy}
+""")
+        self.flowrun("j", "job.yaml", "-o", "out", "--quiet", "--watch-diff", "x")
+        np.testing.assert_allclose(self.load("out/returns/focal/value.npy")[0], [0, 0, 30, 10], atol=1e-6)
+        np.testing.assert_allclose(self.load("out/watch/x/diff.npy")[0], [0, 0, 0.75, -0.25], atol=1e-6)
+
+    def test_probabilities_of_a_loss_with_options(self):
+        options = {"mean": "reduction: mean", "ignored": "ignore_index: 9", "smooth": "label_smoothing: 0.1, reduction: sum"}
+        np.save(self.dir / "x.npy", SCORES)
+        np.save(self.dir / "t.npy", KEPT)
+        graph = "".join(f"      {name}: {{op: {SPARSE}, labels: t, logits: x, {option}}}\n" for name, option in options.items())
+        self.write("job.yaml", f"""flow: 1
+jobs:
+  j:
+    type: predict
+    precision: float64
+    inputs:
+      x: {{shape: {list(SCORES.shape)}, dtype: float64, rows: false, from: {{npy: x.npy}}}}
+      t: {{shape: {list(KEPT.shape)}, dtype: {KEPT.dtype}, rows: false, from: {{npy: t.npy}}}}
+    graph:
+{graph}    run: {{steps: 1}}
+    returns: {{value: [{", ".join(f"{name}.prob" for name in options)}], to: npy}}
+""")
+        self.flowrun("j", "job.yaml", "-o", "out", "--quiet")
+        for name in options:
+            with self.subTest(name):
+                np.testing.assert_allclose(self.load(f"out/returns/{name}.prob/value.npy")[0], np.exp(log_softmax(SCORES)), rtol=1e-12)
 
     def test_rows_that_are_left_out_count_neither_in_the_loss_nor_in_gradients(self):
         """Also with logits that are not finite there, and where no row is left."""

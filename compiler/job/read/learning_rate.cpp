@@ -140,16 +140,19 @@ class RateList {
     if (last && given)
       reader_
           .error(Diagnosis::kScheduleList, fields->key_span("until"),
-                 "`until` in the last schedule, which has no end")
+                 "the last schedule has `until`, but it runs to the end")
           .with_hint("delete it, or add the schedule that follows");
     if (!last && !given)
-      reader_.error(Diagnosis::kScheduleList, item, "a schedule without `until` before another one")
+      reader_.error(Diagnosis::kScheduleList, item, "only the last schedule can do without `until`")
           .with_hint("add `until`: first step of the next schedule");
     if (!given) return;
     const auto until = fields->integer("until");
     if (until && *until <= until_)
-      reader_.error(Diagnosis::kScheduleList, *given,
-                    fmt::format("`until` {} after {}; expected increasing steps", *until, until_));
+      reader_.error(
+          Diagnosis::kScheduleList, *given,
+          fmt::format(
+              "`until` is {}, but the schedule above ends at step {}; expected increasing steps",
+              *until, until_));
     until_ = until.value_or(until_);
   }
 
@@ -168,7 +171,7 @@ plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span k
   if (read.fields && read.fields->find("until"))
     reader
         .error(Diagnosis::kScheduleList, read.fields->key_span("until"),
-               "`until` outside a list of schedules")
+               "`until` is only for a schedule in a list")
         .with_hint("write a list with the schedule that follows, or delete `until`");
   return std::move(read.schedule);
 }

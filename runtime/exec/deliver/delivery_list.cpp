@@ -118,8 +118,8 @@ void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex&
   const std::string rows =
       elsewhere ? fmt::format("has its rows along axis {}", tensor.batch_axis) : "mixes rows";
   throw RequestError(
-      fmt::format("{}: cannot deliver `{}`, which {}: {} rows do not divide into batches of {}, "
-                  "so the last batch is padded",
+      fmt::format("{}: cannot deliver `{}`, which {}: {} rows are not a multiple of the "
+                  "batch size {}, so the last batch is padded",
                   delivery.where, tensor.name, rows, step_index.rows(), step_index.batch()),
       elsewhere
           ? fmt::format("deliver `{{op: transpose, perm: {}}}` of it, with the rows first",

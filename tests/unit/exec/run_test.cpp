@@ -194,7 +194,7 @@ TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is p
   TestRun run(job, home.path());
   CHECK_THAT(run.refusal(),
              Catch::StartsWith("job.yaml:10:5: cannot deliver `loss`, which mixes rows") &&
-                 Catch::Contains("5 rows") && Catch::Contains("batches of 2"));
+                 Catch::Contains("5 rows") && Catch::Contains("batch size 2"));
   job.returns = returns(kY);
   TestRun rows(job, home.path(), "rows");
   rows.run();

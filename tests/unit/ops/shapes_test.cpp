@@ -258,7 +258,7 @@ TEST_CASE("Channels and filters fall into groups", "[ops]") {
               "conv2d", "conv", maker.input("x", {1, 4, 8, 8}),
               {{"filters", int64_t{5}}, {"kernel_size", Integers{3}}, {"groups", int64_t{2}}});
         }) ==
-        "conv: 5 filters do not divide into 2 groups\n"
+        "conv: 5 filters cannot be split evenly into 2 groups\n"
         "  x is [1, 4, 8, 8]\n");
 }
 
