@@ -84,6 +84,17 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
   return id;
 }
 
+ValueId Builder::add_state(std::string name, ValueId of) {
+  Value made = graph_[of];
+  made.name = unique(name + ":state");
+  made.producer = NodeId();
+  made.role = plan::Role::kVariable;
+  const ValueId id(graph_.values.size());
+  graph_.values.push_back(std::move(made));
+  graph_.loop->states.push_back({std::move(name), id, of, {}});
+  return id;
+}
+
 /// True where each of the two operands would do in the place of the other, and not in its own.
 bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
   const auto required = std::ranges::count(op.operands, false, &ops::OperandSpec::optional);

@@ -40,6 +40,9 @@ class Builder {
   ValueId add_variable(std::string name, DType dtype, Shape shape, plan::Initializer initializer,
                        bool trainable, bool slot, Span span);
 
+  /// The state of a loop, which is like `of`. Its name is the compiler's.
+  ValueId add_state(std::string name, ValueId of);
+
   /// Adds a primitive; `attributes` lacks what is defaulted. The first result is called `name`,
   /// others `name.port`. Where an operand is invalid (its error was reported before) or the shape
   /// rule fails, reports at most that and returns invalid ids, one for each result.

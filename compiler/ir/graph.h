@@ -2,6 +2,7 @@
 // is read from outside. Static shapes, typed ids, no stored users.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,9 @@ struct EpilogueOp {
   Attributes attributes;
 };
 
+/// Of a job with a loop: when a node runs.
+enum class LoopPart : uint8_t { kBefore, kPass, kAfter };
+
 struct Node {
   const ops::OpSpec* op = nullptr;
   std::string name;  // unique, the user's: "lenet/conv1/conv"
@@ -68,6 +72,7 @@ struct Node {
   /// Each shard computes it from its own values alone, whatever other shards have. Attributes are
   /// those of a shard's shapes.
   bool per_shard = false;
+  LoopPart loop_part = LoopPart::kBefore;
 };
 
 struct Variable {
@@ -77,6 +82,26 @@ struct Variable {
   bool slot = false;
   ValueId updated;        // its value after the step, or invalid
   double l1 = 0, l2 = 0;  // its regularizer: what is added to the gradient of the mean loss
+};
+
+/// What a pass of a loop leaves to the next one: a value that steps before the loop set, and that
+/// each pass computes anew.
+struct State {
+  std::string name;        // of the input or entry that is fed back
+  ValueId value;           // what a pass reads
+  ValueId first, updated;  // what is read in the first pass, and in the one that follows
+};
+
+/// Some nodes run in several passes.
+struct Loop {
+  int64_t passes = 1;
+  std::vector<State> states;
+  ValueId until;  // bool: all true behind the last pass; invalid: there is always another pass
+
+  const State* state_of(ValueId value) const {
+    const auto found = std::ranges::find(states, value, &State::value);
+    return found == states.end() ? nullptr : &*found;
+  }
 };
 
 /// An entry as the user sees it: its name, and the value it stands for ("dense1" is the result
@@ -96,6 +121,7 @@ struct Graph {
   std::vector<ValueId> inputs;
   ValueId row_numbers;  // an input that no file names, where a pass wants one: 0, 1, 2, ...
   std::vector<Variable> variables;
+  std::optional<Loop> loop;
   std::vector<Alias> aliases;
   /// Values that must survive every pass: returned, minimised.
   std::vector<ValueId> results;

@@ -34,6 +34,7 @@ class Printer {
     for (const ValueId input : graph_.inputs)
       line("input {}: {}", graph_[input].name, type_text(graph_[input]));
     for (const Variable& variable : graph_.variables) print(variable);
+    if (graph_.loop) print(*graph_.loop);
     for (const Node& node : graph_.nodes) print(node);
     for (const Alias& alias : graph_.aliases)
       line("alias {} = {}", alias.name, graph_[alias.value].name);
@@ -76,13 +77,25 @@ class Printer {
          elsewhere(value.device));
   }
 
+  void print(const Loop& loop) {
+    line("loop {}{}", loop.passes, loop.until.valid() ? " until " + graph_[loop.until].name : "");
+    for (const State& state : loop.states)
+      line("state {}: {} = {}, then {}", graph_[state.value].name, type_text(graph_[state.value]),
+           graph_[state.first].name, graph_[state.updated].name);
+  }
+
+  static std::string_view part_text(LoopPart part) {
+    constexpr std::string_view kTexts[] = {"", "pass ", "after "};
+    return kTexts[static_cast<size_t>(part)];
+  }
+
   void print(const Node& node) {
     std::vector<std::string> types;
     for (const ValueId result : node.results)
       types.push_back(type_text(graph_[result]) + combine_text(graph_[result]));
-    line("{}{}{}{} = {}({}){}: {}{}", node.probe ? "tap " : "", node.once ? "once " : "",
-         node.per_shard ? "per shard " : "", names(node.results), node.op->name,
-         names(node.operands), attributes_text(node.attributes), join(types, ", "),
+    line("{}{}{}{}{} = {}({}){}: {}{}", part_text(node.loop_part), node.probe ? "tap " : "",
+         node.once ? "once " : "", node.per_shard ? "per shard " : "", names(node.results),
+         node.op->name, names(node.operands), attributes_text(node.attributes), join(types, ", "),
          elsewhere(node.device));
     for (const EpilogueOp& fused : node.epilogue)
       line("  + {}({}){}", fused.op->name, names(fused.operands),

@@ -19,6 +19,8 @@ class Verifier {
     check_names();
     for (const ValueId input : graph_.inputs) begin(input, plan::Role::kInput);
     for (const Variable& variable : graph_.variables) begin(variable.value, plan::Role::kVariable);
+    if (graph_.loop)
+      for (const State& state : graph_.loop->states) begin(state.value, plan::Role::kVariable);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) check(graph_.nodes[i], NodeId(i));
     check_reads_from_outside();
   }

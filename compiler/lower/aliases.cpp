@@ -44,11 +44,12 @@ class Aliases {
     parent_[root(result)] = root(of);
   }
 
-  /// A variable is written at the end of a call, when a reshape of it may still be read.
+  /// A variable is written at the end of a call, when a reshape of it may still be read. What is
+  /// written onto the state of a loop has its alias.
   void add_reshapes() {
     for (const plan::Step& step : job_.steps)
-      if (step.op->view && !step.probe &&
-          job_.tensors[root(step.inputs[0])].role != plan::Role::kVariable)
+      if (step.op->view && !step.probe && !job_.tensors[step.outputs[0].index()].alias.valid() &&
+          (job_.loop || job_.tensors[root(step.inputs[0])].role != plan::Role::kVariable))
         alias(step.outputs[0], step.inputs[0]);
   }
 

@@ -33,7 +33,9 @@ class Lowering {
     for (const ir::Variable& variable : graph_.variables)
       job_.variables.push_back(
           {tensor(variable.value), variable.initializer, variable.trainable, variable.slot});
+    if (graph_.loop) begin_loop(*graph_.loop);
     for (const ir::Node& node : graph_.nodes) {
+      if (graph_.loop) count_loop_steps(node.loop_part);
       if (node.once && !once_) once_ = plan::StepId(job_.steps.size());
       FLOW_CHECK(node.once || !once_, "{} comes after a node that runs once", node.name);
       add_probes(node);
@@ -44,11 +46,35 @@ class Lowering {
     for (const ir::Variable& variable : graph_.variables)
       if (variable.updated.valid())
         job_.tensors[tensor(variable.updated).index()].alias = tensor(variable.value);
+    if (graph_.loop) end_loop(*graph_.loop);
     add_aliases(graph_, lowered_.tensor_of, job_);
     return std::move(lowered_);
   }
 
  private:
+  void begin_loop(const ir::Loop& loop) {
+    job_.loop.emplace().passes = loop.passes;
+    for (const ir::State& state : loop.states) job_.loop->states.push_back(tensor(state.value));
+  }
+
+  /// Before the steps of the next node, and behind the last one.
+  void count_loop_steps(ir::LoopPart next) {
+    const auto begin = [&](plan::StepId& step, ir::LoopPart part) {
+      if (!step.valid() && next >= part) step = plan::StepId(job_.steps.size());
+    };
+    begin(job_.loop->first, ir::LoopPart::kPass);
+    begin(job_.loop->end, ir::LoopPart::kAfter);
+  }
+
+  /// What sets a state is written onto it.
+  void end_loop(const ir::Loop& loop) {
+    count_loop_steps(ir::LoopPart::kAfter);
+    if (loop.until.valid()) job_.loop->until = tensor(loop.until);
+    for (const ir::State& state : loop.states)
+      for (const ValueId set : {state.first, state.updated})
+        job_.tensors[tensor(set).index()].alias = tensor(state.value);
+  }
+
   void find_readers() {
     const auto mark = [this](ValueId value) { read_[value.index()] = true; };
     for (const ir::Node& node : graph_.nodes)
@@ -62,6 +88,9 @@ class Lowering {
     for (const ValueId value : graph_.results) mark(value);
     for (const ir::Variable& variable : graph_.variables)
       if (variable.updated.valid()) mark(variable.updated);
+    if (graph_.loop)
+      for (const ir::State& state : graph_.loop->states)
+        for (const ValueId set : {state.first, state.updated}) mark(set);
     for (const ValueId value : graph_.watched) {
       mark(value);
       watched_.insert(value);

@@ -61,4 +61,8 @@ void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);
 /// nodes are placed on one device, the job runs there.
 void place_devices(ir::Graph& graph, Context& context, Diags& diags);
 
+/// Where the job has a loop: puts first what runs once, then a pass, then what follows the last
+/// one. Lets the states of the loop be written by what computes them, or else adds copies.
+void order_loop(ir::Graph& graph, Context& context, Diags& diags);
+
 }  // namespace flow::passes

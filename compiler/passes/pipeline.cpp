@@ -22,6 +22,7 @@ constexpr Pass kPasses[] = {
     {"fuse_epilogues", fuse_epilogues},
     {"fuse_updates", fuse_updates},
     {"place_devices", place_devices},
+    {"order_loop", order_loop},
 };
 
 }  // namespace

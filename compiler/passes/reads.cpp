@@ -18,6 +18,11 @@ std::vector<int> main_reads(const ir::Graph& graph) {
   for (const ir::ValueId result : graph.results) ++reads[result.index()];
   for (const ir::Variable& variable : graph.variables)
     if (variable.updated.valid()) ++reads[variable.updated.index()];
+  if (graph.loop)
+    for (const ir::State& state : graph.loop->states) {
+      ++reads[state.first.index()];
+      ++reads[state.updated.index()];
+    }
   return reads;
 }
 

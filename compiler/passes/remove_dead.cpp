@@ -29,6 +29,9 @@ void remove_dead(ir::Graph& graph, Context&, Diags&) {
   std::vector<ir::ValueId> roots = graph.results;
   for (const ir::Variable& variable : graph.variables)
     if (variable.updated.valid()) roots.push_back(variable.updated);
+  if (graph.loop)
+    for (const ir::State& state : graph.loop->states)
+      roots.insert(roots.end(), {state.first, state.updated});
   const auto on_main_path = needed_for(graph, roots);
   const auto watched = needed_for(graph, graph.watched);
   std::vector<ir::Node> kept;

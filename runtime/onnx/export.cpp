@@ -61,6 +61,9 @@ void require_exportable(const plan::Job& job) {
     throw RequestError(fmt::format("{}: job `{}` {}", job.where, job.name, what), std::move(hint));
   };
   if (job.train) refuse("trains; only predict jobs are exported", "name a predict job with --job");
+  if (job.loop)
+    refuse("has a loop; generation loops are left out",
+           "export a job that makes one pass, without `loop`");
   if (job.sharding)
     refuse("has shards", fmt::format("export it without: --set jobs.{}.shards=1", job.name));
   if (plan::low_precision_of(job.precision))

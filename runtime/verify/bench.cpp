@@ -27,6 +27,14 @@ void require_no_pipes(const Request& request, const plan::Plan& plan) {
       fmt::format("save its data to a file: --input {}=@FILE.npy", streamed.front()));
 }
 
+void require_no_loop(const Request& request, const plan::Plan& plan) {
+  const plan::Job& job = job_of(plan, request.trials.job);
+  if (job.loop)
+    throw RequestError(fmt::format("{}: job `{}` has a loop, which flowrun verify does not support",
+                                   job.where, job.name),
+                       "check a job that makes one pass, without `loop`");
+}
+
 void require_at(const Request& request) {
   if (request.steps < 1) throw RequestError("--steps: expected at least 1");
   if (!request.at) return;
@@ -60,6 +68,7 @@ const char* name_of(Verdict verdict) {
 
 Bench::Bench(Request request) : request_(std::move(request)) {
   require_at(request_);
+  require_no_loop(request_, request_.plan);
   require_no_pipes(request_, request_.plan);
   plan_ = bounded(request_.plan);
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/job/bind/bind_loop.h"
 #include "compiler/job/bind/bind_optimizer.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/precision.h"
@@ -28,6 +29,7 @@ class Binder {
     for (const Hook& hook : job_.hooks) bind_hook(hook);
     check_outputs();
     if (job_.train) bind_training();
+    if (job_.loop && bound_.complete) bound_.complete = bind_loop(reader_, instance_, job_, bound_);
     return std::move(bound_);
   }
 

@@ -41,6 +41,7 @@ Instance::Instance(Reader& reader, const File& file, const Job& job, const Targe
   builder_.place_on(graph.device);
   graph.compute_dtype = plan::compute_dtype_of(job.precision);
   graph.shards = job.shards;
+  if (job.loop) graph.loop.emplace().passes = job.loop->steps;
   add_inputs();
   run(job.graph.entries, scope_);
 }
@@ -57,7 +58,16 @@ void Instance::add_inputs() {
     if (graph.compute_dtype == DType::kFloat64 && input.dtype == DType::kFloat32)
       value = builder_.add("cast", input.name.text + ":float64", {value},
                            {{"dtype", DType::kFloat64}}, input.name.span);
+    value = fed_back(input.name.text, value);
   }
+}
+
+/// The state that stands for an input or entry which a loop feeds; else the value itself.
+ir::ValueId Instance::fed_back(const std::string& name, ir::ValueId value) {
+  if (!job_.loop || !value.valid()) return value;
+  const bool is_fed = std::ranges::any_of(
+      job_.loop->feed, [&](const Fed& fed) { return fed.targets.match(name).has_value(); });
+  return is_fed ? builder_.add_state(name, value) : value;
 }
 
 bool Instance::may_make(const Name& entry) {
@@ -76,7 +86,7 @@ void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
     }
     entries_.emplace(name, &entry);
     usage_.made(entry.name);
-    const ir::ValueId value = call_entry(entry, name, scope);
+    const ir::ValueId value = fed_back(name, call_entry(entry, name, scope));
     scope.values[entry.name.text] = value;
     if (!value.valid())
       failed_.insert(name);

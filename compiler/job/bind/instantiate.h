@@ -48,6 +48,8 @@ class Instance {
   std::vector<std::string> names() const;
   /// All entries and copies, by name.
   std::vector<WrittenEntry> entries() const;
+  /// Adds to the graph what no entry says.
+  ir::Builder& builder() { return builder_; }
   /// Marks the entry `name` and the entries around it as read, outward to those whose names begin
   /// with `prefix`.
   void mark_read(std::string_view name, std::string_view prefix = {});
@@ -84,6 +86,7 @@ class Instance {
   };
 
   void add_inputs();
+  ir::ValueId fed_back(const std::string& name, ir::ValueId value);
   void run(const std::vector<Entry>& entries, Scope& scope);
   bool may_make(const Name& entry);
   ir::ValueId call_entry(const Entry& entry, const std::string& name, Scope& scope);

@@ -13,6 +13,7 @@
 #include "compiler/job/read/reader.h"
 #include "compiler/job/tables/gradient_records.h"
 #include "ops/spec.h"
+#include "runtime/plan/model/name_pattern.h"
 #include "runtime/plan/model/optimizers.h"
 #include "runtime/plan/model/plan.h"
 
@@ -138,6 +139,20 @@ struct Hook {
   static constexpr int64_t kForever = INT64_MAX;
 };
 
+/// An item of `feed` or `first`: what is read, and the result that it becomes.
+struct Fed {
+  Name target, result;
+  plan::NamePattern targets, results;
+};
+
+struct Loop {
+  std::vector<Fed> feed, first;
+  int64_t steps = 1;
+  std::optional<Name> until;
+  std::vector<Name> last;
+  Span span;
+};
+
 struct Job {
   Name name;
   bool train = false;
@@ -152,6 +167,7 @@ struct Job {
   std::vector<Hook> hooks;
   std::vector<std::pair<std::string, plan::Metric>> metrics;  // by name: an entry, and a hook
   plan::Run run;
+  std::optional<Loop> loop;
   std::vector<Span> also_spans;              // of the names in run.also
   Span early_stopping_span, keep_best_span;  // of what they watch
 };

@@ -125,6 +125,8 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
                                      has_dataset, job.keep_best_span);
   if (const yaml::Node* stopping = fields.find("early_stopping"))
     read_early_stopping(reader, *stopping, fields.key_span("early_stopping"), job);
+  if (const yaml::Node* loop = fields.find("loop"))
+    job.loop = read_loop(reader, *loop, fields.key_span("loop"), job);
   if (const yaml::Node* also = fields.find("also")) read_sub_jobs(reader, *also, has_dataset, job);
 }
 

@@ -86,6 +86,8 @@ struct Period {
   int64_t steps = 0, epochs = 0;
 };
 Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset);
+/// Of a job whose type and shards are known; nothing after an error.
+std::optional<Loop> read_loop(Reader& reader, const yaml::Node& node, Span key, const Job& job);
 /// Into `job`, whose type and inputs are known.
 void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job);
 

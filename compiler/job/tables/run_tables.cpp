@@ -176,8 +176,58 @@ const Section& run_section() {
         .fallback = "none",
         .doc = "list of other jobs to call during this one, on the same variables",
         .section = &sub_jobs_section()},
+       section("loop", "none", "feed results back: several passes for each batch of a predict job",
+               loop_section()),
        train_only(section("early_stopping", "none", "end the run when a value stops improving",
                           early_stopping_section()))}};
+  return kSection;
+}
+
+namespace {
+
+/// Names of results by what reads them.
+Section fed_section(std::string what, std::string_view doc) {
+  return {.what = std::move(what),
+          .keys = {},
+          .each = text("", "none", doc),
+          .own_keys = OwnKeys::kGlobs};
+}
+
+const Section& feed_section() {
+  static const Section kSection =
+      fed_section("`feed`",
+                  "result that the next pass reads; `{1}` is what the first wildcard of "
+                  "the key matched");
+  return kSection;
+}
+
+const Section& first_section() {
+  static const Section kSection =
+      fed_section("`first`",
+                  "result that the first pass reads; `{1}` is what the first wildcard "
+                  "of the key matched");
+  return kSection;
+}
+
+}  // namespace
+
+const Section& loop_section() {
+  static const Section kSection{
+      "`loop`",
+      {section("feed", "",
+               "result that the next pass reads, by input or entry; `*` in a key "
+               "matches one component of a name",
+               feed_section()),
+       section("first", "none",
+               "result that the first pass reads, by input or entry of `feed`; default: the input "
+               "or entry itself",
+               first_section()),
+       {"steps", KeyType::kInteger, "", "largest number of passes for a batch",
+        Bounds{.min = 1, .max = plan::kMaxPasses}},
+       text("until", "none", "bool result: no pass follows one in which all of it is true"),
+       {"last", KeyType::kTexts, "none",
+        "returned results of which only the value of the last pass is wanted; others are stacked "
+        "along a new axis"}}};
   return kSection;
 }
 

@@ -19,6 +19,7 @@ const std::vector<Section>& hook_sections();
 const Section& placement_section();
 const Section& entry_placement_section();
 const Section& run_section();
+const Section& loop_section();
 const Section& checkpoint_section();
 const Section& keep_best_section();
 const Section& early_stopping_section();

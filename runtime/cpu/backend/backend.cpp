@@ -19,6 +19,7 @@
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/run/memory.h"
+#include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 #include "runtime/plan/model/shards.h"
 
@@ -106,8 +107,11 @@ class CpuBackend : public exec::Backend {
     exec::check_tensors_fit(job, available, "memory");
     const int threads = choose_threads(job, options.threads);
     const std::vector<Layout> layouts = assign_layouts(job, choose_kernels(job, kernels_));
+    const std::vector<plan::TensorId> kept =
+        job.loop ? plan::read_in_passes(job) : std::vector<plan::TensorId>();
     const std::vector<plan::TensorId> owners = exec::share_memory(
-        job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); });
+        job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); },
+        kept);
     Sums sums = make_sums({.job = job,
                            .owners = owners,
                            .layouts = layouts,
@@ -131,6 +135,7 @@ class CpuBackend : public exec::Backend {
     exec::MemoryPlan memory = exec::plan_memory({.job = job,
                                                  .owners = owners,
                                                  .workspaces = workspaces,
+                                                 .kept = kept,
                                                  .shared = shared,
                                                  .transferred = options.transferred,
                                                  .slices = slices});

@@ -36,6 +36,11 @@ bool is_joined_inside(const plan::Job& job, const plan::Tensor& tensor) {
   return job.sharding && tensor.batch_axis > 0;
 }
 
+/// The state of a loop, which is plain.
+bool lies_in_variable(const plan::Job& job, const plan::Tensor& tensor) {
+  return tensor.alias.valid() && job[tensor.alias].role == plan::Role::kVariable;
+}
+
 /// Makes all free 4-D operands of the step channels-last if one of them is.
 /// Returns whether that changed anything.
 bool spread(const plan::Step& step, const std::vector<bool>& free, std::vector<Layout>& layouts) {
@@ -76,7 +81,7 @@ std::vector<Layout> assign_layouts(const plan::Job& job,
   for (size_t i = 0; i < free.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     free[i] = tensor.role == plan::Role::kResult && tensor.shape.rank() == 4 &&
-              !is_joined_inside(job, tensor);
+              !is_joined_inside(job, tensor) && !lies_in_variable(job, tensor);
   }
   for (const plan::Step& step : job.steps)
     for_each_of(ops::Images::kFilters, step, [&](TensorId id) { free[id.index()] = false; });

@@ -18,6 +18,7 @@
 #include "runtime/cuda/program/lower_attention.h"
 #include "runtime/cuda/program/parallel_steps.h"
 #include "runtime/cuda/program/program.h"
+#include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
@@ -83,6 +84,13 @@ std::vector<TensorId> transferred_tensors(const exec::PrepareOptions& options) {
   return ids;
 }
 
+/// The loop, whose parts are those of the job.
+plan::Loop renumbered(plan::Loop loop, std::span<const size_t> parts) {
+  loop.first = plan::StepId(static_cast<size_t>(std::ranges::count(parts, size_t{0})));
+  loop.end = plan::StepId(parts.size() - static_cast<size_t>(std::ranges::count(parts, size_t{2})));
+  return loop;
+}
+
 class CudaBackend : public exec::Backend {
  public:
   CudaBackend(std::unique_ptr<Driver> driver, std::unique_ptr<Libraries> libraries,
@@ -126,16 +134,24 @@ class CudaBackend : public exec::Backend {
     const std::vector<TensorId> transferred = transferred_tensors(options);
     std::vector<TensorId> visible = kept;
     visible.insert(visible.end(), transferred.begin(), transferred.end());
-    const plan::Job moved = move_channels_last(lower_epilogues(job), kept, transferred);
+    plan::Job plain = job;
+    plain.loop.reset();  // its steps have other numbers by the end
+    const plan::Job moved = move_channels_last(lower_epilogues(plain), kept, transferred);
     const plan::Job summed = options.fuse ? fuse_residuals(moved, visible) : moved;
-    const Grouped grouped =
+    Grouped grouped =
         group_updates(in_16_bits(fused(summed, job, visible, options, source), visible, source));
+    const std::vector<size_t> parts = parts_of(job, options.segments, grouped.job);
+    if (job.loop) {
+      grouped.job.loop = renumbered(*job.loop, parts);
+      const std::vector<TensorId> read = plan::read_in_passes(grouped.job);
+      kept.insert(kept.end(), read.begin(), read.end());
+    }
     Constants constants = find_constants(grouped.job);
     kept.insert(kept.end(), constants.tensors.begin(), constants.tensors.end());
     PreparedJob prepared{
         .grouped = grouped,
         .transferred = options.transferred,
-        .parts = parts_of(job, options.segments, grouped.job),
+        .parts = parts,
         .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size()),
         .constants = std::move(constants)};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);

@@ -14,6 +14,7 @@ Constants find_constants(const plan::Job& job) {
     if (!step.op->operands.empty() || !step.epilogue.empty() || step.probe) continue;
     const plan::TensorId result = step.outputs[0];
     if (exec::bytes_of(job[result]) > kMostBytes) continue;
+    if (job[result].alias.valid()) continue;  // the state of a loop, set by each call
     constants.steps[i] = 1;
     constants.tensors.push_back(result);
   }

@@ -101,6 +101,7 @@ class Executor {
 
   // Of the compute thread.
   SpinPolicy for_inputs_, for_sinks_, for_log_;
+  const size_t always_wanted_;  // of the deliverables the first
   std::vector<TensorId> deliverables_;
   std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
   std::vector<uint8_t> wanted_;
@@ -128,6 +129,7 @@ Executor::Executor(const Execution& run)
       consumed_(run.first),
       reached_(run.first),
       finished_(run.first),
+      always_wanted_(read_in_each_call(run.job).size()),
       deliverables_(list_deliverables(run.job, run.deliveries)),
       wanted_(deliverables_.size()),
       delivered_(run.output_slots, run.first) {
@@ -197,11 +199,7 @@ void Executor::with_all_ranks(F f) {
 
 void Executor::choose_wanted(int64_t step) {
   std::ranges::fill(wanted_, 0);
-  if (run_.job.optimizer)
-    plan::visit_tensors(*run_.job.optimizer, [this](TensorId id) {
-      wanted_[static_cast<size_t>(std::ranges::find(deliverables_, id) - deliverables_.begin())] =
-          1;
-    });
+  std::fill_n(wanted_.begin(), always_wanted_, 1);
   for (size_t i = 0; i < wanted_by_.size(); ++i)
     if (run_.deliveries[i].fires(step)) wanted_[wanted_by_[i]] = 1;
 }

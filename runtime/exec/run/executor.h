@@ -32,7 +32,11 @@ size_t input_slots(const plan::Job& job);
 /// One for each call and each delivery that may be in flight.
 size_t output_slots(const plan::Job& job, const Backend& backend);
 
-/// The tensors that a job's calls are asked for: the loss first, then what is delivered.
+/// What runs read of every call: the loss first, and what ends a loop.
+std::vector<plan::TensorId> read_in_each_call(const plan::Job& job);
+
+/// The tensors that a job's calls are asked for: those that each call reads, then what is
+/// delivered.
 std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
                                               const std::vector<Delivery>& deliveries);
 

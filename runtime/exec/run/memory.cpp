@@ -61,9 +61,12 @@ class Sharing {
     for (size_t i = 0; i < job.tensors.size(); ++i) owners_.push_back(TensorId{i});
     // An alias of a variable orders an update, but for a reshape of one, which only looks at it.
     const std::vector<TensorId> roots = plan::alias_roots(job);
+    const auto looks_at = [&](const plan::Step& step, TensorId id) {
+      return step.op->view && job[id].alias == step.inputs[0];
+    };
     for (const plan::Step& step : job.steps)
       for (const TensorId id : step.outputs)
-        if (id.valid() && !step.op->view && job[id].alias.valid() &&
+        if (id.valid() && job[id].alias.valid() && !looks_at(step, id) &&
             job[roots[id.index()]].role == Role::kVariable)
           owners_[id.index()] = roots[id.index()];
     uses_ = uses_of(job, owners_, kept);
@@ -86,18 +89,19 @@ class Sharing {
     if (bytes_of(job_[source]) != bytes_of(tensor) || !lie_alike_(source, id)) return false;
     const bool view = step.op->view && step.epilogue.empty();
     // What a view reads must not be written while the view lives.
-    if (job_[owner].role == Role::kVariable) return view && !written_before(owner, id);
+    if (job_[owner].role == Role::kVariable) return view && !written_while(owner, id, at);
     if (job_[owner].role == Role::kInput) return view;
     // A view writes nothing. Who writes in place is the last to use what it writes over, views of
     // it included.
     return view || uses_[owner.index()].last == at;
   }
 
-  bool written_before(TensorId variable, TensorId reader) const {
-    for (size_t i = 0; i <= uses_[reader.index()].last && i < job_.steps.size(); ++i)
+  /// Does a step write the variable between the one that makes its view and the last that reads it?
+  bool written_while(TensorId variable, TensorId view, size_t made) const {
+    for (size_t i = made + 1; i <= uses_[view.index()].last && i < job_.steps.size(); ++i)
       for (TensorId id : job_.steps[i].outputs)
         if (id.valid() && owners_[id.index()] == variable && job_[id].role == Role::kResult &&
-            !job_.steps[i].op->view)
+            !is_view(job_.steps[i], owners_))
           return true;
     return false;
   }
@@ -197,7 +201,7 @@ std::vector<SharedVariable> shared_variables(const plan::Job& job,
     for (const VariableSource& source : variable_sources)
       for (const plan::Variable& variable : source.job->variables)
         if ((*source.job)[variable.tensor].name == job[id].name)
-          return SharedVariable{id, source.program, variable.tensor};
+          return SharedVariable{id, &source.program->holder(), variable.tensor};
     return std::nullopt;
   };
   for (const plan::Variable& variable : job.variables)

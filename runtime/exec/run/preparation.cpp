@@ -17,6 +17,7 @@
 #include "runtime/exec/ranks/same_data.h"
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/loop_program.h"
 #include "runtime/exec/run/remarks.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run_files.h"
@@ -34,14 +35,12 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
                                  const std::vector<plan::TensorId>& deliverables, int64_t first,
                                  int64_t end) {
   std::vector<uint8_t> always;
+  const size_t read = read_in_each_call(job).size();
   for (const plan::TensorId id : deliverables) {
     const auto is_it = [&](const Delivery& delivery) {
       return delivery.tensor == id && delivery.fires_always(first, end);
     };
-    bool logged = false;
-    if (job.optimizer)
-      plan::visit_tensors(*job.optimizer, [&](plan::TensorId read) { logged |= read == id; });
-    always.push_back(logged || std::ranges::any_of(deliveries, is_it));
+    always.push_back(always.size() < read || std::ranges::any_of(deliveries, is_it));
   }
   return always;
 }
@@ -99,6 +98,21 @@ void require_fingerprints(const Backend& backend) {
   if (!backend.takes_fingerprints())
     throw RequestError(fmt::format("--fingerprint is not supported on {}", backend.device()),
                        "use --device cpu");
+}
+
+/// What a job with a loop leaves out.
+void refuse_for_loop(const RunRequest& request, const plan::Job& job) {
+  const auto refuse = [&](bool asked, const char* what, const char* hint) {
+    if (asked)
+      throw RequestError(fmt::format("{}: {} not supported for job `{}`, which has a loop",
+                                     job.where, what, job.name),
+                         hint);
+  };
+  const bool own = &job == &request.job;
+  refuse(request.ranks != nullptr, "several ranks are", "use one process and one device");
+  refuse(own && request.fingerprints, "--fingerprint is", "compare what the job returns");
+  refuse(own && request.capture, "--capture is", "return or watch the results of its last pass");
+  refuse(request.profile, "--profile is", "profile a job that makes one pass, without `loop`");
 }
 
 /// Inputs of the job.
@@ -237,7 +251,10 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   const StepIndex& step_index = input_pipeline.step_index();
   if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
     options.columns = input_pipeline.columns();
-  return backend.prepare(job, options);
+  if (!job.loop) return backend.prepare(job, options);
+  refuse_for_loop(request, job);
+  options.segments = segments_of(job);
+  return make_loop(job, backend.prepare(job, options));
 }
 
 void PreparedRun::capture() {

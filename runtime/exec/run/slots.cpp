@@ -21,11 +21,17 @@ size_t output_slots(const plan::Job& job, const Backend& backend) {
   return std::max<size_t>(backend.asynchronous() ? 2 : 1, static_cast<size_t>(pipeline_of(job)));
 }
 
-std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
-                                              const std::vector<Delivery>& deliveries) {
+std::vector<plan::TensorId> read_in_each_call(const plan::Job& job) {
   std::vector<plan::TensorId> list;
   if (job.optimizer)
     plan::visit_tensors(*job.optimizer, [&list](plan::TensorId id) { list.push_back(id); });
+  if (job.loop && job.loop->until.valid()) list.push_back(job.loop->until);
+  return list;
+}
+
+std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
+                                              const std::vector<Delivery>& deliveries) {
+  std::vector<plan::TensorId> list = read_in_each_call(job);
   for (const Delivery& delivery : deliveries)
     if (std::ranges::find(list, delivery.tensor) == list.end()) list.push_back(delivery.tensor);
   return list;

@@ -33,6 +33,7 @@ void check_job(const Job& job, const Location& location) {
   check_ids(job, location);
   check_sharding(job, location);
   check_tensors(job, location);
+  check_loop(job, location);
   check_steps(job, location);
   if (job.sharding) check_layouts(job, location);
   check_io(*WholeJob(job), location);

@@ -21,6 +21,7 @@ class IdCheck {
     for (const Input& input : job_.inputs) must_be(input.tensor, "inputs");
     for (const Hook& hook : job_.hooks) must_be(hook.tensor, "hooks");
     if (job_.returns) in_return(job_.returns->value);
+    if (job_.loop) in_loop(*job_.loop);
     if (job_.optimizer)
       visit_tensors(*job_.optimizer, [this](TensorId id) { must_be(id, "optimizer"); });
   }
@@ -39,6 +40,14 @@ class IdCheck {
     for (const TensorId id : step.outputs) may_be(id, step.name);
     for (const EpilogueOp& fused : step.epilogue)
       for (const TensorId id : fused.operands) must_be(id, fused.name);
+  }
+  void in_loop(const Loop& loop) const {
+    may_be(loop.until, "loop");
+    for (const TensorId id : loop.states) must_be(id, "loop");
+    const auto steps = static_cast<int64_t>(job_.steps.size());
+    location_.require(
+        0 <= loop.first.value && loop.first.value < loop.end.value && loop.end.value <= steps,
+        "the loop has steps {} to {} of {}", loop.first.value, loop.end.value, steps);
   }
   void in_return(const ReturnValue& value) const {
     if (value.is_leaf())

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
@@ -22,11 +23,12 @@ void check_values(const std::variant<T...>& value, const Location& location) {
   std::visit([&](const auto& record) { for_each_number(record, check); }, value);
 }
 
-/// The list contains each tensor of that role exactly once, and no others.
+/// The list contains each tensor of that role exactly once but for `others`, and nothing else.
 template <typename Listed>
 void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std::string_view kind,
-                 const Location& location) {
+                 const Location& location, std::span<const TensorId> others = {}) {
   std::vector<bool> seen(job.tensors.size());
+  for (const TensorId id : others) seen[id.index()] = true;
   for (const Listed& listed : list) {
     const Tensor& tensor = job[listed.tensor];
     location.at(kind, tensor.name)
@@ -192,7 +194,8 @@ void check_run(const Job& job, const Location& location) {
 }  // namespace
 
 void check_io(const Job& job, const Location& location) {
-  check_roles(job, job.variables, Role::kVariable, "variable", location);
+  const std::vector<TensorId> states = job.loop ? job.loop->states : std::vector<TensorId>();
+  check_roles(job, job.variables, Role::kVariable, "variable", location, states);
   check_roles(job, job.inputs, Role::kInput, "input", location);
   for (const Variable& variable : job.variables)
     check_variable(job, variable, location.at("variable", job[variable.tensor].name));

@@ -16,8 +16,11 @@ void check_sharding(const Job& job, const Location& location);
 /// Each tensor by itself and all together: names, shapes, row axes, bytes, and what they alias.
 void check_tensors(const Job& job, const Location& location);
 
+/// Only predict jobs on one device loop, without shards; what passes leave to the next one.
+void check_loop(const Job& job, const Location& location);
+
 /// Types of calls, order (a tensor is made once, before it is read; probes are read by probes),
-/// devices (only a copy reads of another), and updates of variables.
+/// devices (only a copy reads of another), and updates of variables and of the states of a loop.
 void check_steps(const Job& job, const Location& location);
 
 /// Steps of shards compute results from rows of their own, which can be combined; the others read

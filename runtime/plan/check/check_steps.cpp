@@ -46,12 +46,20 @@ class StepCheck {
       in_variable_[i] = job.tensors[i].role == Role::kVariable;
     }
     for (const Variable& variable : job.variables) variables_[variable.tensor.index()] = &variable;
+    is_state_.resize(job.tensors.size());
+    if (!job.loop) return;
+    for (const TensorId id : job.loop->states) {
+      is_state_[id.index()] = true;
+      readable_[id.index()] = false;  // until it is set
+    }
   }
 
   void run() {
     std::set<std::string_view> names;
-    for (const Step& step : job_.steps) {
+    for (size_t i = 0; i < job_.steps.size(); ++i) {
+      const Step& step = job_.steps[i];
       const Location here = location_.at("step", step.name);
+      begin_part(StepId(i));
       here.require(is_safe_name(step.name), "invalid name");
       here.require(names.insert(step.name).second, "duplicate name");
       check_device(step.device, here);
@@ -60,6 +68,7 @@ class StepCheck {
       check_origin(step, here);
       check_outputs(step, here);
     }
+    begin_part(StepId(job_.steps.size()));
     for (size_t i = 0; i < job_.tensors.size(); ++i) {
       const Location here = location_.at("tensor", job_.tensors[i].name);
       here.require(readable_[i], "no step computes this result");
@@ -68,6 +77,23 @@ class StepCheck {
   }
 
  private:
+  /// Where a part of a loop ends, it has set each state once.
+  void begin_part(StepId step) {
+    if (!job_.loop || (step != job_.loop->first && step != job_.loop->end)) return;
+    in_pass_ = step == job_.loop->first;
+    for (const TensorId id : job_.loop->states) {
+      const Location here = location_.at("state", job_[id].name);
+      here.require(updated_[id.index()], "is not set {}",
+                   in_pass_ ? "before the loop" : "by a pass");
+      updated_[id.index()] = false;
+      readable_[id.index()] = true;
+    }
+    if (const TensorId until = job_.loop->until; !in_pass_ && until.valid())
+      location_.at("loop", job_[until].name)
+          .require(made_in_pass_.contains(until), "does not come from a pass");
+    if (!in_pass_) passed_ = true;
+  }
+
   void check_device(const std::optional<DeviceKind>& device, const Location& location) const {
     location.require(device != job_.device, "repeats the device of the job");
   }
@@ -172,6 +198,7 @@ class StepCheck {
       location.require(job_.device_of(tensor) == job_.device_of(step),
                        "result `{}` is on another device", tensor.name);
       maker_[id.index()] = &step;
+      if (in_pass_ && !step.probe) made_in_pass_.insert(id);
       if (std::ranges::find(updates, id, &Update::updated) == updates.end())
         check_in_place(step, id, location);
     }
@@ -241,10 +268,28 @@ class StepCheck {
     in_variable_[update.updated.index()] = true;
   }
 
+  /// The result is the next value of the state, which nothing reads any more.
+  void check_state(const Step& step, TensorId id, const Location& location) {
+    const Tensor& tensor = job_[id];
+    const TensorId state = tensor.alias;
+    bool overwrites = true;
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      overwrites = overwrites && (step.inputs[i] != state || step.op->may_overwrite(i));
+    for (const EpilogueOp& fused : step.epilogue)
+      overwrites = overwrites && std::ranges::find(fused.operands, state) == fused.operands.end();
+    location.require(overwrites && !passed_ && !step.probe && id == step.outputs[0] &&
+                         tensor.shape == job_[state].shape && !updated_[state.index()],
+                     "`{}` cannot be the next value of `{}`", tensor.name, job_[state].name);
+    updated_[state.index()] = true;
+    in_variable_[id.index()] = true;
+  }
+
   /// A permission to work in place is for operands that the op reads element by element.
   void check_in_place(const Step& step, TensorId id, const Location& location) {
     const Tensor& tensor = job_[id];
     if (!tensor.alias.valid()) return;
+    const bool looks_at = step.op->view && step.inputs[0] == tensor.alias;
+    if (is_state_[tensor.alias.index()] && !looks_at) return check_state(step, id, location);
     bool allowed = false;
     for (size_t i = 0; i < step.inputs.size(); ++i)
       allowed = allowed || (step.inputs[i] == tensor.alias && step.op->may_overwrite(i));
@@ -268,6 +313,9 @@ class StepCheck {
   std::vector<bool> updated_;       // by tensor: variables that have been
   std::vector<bool> in_variable_;   // by tensor: whether it lies in a variable's memory
   std::vector<const Variable*> variables_;  // by tensor
+  std::vector<bool> is_state_;              // by tensor: whether a loop leaves it from pass to pass
+  std::set<TensorId> made_in_pass_;
+  bool in_pass_ = false, passed_ = false;  // the step is one of a pass, or behind the last
 };
 
 }  // namespace

@@ -365,6 +365,15 @@ void fields(auto& text, Is<Sharding> auto& sharding) {
   text("steps", sharding.steps.value);
 }
 
+/// Steps are numbers, like those of shards.
+void fields(auto& text, Is<Loop> auto& loop) {
+  text("end", loop.end.value);
+  text("first", loop.first.value);
+  text("passes", loop.passes);
+  text("states", loop.states);
+  text("until", loop.until);
+}
+
 void fields(auto& text, Is<DeviceRange> auto& range) {
   text("first", range.first);
   text("last", range.last);
@@ -383,6 +392,7 @@ void fields(auto& text, Is<Job> auto& job) {
   text.lines("hooks", job.hooks);
   text.some("ids", job.ids);
   text.lines("inputs", job.inputs);
+  text.optional("loop", job.loop);
   text("name", job.name);
   text("optimizer", job.optimizer);
   text("precision", job.precision);

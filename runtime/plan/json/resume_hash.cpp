@@ -26,16 +26,24 @@ void visit_read_ids(Job& job, const Visit& visit) {
   for (Variable& variable : job.variables) visit(variable.tensor);
   for (Input& input : job.inputs) visit(input.tensor);
   if (job.returns) visit_ids(job.returns->value, visit);
+  if (job.loop) {
+    visit(job.loop->until);
+    for (TensorId& id : job.loop->states) visit(id);
+  }
   if (job.optimizer) visit_tensors(*job.optimizer, visit);
 }
 
-/// The shards' steps stay the first ones.
+/// The steps of shards, and of the parts of a loop, stay the first ones.
 void erase_probes(Job& job) {
   const auto is_probe = [](const Step& step) { return step.probe; };
-  if (job.sharding) {
-    const auto steps = std::span(job.steps).first(job.sharding->steps.index());
-    job.sharding->steps =
-        StepId(steps.size() - static_cast<size_t>(std::ranges::count_if(steps, is_probe)));
+  const auto leave_out = [&](StepId& end) {
+    const auto steps = std::span(job.steps).first(end.index());
+    end = StepId(steps.size() - static_cast<size_t>(std::ranges::count_if(steps, is_probe)));
+  };
+  if (job.sharding) leave_out(job.sharding->steps);
+  if (job.loop) {
+    leave_out(job.loop->first);
+    leave_out(job.loop->end);
   }
   std::erase_if(job.steps, is_probe);
 }

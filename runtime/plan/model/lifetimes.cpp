@@ -29,6 +29,21 @@ std::vector<TensorId> alias_roots(const Job& job) {
   return roots;
 }
 
+std::vector<TensorId> read_in_passes(const Job& job) {
+  const size_t first = job.loop->first.index(), end = job.loop->end.index();
+  std::vector<bool> outside(job.tensors.size());
+  for (size_t i = 0; i < first; ++i)
+    for (const TensorId id : job.steps[i].outputs)
+      if (id.valid()) outside[id.index()] = true;
+  std::vector<TensorId> read;
+  for (size_t i = first; i < end; ++i)
+    visit_operands(job.steps[i], [&](TensorId id) {
+      if (outside[id.index()]) read.push_back(id);
+      outside[id.index()] = false;  // listed once
+    });
+  return read;
+}
+
 void assign_lifetimes(Job& job) {
   for (Tensor& tensor : job.tensors) tensor.first = tensor.last = StepId();
   if (job.steps.empty()) return;
@@ -55,6 +70,11 @@ void assign_lifetimes(Job& job) {
   if (job.sharding)
     for (Tensor& part : job.tensors)
       if (part.combine) extend(part, std::min(job.sharding->steps, end));
+
+  // What is made before a loop is read in its last pass, too.
+  if (job.loop)
+    for (const TensorId id : read_in_passes(job))
+      extend(tensor(id), StepId(job.loop->end.index() - 1));
 
   const std::vector<TensorId> roots = alias_roots(job);
   for (size_t i = 0; i < roots.size(); ++i) extend(tensor(roots[i]), job.tensors[i].last);

@@ -12,6 +12,10 @@ namespace flow::plan {
 /// A tensor with an alias extends the life of the tensor at the root of its aliases.
 void assign_lifetimes(Job& job);
 
+/// What steps before the loop make and those of a pass read: it lives until the last pass.
+/// REQUIRES: the job has a loop.
+std::vector<TensorId> read_in_passes(const Job& job);
+
 /// For each tensor the one whose memory it lies in: itself, or the root of its aliases.
 /// REQUIRES: aliases make no cycle.
 std::vector<TensorId> alias_roots(const Job& job);

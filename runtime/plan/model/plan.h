@@ -40,6 +40,9 @@ inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 /// Devices of a job, steps under way in an asynchronous one, and shards of a batch.
 inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024, kMaxShards = 4096;
 
+/// Passes of a call.
+inline constexpr int64_t kMaxPasses = 1 << 20;
+
 using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
 
@@ -65,6 +68,17 @@ using ops::Combine;
 struct Sharding {
   int64_t count = 1;
   StepId steps;  // the first step behind those of shards
+};
+
+/// A call in passes: the steps before `first` run once, those before `end` run up to `passes`
+/// times, and the others once.
+struct Loop {
+  int64_t passes = 1;
+  StepId first, end;
+  /// What a pass leaves to the next one: variables that a step before `first` sets, and one of the
+  /// pass updates.
+  std::vector<TensorId> states;
+  TensorId until;  // bool: a pass that leaves it all true is the last; invalid: `passes` decides
 };
 
 /// A tensor of one call. A variable outlives the call; an input is written before it; a result
@@ -317,6 +331,7 @@ struct Job {
   std::vector<DeviceRange> ids = {};
   /// Where the batch is cut: shapes of tensors with a batch axis are those of one shard.
   std::optional<Sharding> sharding = {};
+  std::optional<Loop> loop = {};      // of predict jobs
   std::string precision = "float32";  // see precision.h
   bool deterministic = true;          // the same bits in every run on the same device
   uint64_t seed = 0;

@@ -1,0 +1,97 @@
+// How `sample` draws: the order of logits, their weights as integers, and the draw. Integers add up
+// to the same sum in any order, so tokens do not depend on threads, chunks or the device. Shared
+// with device code: free of libm.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "runtime/base/host_device.h"
+#include "runtime/base/philox.h"
+
+namespace flow {
+
+/// What comes before a draw.
+struct Sampling {
+  double temperature = 1;  // 0: the largest logit is taken
+  double top_p = 1;        // of all weights, the share that the likeliest tokens together reach
+  int64_t top_k = 0;       // how many of the likeliest tokens are left; 0: all
+  PhiloxKey key = {};
+};
+
+/// More tokens, whose weights are at most kUnitWeight, could overflow a sum.
+inline constexpr int64_t kMostTokens = int64_t{1} << 22;
+
+/// The weight of the likeliest token. Others are rounded down, so that those less than 2^-40 times
+/// as likely are never drawn.
+inline constexpr int kWeightBits = 40;
+inline constexpr uint64_t kUnitWeight = uint64_t{1} << kWeightBits;
+
+/// Unsigned integers that order as the logits do; NaN is the smallest, and there is one zero.
+template <typename T>
+using OrderOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+template <typename T>
+FLOW_HOST_DEVICE inline OrderOf<T> order_of(T x) {
+  using Bits = OrderOf<T>;
+  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
+  if (x != x) return 0;
+  const Bits bits = std::bit_cast<Bits>(x + T{0});
+  return bits & kSign ? ~bits : bits | kSign;
+}
+
+/// The logit of that order. REQUIRES: it is that of a number.
+template <typename T>
+FLOW_HOST_DEVICE inline T logit_of(OrderOf<T> order) {
+  using Bits = OrderOf<T>;
+  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
+  return std::bit_cast<T>(order & kSign ? static_cast<Bits>(order ^ kSign)
+                                        : static_cast<Bits>(~order));
+}
+
+/// floor(2^40 e^x) for x <= 0, where e^x is within a few units of its last bit: x = n ln 2 + r with
+/// |r| <= ln 2 / 2, and Taylor's series for e^r. The two parts of ln 2 are those of fdlibm.
+FLOW_HOST_DEVICE inline uint64_t exp_weight(double x) {
+  constexpr double kLeast = -28;  // 2^40 e^-28 < 1
+  constexpr double kLog2E = 1.44269504088896338700e+00;
+  constexpr double kLn2High = 6.93147180369123816490e-01, kLn2Low = 1.90821492927058770002e-10;
+  if (!(x > kLeast)) return 0;
+  const int n = static_cast<int>(x * kLog2E - 0.5);
+  const double r = (x - n * kLn2High) - n * kLn2Low;
+  double sum = 1;
+  for (int i = 13; i > 0; --i) sum = 1 + sum * r / i;
+  const auto scale = std::bit_cast<double>(static_cast<uint64_t>(1023 + kWeightBits + n) << 52);
+  return static_cast<uint64_t>(sum * scale);
+}
+
+/// The weight of a logit next to the largest one, `most`.
+template <typename T>
+FLOW_HOST_DEVICE inline uint64_t weight_of(T x, T most, double temperature) {
+  if (order_of(x) == order_of(most)) return kUnitWeight;
+  return exp_weight((static_cast<double>(x) - static_cast<double>(most)) / temperature);
+}
+
+/// The weight that the likeliest tokens must reach together, of all.
+FLOW_HOST_DEVICE inline uint64_t share_of(uint64_t all, double top_p) {
+  const auto share = static_cast<uint64_t>(top_p * static_cast<double>(all));
+  return share < 1 ? 1 : share > all ? all : share;
+}
+
+/// The high word of a product.
+FLOW_HOST_DEVICE inline uint64_t multiply_high(uint64_t a, uint64_t b) {
+  const uint64_t a0 = static_cast<uint32_t>(a), a1 = a >> 32;
+  const uint64_t b0 = static_cast<uint32_t>(b), b1 = b >> 32;
+  const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
+  return a1 * b1 + (middle >> 32) + ((a0 * b1 + static_cast<uint32_t>(middle)) >> 32);
+}
+
+/// A number in [0, all): a function of (seed, entry, position, row).
+FLOW_HOST_DEVICE inline uint64_t draw_weight(PhiloxKey key, int64_t position, uint64_t row,
+                                             uint64_t all) {
+  const PhiloxBlock words = philox_block(key, static_cast<uint32_t>(position), row);
+  return multiply_high(all, uint64_t{words.words[0]} << 32 | words.words[1]);
+}
+
+}  // namespace flow

@@ -1,0 +1,315 @@
+"""Loops of predict jobs, `sample`, and the text that jobs/gpt2.yaml generates: against transformers, against the same network without
+a cache, and against a judge of the draws."""
+import unittest
+
+import numpy as np
+
+from flow import JOBS, SOURCE, FlowTest
+from weights_test import GPT2_NAMES
+
+GOLDEN = SOURCE / "tests" / "golden" / "generate" / "gpt2.npz"
+GPT2 = ["vars.width=12", "vars.layers=2", "vars.heads=3", "vars.vocabulary=40", "vars.context=16", "vars.prompt=6", "vars.new=9", "vars.end=11",
+        "vars.prompts=4", "vars.precision=float64"]
+
+# The whole text at once, with the network that is trained.
+WITHOUT_CACHE = """
+flow: 1
+include: [gpt2.yaml]
+jobs:
+  whole:
+    type: predict
+    precision: $precision
+    inputs:
+      text: {shape: [1, $context], dtype: int32, from: {npy: text.npy}}
+    graph:
+      gpt: {op: gpt, in: text}
+    returns: {value: gpt}
+"""
+
+# What each part of a loop does, with numbers that are easily followed.
+COUNTING = """flow: 1
+data:
+  d:
+    x: {npy: x.npy}
+jobs:
+  run:
+    type: predict
+    inputs:
+      x: {shape: [2, 3], dtype: float32, from: d.x}
+      number: {shape: [], dtype: int32, rows: false, from: {type: constant, value: 5}}
+    graph:
+      twice:   {op: add, in: [x, x]}                    # once
+      state:   {op: identity, in: twice}
+      shown:   {op: reduce_sum, in: state, axis: 1}     # of each pass
+      more:    {op: add, in: [state, x]}
+      next:    {op: add, in: [number, 1]}
+      before:  {op: constant, value: 0, dtype: int32}
+      sum:     {op: add, in: [before, number]}
+      enough:  {op: greater_equal, in: [next, LIMIT]}
+    returns: {value: [shown, more, sum, twice], to: npy}
+    hooks: [{watch: shown, to: npy}]
+    run:
+      loop: {feed: {state: more, number: next, before: number}, steps: 4, until: enough, last: [more]}
+"""
+
+SAMPLE = """flow: 1
+seed: 7
+data:
+  d: {x: {npy: x.npy}, p: {npy: p.npy}}
+jobs:
+  run:
+    type: predict
+    precision: PRECISION
+    inputs:
+      x: {shape: [BATCH, TOKENS], dtype: PRECISION, from: d.x}
+      p: {shape: [BATCH], dtype: int32, from: d.p}
+    graph:
+      drawn: {op: sample, in: x, position: p, temperature: TEMPERATURE, top_k: TOP_K, top_p: TOP_P}
+    returns: {value: drawn, to: npy}
+"""
+
+
+def philox(key, counter):
+    """One block of Philox4x32-10 (Salmon et al., 2011)."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & 0xFFFFFFFF, (p0 >> 32) ^ c[3] ^ k[1], p0 & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def key_of(seed, name):
+    mask = 2**64 - 1
+    z = (seed + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+    hashed = 0xCBF29CE484222325
+    for byte in name.encode():
+        hashed = ((hashed ^ byte) * 0x100000001B3) & mask
+    both = z ^ z >> 31 ^ hashed
+    return both & 0xFFFFFFFF, both >> 32
+
+
+def judged(logits, position, row, temperature, top_k, top_p, seed=7, name="drawn"):
+    """The token, by NumPy in float64: weights are whole multiples of 2^-40 of the largest."""
+    logits = np.asarray(logits, np.float64)
+    order = np.argsort(-logits, kind="stable")[: top_k or None]
+    weights = [int(w) for w in np.floor(np.exp((logits[order] - logits[order[0]]) / temperature) * 2.0**40)]
+    if top_p < 1:
+        share, kept, total = max(1, int(top_p * float(sum(weights)))), 0, 0
+        while total < share:
+            total += weights[kept]
+            kept += 1
+        order, weights = order[:kept], weights[:kept]
+    words = philox(key_of(seed, name), (row & 0xFFFFFFFF, row >> 32, position & 0xFFFFFFFF, 0))
+    drawn = sum(weights) * (words[0] << 32 | words[1]) >> 64
+    for place, weight in sorted(zip(order, weights)):
+        if drawn < weight:
+            return place
+        drawn -= weight
+
+
+class Sample(FlowTest):
+    def sample(self, out, logits, positions, *flags, batch=None, temperature=1, top_k=0, top_p=1):
+        np.save(self.dir / "x.npy", logits)
+        np.save(self.dir / "p.npy", positions)
+        text = SAMPLE
+        for word, value in {"PRECISION": logits.dtype, "BATCH": batch or len(logits), "TOKENS": logits.shape[1], "TEMPERATURE": temperature,
+                            "TOP_K": top_k, "TOP_P": top_p}.items():
+            text = text.replace(word, str(value))
+        self.write("sample.yaml", text)
+        self.flowrun("sample.yaml", "-o", out, "--quiet", *flags)
+        return self.load(f"{out}/returns/drawn/value.npy")
+
+    def test_draws_are_those_of_a_judge(self):
+        random = np.random.default_rng(1)
+        for case, (tokens, temperature, top_k, top_p) in enumerate([(5, 1, 0, 1), (300, 0.7, 20, 1), (300, 1.3, 0, 0.6), (700, 0.9, 50, 0.8), (40, 2, 1, 1)]):
+            for dtype in (np.float32, np.float64):
+                logits = (3 * random.normal(size=(24, tokens))).astype(dtype)
+                logits[::3] = np.round(logits[::3])  # ties
+                positions = random.integers(0, 100, 24, np.int32)
+                with self.subTest(case=case, dtype=dtype):
+                    drawn = self.sample(f"out{case}{dtype.__name__}", logits, positions, temperature=temperature, top_k=top_k, top_p=top_p)
+                    expected = [judged(logits[i], int(positions[i]), i, temperature, top_k, top_p) for i in range(24)]
+                    np.testing.assert_array_equal(drawn, expected)
+
+    def test_temperature_0_takes_the_first_of_the_largest(self):
+        logits = np.round(np.random.default_rng(2).normal(size=(50, 9))).astype(np.float32)
+        logits[3], logits[4, 2] = -np.inf, np.nan
+        drawn = self.sample("out", logits, np.zeros(50, np.int32), temperature=0)
+        np.testing.assert_array_equal(drawn, np.argmax(np.nan_to_num(logits, nan=-np.inf), 1))
+
+    def test_frequencies_are_the_probabilities(self):
+        logits = np.tile(np.log(np.array([[0.5, 0.25, 0.125, 0.125]], np.float32)), (8000, 1))
+        drawn = self.sample("out", logits, np.zeros(8000, np.int32))
+        counts = np.bincount(drawn, minlength=4)
+        expected = 8000 * np.array([0.5, 0.25, 0.125, 0.125])
+        self.assertLess(((counts - expected) ** 2 / expected).sum(), 16.3)  # chi-squared with 3 degrees of freedom: 0.1%
+        drawn = self.sample("cut", logits, np.arange(8000, dtype=np.int32), top_p=0.7)
+        self.assertEqual(set(drawn), {0, 1})
+        self.assertLess(abs(np.mean(drawn == 0) - 2 / 3), 0.02)
+
+    def test_threads_and_batches_change_no_draw(self):
+        logits = np.random.default_rng(3).normal(size=(30, 60)).astype(np.float32)
+        positions = np.arange(30, dtype=np.int32)
+        one = self.sample("one", logits, positions, "--threads", 1, top_k=30, top_p=0.9)
+        for batch, threads in ((30, 3), (7, 2), (1, 1)):
+            np.testing.assert_array_equal(one, self.sample(f"out{batch}", logits, positions, "--threads", threads, batch=batch, top_k=30, top_p=0.9))
+
+
+class Loop(FlowTest):
+    def count(self, out, limit, *flags, rows=5):
+        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        np.save(self.dir / "x.npy", x)
+        self.write("count.yaml", COUNTING.replace("LIMIT", str(limit)))
+        self.flowrun("count.yaml", "-o", out, "--quiet", *flags)
+        return x, {name: self.load(f"{out}/returns/{name}/value.npy") for name in ("shown", "more", "sum", "twice")}
+
+    def test_results_of_passes_are_stacked_or_those_of_the_last_pass(self):
+        for flags in ((), ("--threads", 3), ("--set", "jobs.run.precision=float64")):
+            x, made = self.count(f"out{len(flags)}{flags[-1:]}", 100, *flags)
+            np.testing.assert_array_equal(made["twice"], 2 * x)
+            np.testing.assert_array_equal(made["more"], 6 * x)
+            np.testing.assert_array_equal(made["shown"], x.sum(1)[:, None] * [2, 3, 4, 5])
+            np.testing.assert_array_equal(made["sum"], [[5, 11, 13, 15]] * 3)  # the number of this pass, and of the one before
+
+    def test_until_ends_a_batch_and_repeats_its_last_pass(self):
+        x, made = self.count("out", 7)  # after two passes
+        np.testing.assert_array_equal(made["more"], 4 * x)
+        np.testing.assert_array_equal(made["shown"], x.sum(1)[:, None] * [2, 3, 3, 3])
+        np.testing.assert_array_equal(self.load("out/watch/shown/value.npy"), 3 * x.sum(1))
+
+    def test_a_bool_of_each_row_ends_when_all_are_true(self):
+        x, made = self.count("out", 7, "--set", "jobs.run.graph.enough.in=[shown, 11]", rows=2)
+        # Sums of rows are 3 and 12: 6 and 24, 9 and 36, 12 and 48.
+        np.testing.assert_array_equal(made["shown"], [[6, 9, 12, 12], [24, 36, 48, 48]])
+
+    def test_states_change_places(self):
+        self.write("swap.yaml", """flow: 1
+jobs:
+  run:
+    type: predict
+    inputs:
+      a: {shape: [2, 2], dtype: int32, from: {type: iota}}
+      b: {shape: [2, 2], dtype: int32, from: {type: constant, value: 7}}
+    graph:
+      first:  {op: add, in: [a, 0]}
+      second: {op: reshape, in: b, shape: [4]}
+    returns: {value: [first, second], to: npy}
+    run: {loop: {feed: {a: b, b: a}, steps: 3}}
+""")
+        self.flowrun("swap.yaml", "-o", "out", "--quiet")
+        iota, sevens = np.arange(4), np.full(4, 7)
+        np.testing.assert_array_equal(self.load("out/returns/first/value.npy")[0].transpose(1, 0, 2).reshape(3, 4), [iota, sevens, iota])
+        np.testing.assert_array_equal(self.load("out/returns/second/value.npy")[0].T, [sevens, iota, sevens])
+
+    def test_a_train_job_calls_a_loop(self):
+        self.write("also.yaml", """flow: 1
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}
+    graph:
+      net:  {op: dense, in: x, units: 3}
+      loss: {op: mse, prediction: net, target: x}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+    run: {steps: 4, also: [{job: roll, every: {steps: 2}}]}
+  roll:
+    type: predict
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}
+    graph:
+      net: {op: dense, in: x, units: 3}
+    returns: {value: net, to: npy}
+    run: {steps: 1, loop: {feed: {x: net}, steps: 3}}
+""")
+        self.flowrun("train", "also.yaml", "-o", "out", "--quiet")
+        rolled = self.load("out/also/roll/returns/net/value.npy")
+        weight, bias = (np.load(self.checkpoint("out") / "net" / f"{name}.npy") for name in ("weight", "bias"))
+        self.assertEqual(rolled.shape, (2, 4, 3, 3))
+        np.testing.assert_allclose(rolled[1, :, 1:], rolled[1, :, :-1] @ weight.T + bias, rtol=1e-5, atol=1e-6)
+
+    def test_what_a_loop_leaves_out_is_refused(self):
+        x = np.zeros((2, 3), np.float32)
+        np.save(self.dir / "x.npy", x)
+        self.write("count.yaml", COUNTING.replace("LIMIT", "9"))
+        for words, expected in ((("--profile",), "--profile is not supported for job `run`, which has a loop"),
+                                (("--fingerprint",), "--fingerprint is not supported for job `run`, which has a loop")):
+            self.assertIn(expected, self.flowrun("count.yaml", "-o", "out", *words, status=2).stderr)
+        self.assertIn("has a loop", self.call("flowrun", "verify", "run", "count.yaml", status=2).stderr)
+        self.assertIn("generation loops are left out", self.call("flowc", "export", "count.yaml", "-o", "m.onnx", "--job", "run", status=2).stderr)
+
+
+class Gpt2(FlowTest):
+    """jobs/gpt2.yaml, tiny."""
+
+    def setUp(self):
+        super().setUp()
+        with np.load(GOLDEN) as file:
+            self.golden = dict(file)
+        given = ("prompt", "lengths", "tokens", "logits")
+        np.savez(self.dir / "weights.npz", **{name: value for name, value in self.golden.items() if name not in given})
+        self.write("gpt2.yaml", (JOBS / "gpt2.yaml").read_text())
+        self.write("hf.yaml", GPT2_NAMES.replace("  train:", "  generate:"))
+        self.write("whole.yaml", WITHOUT_CACHE + GPT2_NAMES[GPT2_NAMES.index("    run:"):])
+
+    def generate(self, out, *sets, prompt=None, lengths=None, flags=(), value="[token, step, gpt]"):
+        np.save(self.dir / "tokens.npy", self.golden["prompt"] if prompt is None else prompt)
+        np.save(self.dir / "lengths.npy", self.golden["lengths"] if lengths is None else lengths)
+        sets = (*GPT2, f"data.prompts.tokens.npy={self.dir}/tokens.npy", f"data.prompts.lengths.npy={self.dir}/lengths.npy",
+                f"jobs.generate.returns.value={value}", *sets)
+        self.flowrun("generate", "hf.yaml", "--load", "weights.npz", "-o", out, "--quiet", *flags, *(word for one in sets for word in ("--set", one)))
+        return {name: self.load(f"{out}/returns/{name}/value.npy") for name in ("token", "step", "gpt") if name in value}
+
+    def logits(self, made):
+        """Of each token: the prompt's, then those of all passes but the last."""
+        return np.concatenate([made["gpt"][:, None], made["step"][:, :-1]], 1)
+
+    GREEDY = "vars.temperature=0"
+
+    def test_greedy_tokens_and_logits_are_those_of_transformers(self):
+        made = self.generate("out", self.GREEDY)
+        np.testing.assert_array_equal(made["token"], self.golden["tokens"])
+        steps = self.golden["logits"].shape[1]
+        for row, tokens in enumerate(self.golden["tokens"]):
+            live = min(steps, list(tokens).index(11) + 1 if 11 in tokens else steps)
+            np.testing.assert_allclose(self.logits(made)[row, :live], self.golden["logits"][row, :live], rtol=1e-9, atol=1e-9)
+        made = self.generate("single", self.GREEDY, "vars.precision=float32")
+        np.testing.assert_array_equal(made["token"], self.golden["tokens"])
+
+    def agrees_without_cache(self, made):
+        """The network that is trained, on each row's text as a whole, without padding."""
+        for row, (tokens, length) in enumerate(zip(made["token"], self.golden["lengths"])):
+            text = np.zeros((1, 16), np.int32)
+            given = self.golden["prompt"][row, 6 - length:]
+            text[0, :length], text[0, length:length + 9] = given, tokens
+            np.save(self.dir / "text.npy", text)
+            self.flowrun("whole", "whole.yaml", "--load", "weights.npz", "-o", "whole", "--force", "--quiet", *(word for one in GPT2 for word in ("--set", one)))
+            whole = self.load("whole/returns/gpt/value.npy")[0, 0]
+            np.testing.assert_allclose(self.logits(made)[row], whole[length - 1:length + 8], rtol=1e-9, atol=1e-9)
+
+    def test_generation_with_a_cache_is_that_without(self):
+        self.agrees_without_cache(self.generate("greedy", self.GREEDY, "vars.end=-1"))
+        made = self.generate("sampled", "vars.end=-1", "vars.top_k=9", "vars.top_p=0.95")
+        self.agrees_without_cache(made)
+        logits, lengths = self.logits(made), self.golden["lengths"]
+        expected = [[judged(logits[row, i], int(lengths[row]) + i, row, 0.8, 9, 0.95, seed=1) for i in range(9)] for row in range(4)]
+        np.testing.assert_array_equal(made["token"], expected)
+
+    def test_padded_rows_are_those_rows_alone(self):
+        together = self.generate("out", self.GREEDY, "vars.end=-1")
+        for row, length in enumerate(self.golden["lengths"]):
+            alone = self.generate(f"out{row}", self.GREEDY, "vars.end=-1", "vars.prompts=1", f"vars.prompt={length}", prompt=self.golden["prompt"][row:row + 1, 6 - length:],
+                                  lengths=np.array([length], np.int32))
+            np.testing.assert_array_equal(alone["token"][0], together["token"][row])
+            np.testing.assert_allclose(self.logits(alone)[0], self.logits(together)[row], rtol=1e-11, atol=1e-11)
+
+    def test_threads_batches_and_until_change_no_token(self):
+        one = self.generate("one", flags=("--threads", 1), value="token")
+        others = {"threads": ([], ("--threads", 3)), "two": (["vars.prompts=2"], ()), "three": (["vars.prompts=3"], ()), "all": (["~jobs.generate.run.loop.until"], ())}
+        for name, (sets, flags) in others.items():
+            np.testing.assert_array_equal(one["token"], self.generate(name, *sets, flags=flags, value="token")["token"], name)
+
+
+if __name__ == "__main__":
+    unittest.main()
