@@ -39,7 +39,10 @@ void infer_sample(Call& call) {
         fmt::format("{} tokens; at most {} are supported", logits.shape[last], kMostTokens));
   check_attributes(call);
   const Shape rows = logits.shape.first(last);
-  if (call.operands() > 1 && call.shape(1).rank() > 0 && !call.have_shape(1, 2, rows)) return;
+  if (call.operands() > 1 && call.shape(1).rank() > 0 && call.shape(1) != rows)
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("`position` is {}; expected a scalar, or {}: one for each row",
+                                 call.shape(1).str(), rows.str()));
   if (!call.failed()) call.result(DType::kInt32, rows, batch_beside(logits.batch_axis, last));
 }
 

@@ -1,11 +1,15 @@
 """Loops of predict jobs, `sample`, and the text that jobs/gpt2.yaml generates: against transformers, against the same network without
 a cache, and against a judge of the draws."""
+import sys
 import unittest
 
 import numpy as np
 
 from flow import JOBS, SOURCE, FlowTest
 from weights_test import GPT2_NAMES
+
+sys.path.insert(0, str(SOURCE / "tests" / "property"))
+import draw_judge  # noqa: E402
 
 GOLDEN = SOURCE / "tests" / "golden" / "generate" / "gpt2.npz"
 GPT2 = ["vars.width=12", "vars.layers=2", "vars.heads=3", "vars.vocabulary=40", "vars.context=16", "vars.prompt=6", "vars.new=9", "vars.end=11",
@@ -69,45 +73,8 @@ jobs:
 """
 
 
-def philox(key, counter):
-    """One block of Philox4x32-10 (Salmon et al., 2011)."""
-    c, k = list(counter), list(key)
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & 0xFFFFFFFF, (p0 >> 32) ^ c[3] ^ k[1], p0 & 0xFFFFFFFF]
-        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return c
-
-
-def key_of(seed, name):
-    mask = 2**64 - 1
-    z = (seed + 0x9E3779B97F4A7C15) & mask
-    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
-    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-    hashed = 0xCBF29CE484222325
-    for byte in name.encode():
-        hashed = ((hashed ^ byte) * 0x100000001B3) & mask
-    both = z ^ z >> 31 ^ hashed
-    return both & 0xFFFFFFFF, both >> 32
-
-
-def judged(logits, position, row, temperature, top_k, top_p, seed=7, name="drawn"):
-    """The token, by NumPy in float64: weights are whole multiples of 2^-40 of the largest."""
-    logits = np.asarray(logits, np.float64)
-    order = np.argsort(-logits, kind="stable")[: top_k or None]
-    weights = [int(w) for w in np.floor(np.exp((logits[order] - logits[order[0]]) / temperature) * 2.0**40)]
-    if top_p < 1:
-        share, kept, total = max(1, int(top_p * float(sum(weights)))), 0, 0
-        while total < share:
-            total += weights[kept]
-            kept += 1
-        order, weights = order[:kept], weights[:kept]
-    words = philox(key_of(seed, name), (row & 0xFFFFFFFF, row >> 32, position & 0xFFFFFFFF, 0))
-    drawn = sum(weights) * (words[0] << 32 | words[1]) >> 64
-    for place, weight in sorted(zip(order, weights)):
-        if drawn < weight:
-            return place
-        drawn -= weight
+def judged(*call, seed=7):
+    return draw_judge.token(*call, seed, "drawn")
 
 
 class Sample(FlowTest):

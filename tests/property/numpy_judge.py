@@ -16,6 +16,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "golden", "ops")
 sys.path.insert(0, os.path.join(HERE, "..", "golden", "mnist", "make"))
+import draw_judge  # noqa: E402
 import flow_random  # noqa: E402
 
 random = np.random.default_rng(20)
@@ -494,6 +495,10 @@ def picked():
     dx = np.zeros((3, 8, 2), np.float32)
     np.put_along_axis(dx, order, dy, 1)
     write("top_k_grad", [dy, order], [dx])
+    logits = np.round(random.normal(size=(6, 50)) * 4).astype(np.float32) / 2  # with ties
+    positions = np.arange(5, 11, dtype=np.int32)
+    tokens = [draw_judge.token(logits[i], int(positions[i]), 3 * 6 + i, 0.7, 20, 0.9, 7, "net/token") for i in range(6)]
+    write("sample", [logits, positions], [np.array(tokens, np.int32)])
 
 
 def root_mean_square():

@@ -208,6 +208,12 @@ const std::vector<Judged>& judged() {
       {"triu", "triu", {{"diagonal", int64_t{-1}}}},
       {"top_k", "top_k", {{"axis", int64_t{1}}, {"k", int64_t{3}}}},
       {"top_k_grad", "top_k_grad", {{"axis", int64_t{1}}, {"extent", int64_t{8}}}},
+      {"sample",
+       "sample",
+       {{"consumer", std::string("net/token")},
+        {"temperature", 0.7},
+        {"top_k", int64_t{20}},
+        {"top_p", 0.9}}},
   };
   return all;
 }

@@ -11,6 +11,14 @@
 namespace flow::job {
 namespace {
 
+/// What a rule for names calls `from` is a key here.
+std::string of_key(std::string text) {
+  constexpr std::string_view kFrom = "`from`";
+  if (const size_t at = text.find(kFrom); at != std::string::npos)
+    text.replace(at, kFrom.size(), "the key");
+  return text;
+}
+
 /// The patterns of an item; nothing after an error.
 std::optional<Fed> read_item(Reader& reader, const yaml::Entry& entry, std::string_view key) {
   const auto text = read_text(reader, entry.value, fmt::format("`{}`", entry.key));
@@ -23,8 +31,8 @@ std::optional<Fed> read_item(Reader& reader, const yaml::Entry& entry, std::stri
   if (!results) {
     reader
         .error(Diagnosis::kLoop, targets ? entry.value.span : entry.key_span,
-               fmt::format("`{}`: {}", key, error.message))
-        .with_hint(error.hint);
+               fmt::format("`{}`: {}", key, of_key(error.message)))
+        .with_hint(of_key(error.hint));
     return {};
   }
   made.targets = *targets;

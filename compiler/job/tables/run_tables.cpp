@@ -226,8 +226,9 @@ const Section& loop_section() {
         Bounds{.min = 1, .max = plan::kMaxPasses}},
        text("until", "none", "bool result: no pass follows one in which all of it is true"),
        {"last", KeyType::kTexts, "none",
-        "returned results of which only the value of the last pass is wanted; others are stacked "
-        "along a new axis"}}};
+        "returned results that only have the value of the last pass; others are stacked along a "
+        "new "
+        "axis"}}};
   return kSection;
 }
 
