@@ -41,6 +41,52 @@ jobs:
     run: {steps: 20, checkpoint: {every: {steps: 5}}}
 )";
 
+constexpr const char* kLoop = R"(flow: 1
+jobs:
+  run:
+    type: predict
+    inputs:
+      x: {shape: [4, 8], dtype: float32, from: {type: random_normal}}
+      place: {shape: [], dtype: int32, rows: false, from: {type: constant, value: 0}}
+    graph:
+      kept: {op: constant, value: 0, shape: [4, 16, 8]}
+      all: {op: scatter_update, in: kept, indices: place, updates: x, axis: 1}
+      logits: {op: reduce_mean, in: all, axis: 1}
+      drawn: {op: sample, in: logits, position: place, top_k: 5, top_p: 0.9}
+      ended: {op: greater, in: [drawn, 100]}
+      y: {op: relu, in: logits}
+      next: {op: add, in: [place, 1]}
+    returns: {type: Numpy, value: drawn}
+    run:
+      steps: 20
+      loop: {feed: {x: y, place: next, kept: all}, steps: 16, until: ended}
+)";
+
+TEST_CASE("from the second batch on the passes of a loop allocate nothing", "[cpu]") {
+  CompileRequest request;
+  request.file = "job.yaml";
+  const CompileResult compiled = compile_text(request, kLoop);
+  INFO(compiled.messages);
+  REQUIRE(compiled.plan);
+  const FreshDirectory home;
+  const auto backend = cpu::make_backend();
+  std::vector<int64_t> counts;
+  counts.reserve(64);
+  exec::RunRequest run{.plan = *compiled.plan,
+                       .job = compiled.plan->jobs.front(),
+                       .root = home.path(),
+                       .directory = home.path()};
+  run.threads = 2;
+  run.stop_signal = [&counts] {
+    counts.push_back(allocations_of_this_thread());
+    return 0;
+  };
+  CHECK(exec::run(*backend, run).steps == 20);
+  REQUIRE(counts.size() >= 20);
+  if (!allocations_are_counted()) return;
+  for (size_t i = 2; i < counts.size(); ++i) CHECK(counts[i] == counts[1]);
+}
+
 TEST_CASE("from the second step on a training step on the CPU allocates nothing", "[cpu]") {
   const bool profile = GENERATE(false, true), mixed = GENERATE(false, true);
   CAPTURE(profile, mixed);
