@@ -123,8 +123,16 @@ void check_operands(const OpSpec& spec, Call& call) {
                   fmt::format("{} operands; {} takes {}{}", given, spec.name, least, upper));
     return;
   }
+  const OperandSpec* before = nullptr;
   for (size_t i = 0; i < given; ++i) {
-    const OperandSpec& operand = spec.operand(i);
+    const OperandSpec& operand = spec.operand(i, call.dtype(i));
+    if (spec.optional_by_dtype && before && &operand <= before) {
+      call.bad_operand(i, Reason::kOperandCount,
+                       fmt::format("operand {} of {} cannot be `{}`, which comes before `{}`", i,
+                                   spec.name, operand.name, before->name));
+      return;
+    }
+    before = &operand;
     if (accepts(operand, call.dtype(i), call.job())) continue;
     call.bad_operand(
         i, Reason::kDTypeMismatch,

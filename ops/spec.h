@@ -27,7 +27,7 @@ struct OperandSpec {
   std::string_view doc;
   Accepts accepts = Accepts::kFloat;
   bool variadic = false;  // a list of one or more, the last operand
-  bool optional = false;  // the last operand
+  bool optional = false;  // the last operand; several: see OpSpec::optional_by_dtype
   /// What to do with a value of another dtype; a cast where empty.
   std::string_view instead = {};
   /// In a mixed job, passes may give it in the job's 16-bit float dtype.
@@ -183,6 +183,8 @@ struct OpSpec {
 
   bool takes_variables = false;   // its entry may say `trainable` and `variables`
   bool trains_otherwise = false;  // than it predicts; its entry may say `training`
+  /// A call may leave out any of the optional operands: the dtypes of the others tell which it has.
+  bool optional_by_dtype = false;
   bool secondary_gradients =
       false;  // the gradient rule takes gradients of any result, not of the first alone
   bool elementwise = false;  // element i of the first result comes from element i of operand 0
@@ -219,6 +221,8 @@ struct OpSpec {
   const AttributeSpec* attribute(std::string_view attribute_name) const;
   /// What the record says of operand i. REQUIRES: the call has that many.
   const OperandSpec& operand(size_t i) const;
+  /// The same of operand i of that dtype, which tells optional ones apart in some ops.
+  const OperandSpec& operand(size_t i, DType dtype) const;
   /// The same of result i.
   const ResultSpec& result(size_t i) const;
   /// The name of result i as a port: "mask", "out1".

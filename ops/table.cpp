@@ -5,6 +5,16 @@
 #include "ops/families.h"
 
 namespace flow::ops {
+namespace {
+
+/// Is a value of that dtype what such an operand takes, whatever dtype the job computes in?
+bool is_of_kind(DType dtype, Accepts accepts) {
+  if (accepts == Accepts::kFloat) return is_float(dtype);
+  if (accepts == Accepts::kInteger) return is_integer(dtype);
+  return accepts == Accepts::kBool && dtype == DType::kBool;
+}
+
+}  // namespace
 
 const AttributeSpec* OpSpec::attribute(std::string_view attribute_name) const {
   const auto found = std::ranges::find(attributes, attribute_name, &AttributeSpec::name);
@@ -13,6 +23,13 @@ const AttributeSpec* OpSpec::attribute(std::string_view attribute_name) const {
 
 const OperandSpec& OpSpec::operand(size_t i) const {
   return operands[std::min(i, operands.size() - 1)];
+}
+
+const OperandSpec& OpSpec::operand(size_t i, DType dtype) const {
+  if (optional_by_dtype && i < operands.size() && operands[i].optional)
+    for (const OperandSpec& spec : operands)
+      if (spec.optional && is_of_kind(dtype, spec.accepts)) return spec;
+  return operand(i);
 }
 
 const ResultSpec& OpSpec::result(size_t i) const {

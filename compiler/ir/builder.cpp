@@ -106,7 +106,8 @@ bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
   return !fits(0, 0) && !fits(1, 1) && fits(0, 1) && fits(1, 0);
 }
 
-bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
+template <typename Place>
+bool Builder::check_operands(const ops::OpSpec& op, CallSite& site, Place place) const {
   const bool variadic = !op.operands.empty() && op.operands.back().variadic;
   const auto required = std::ranges::count(op.operands, false, &ops::OperandSpec::optional);
   if (site.operands() < static_cast<size_t>(required) ||
@@ -130,8 +131,8 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
   }
   for (size_t i = 0; i < site.operands(); ++i) {
     if (!site.id(i).valid()) continue;  // an optional one
-    const ops::OperandSpec& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
+    const ops::OperandSpec& def = place(i, value.dtype);
     if (ops::accepts(def, value.dtype, {.compute = graph_.compute_dtype})) continue;
     const Node* maker = graph_.producer_of(site.id(i));
     // A number has the dtype of what stands beside it.
@@ -199,7 +200,10 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
   if (!all_valid(operands)) return invalid;
   const bool complete = complete_attributes(op, name, spans, diags_, attributes);
   CallSite site(graph_, name, operands, spans, diags_);
-  if (!check_operands(op, site) || !complete) return invalid;
+  const auto place = [&op](size_t i, DType dtype) -> const ops::OperandSpec& {
+    return op.operand(i, dtype);
+  };
+  if (!check_operands(op, site, place) || !complete) return invalid;
   const Attributes written = graph_.shards > 1 ? attributes : Attributes();
   ops::Call call = typed_call(graph_, operands, attributes);
   infer(op, call, attributes);
@@ -256,7 +260,10 @@ ValueId Builder::add_layer(const ops::OpSpec& layer, LayerContext call) {
     if (!call.operands[i].valid() && !layer.operand(i).optional) return {};
   const bool complete = complete_attributes(layer, call.name, call.spans, diags_, call.attributes);
   CallSite site = call.site();
-  if (!check_operands(layer, site) || !complete) return {};
+  const auto place = [&layer](size_t i, DType) -> const ops::OperandSpec& {
+    return layer.operand(i);
+  };
+  if (!check_operands(layer, site, place) || !complete) return {};
   const ValueId value = expand(call);
   alias(call.name, value);
   return value;

@@ -71,7 +71,9 @@ class Builder {
  private:
   std::string unique(std::string name) const;
   bool are_swapped(const ops::OpSpec& op, const CallSite& site) const;
-  bool check_operands(const ops::OpSpec& op, CallSite& site) const;
+  /// `place`: gives the record of operand i, of that dtype.
+  template <typename Place>
+  bool check_operands(const ops::OpSpec& op, CallSite& site, Place place) const;
   bool is_per_shard(std::span<const ValueId> operands, const ops::Call& whole) const;
   std::vector<ops::Result> infer_per_shard(const ops::OpSpec& op, const ops::Call& whole,
                                            Attributes& attributes, CallSite& site) const;

@@ -1,7 +1,12 @@
 // Nodes of products, convolutions, pools, normalizations and attention.
+#include <cmath>
 #include <limits>
+#include <numbers>
+#include <numeric>
 #include <utility>
 
+#include "ops/attention.h"
+#include "ops/rope_frequencies.h"
 #include "runtime/base/visit.h"
 #include "runtime/onnx/step_export.h"
 
@@ -157,43 +162,215 @@ void group_normalize(StepExport& step) {
   step.result("Add", {step.node("Mul", {back, channels(1)}), channels(2)});
 }
 
-/// Query i attends to keys 0 to i.
-std::string causal_mask(StepExport& step, int64_t queries, int64_t keys) {
-  Array mask(DType::kBool, Shape{queries, keys});
-  for (int64_t i = 0; i < queries; ++i)
-    for (int64_t j = 0; j < keys; ++j) mask.as<bool>()[static_cast<size_t>(i * keys + j)] = j <= i;
-  return step.constant(mask.view());
+/// The nodes of attention. Opset 17 has no operator for it.
+class AttentionExport {
+ public:
+  explicit AttentionExport(StepExport& step)
+      : step_(step),
+        at_(ops::AttentionOperands::find(false, step.operands(),
+                                         [&](size_t i) { return step.in(i).dtype; })),
+        rank_(query().rank()),
+        group_(rank_ > 3 ? query()[rank_ - 3] / step.in(1).shape[rank_ - 3] : 1) {}
+
+  /// A query that attends to no key gets 0, not the mean of all values.
+  void write() {
+    for (size_t i = 0; i < step_.operands(); ++i)
+      if (i != at_.lengths) step_.fix_batch_of_constant(i, i < 3 ? 2 : 0);
+    const std::string turned = transposed(step_, step_.in(1).name, rank_);
+    std::string scores = step_.node("Mul", {product(step_.in(0).name, query(), turned,
+                                                    with_last(step_.in(1).shape, depth(), keys())),
+                                            step_.number(step_.attribute<double>("scale"))});
+    if (at_.bias) scores = step_.node("Add", {scores, step_.in(*at_.bias).name});
+    const std::string mask = mask_of_all();
+    if (!mask.empty()) scores = step_.node("Where", {mask, scores, step_.number(lowest())});
+    std::string weights = step_.node("Softmax", {scores}, {{"axis", int64_t{-1}}});
+    if (may_see_nothing()) weights = step_.node("Where", {mask, weights, step_.number(0)});
+    product_to_result(weights);
+    if (step_.is_read(1))
+      step_.result("ReduceLogSumExp", {scores},
+                   {{"axes", Integers{rank_ - 1}}, {"keepdims", int64_t{0}}}, 1);
+  }
+
+ private:
+  const Shape& query() const { return step_.in(0).shape; }
+  int64_t queries() const { return query()[rank_ - 2]; }
+  int64_t keys() const { return step_.in(1).shape[rank_ - 2]; }
+  int64_t depth() const { return query()[rank_ - 1]; }
+  double lowest() const {
+    return step_.in().dtype == DType::kFloat64 ? std::numeric_limits<double>::lowest()
+                                               : double{std::numeric_limits<float>::lowest()};
+  }
+  /// A causal mask alone lets each query attend to a key, but in a window behind the last one.
+  bool may_see_nothing() const {
+    return at_.mask || at_.lengths || (window() > 0 && queries() - window() >= keys());
+  }
+  int64_t window() const { return step_.has("window") ? step_.attribute<int64_t>("window") : 0; }
+
+  static Shape with_last(Shape shape, int64_t rows, int64_t columns) {
+    shape[shape.rank() - 2] = rows;
+    shape[shape.rank() - 1] = columns;
+    return shape;
+  }
+
+  /// [N, H, ...] as [N, K, H / K, ...]: along that axis, groups of heads share their keys.
+  Shape grouped(const Shape& shape, int64_t heads) const {
+    std::vector<int64_t> extents(shape.begin(), shape.end());
+    extents[static_cast<size_t>(rank_) - 3] = step_.in(1).shape[rank_ - 3];
+    extents.insert(extents.end() - 2, heads);
+    return Shape(std::move(extents));
+  }
+
+  std::string reshape(const std::string& value, const Shape& shape) {
+    const int batch_axis = step_.in(0).batch_axis;
+    const bool split = shape.rank() > rank_;
+    if (batch_axis == rank_ - 3) step_.fix_batch();
+    if (batch_axis < 0 || batch_axis == rank_ - 3) return step_.reshape(value, shape, -1);
+    return step_.reshape(value, shape, batch_axis + (split && batch_axis > rank_ - 3 ? 1 : 0));
+  }
+
+  /// A product of matrices with keys or values, which groups of heads share.
+  std::string product(const std::string& left, const Shape& left_shape, const std::string& right,
+                      const Shape& right_shape) {
+    if (group_ == 1) return step_.node("MatMul", {left, right});
+    const std::string made = step_.node(
+        "MatMul", {reshape(left, grouped(left_shape, group_)), reshape_shared(right, right_shape)});
+    return reshape(made, with_last(query(), left_shape[rank_ - 2], right_shape[rank_ - 1]));
+  }
+
+  /// Keys and values have their own axis of rows.
+  std::string reshape_shared(const std::string& value, const Shape& shape) {
+    const int batch_axis = step_.in(1).batch_axis;
+    const bool leads = batch_axis >= 0 && batch_axis < rank_ - 3;
+    if (batch_axis >= 0 && !leads) step_.fix_batch();
+    return step_.reshape(value, grouped(shape, 1), leads ? batch_axis : -1);
+  }
+
+  void product_to_result(const std::string& weights) {
+    const Value& value = step_.in(2);
+    if (group_ == 1) return step_.result("MatMul", {weights, value.name});
+    const Shape scores = with_last(query(), queries(), keys());
+    step_.result("Identity", {product(weights, scores, value.name, value.shape)});
+  }
+
+  /// What lets a query attend to a key; empty where all may.
+  std::string mask_of_all() {
+    std::string mask = at_.mask ? step_.in(*at_.mask).name : "";
+    if (step_.attribute<bool>("causal")) mask = both(mask, causal_mask());
+    return at_.lengths ? both(mask, mask_of_lengths()) : mask;
+  }
+  std::string both(const std::string& mask, const std::string& other) {
+    return mask.empty() ? other : step_.node("And", {mask, other});
+  }
+
+  /// Query i attends to keys 0 to i, or to the window's last of those.
+  std::string causal_mask() {
+    if (step_.in(0).batch_axis == rank_ - 2) step_.fix_batch();
+    Array mask(DType::kBool, Shape{queries(), keys()});
+    for (int64_t i = 0; i < queries(); ++i)
+      for (int64_t j = 0; j < keys(); ++j)
+        mask.as<bool>()[static_cast<size_t>(i * keys() + j)] =
+            j <= i && (window() == 0 || i - j < window());
+    return step_.constant(mask.view());
+  }
+
+  /// (N, 1, ..., S): keys before the length.
+  std::string mask_of_lengths() {
+    const Value& lengths = step_.in(*at_.lengths);
+    if (lengths.batch_axis < 0 && step_.in(0).batch_axis >= 0) step_.fix_batch();
+    std::vector<int64_t> column(static_cast<size_t>(rank_), 1);
+    column[0] = lengths.shape[0];
+    const std::string ends = step_.reshape(step_.cast(lengths.name, lengths.dtype, DType::kInt64),
+                                           Shape(std::move(column)), lengths.batch_axis);
+    std::vector<int64_t> places(static_cast<size_t>(keys()));
+    std::iota(places.begin(), places.end(), 0);
+    return step_.node("Less", {step_.vector(places), ends});
+  }
+
+  StepExport& step_;
+  ops::AttentionOperands at_;
+  int rank_;
+  int64_t group_;  // heads that share a key
+};
+
+void attention(StepExport& step) { AttentionExport(step).write(); }
+
+/// Cosines and sines of the angles by which pairs turn.
+struct Turns {
+  std::string cos, sin;
+};
+
+/// Constants of positions 0, 1, ...
+Turns turns_of_places(StepExport& step, const std::vector<double>& frequencies) {
+  const Value& x = step.in(0);
+  const int64_t length = x.shape[x.shape.rank() - 2];
+  if (x.batch_axis == x.shape.rank() - 2) step.fix_batch();
+  Array cos(x.dtype, Shape{length, std::ssize(frequencies)}), sin = cos;
+  visit_float(x.dtype, [&]<typename T>(T) {
+    for (size_t at = 0; at < cos.as<T>().size(); ++at) {
+      const double angle =
+          static_cast<double>(at / frequencies.size()) * frequencies[at % frequencies.size()];
+      cos.as<T>()[at] = static_cast<T>(std::cos(angle));
+      sin.as<T>()[at] = static_cast<T>(std::sin(angle));
+    }
+  });
+  return {step.constant(cos.view()), step.constant(sin.view())};
 }
 
-/// What lets a query attend to a key; empty where all may.
-std::string mask_of(StepExport& step) {
-  const Shape &query = step.in(0).shape, &key = step.in(1).shape;
-  const int row = query.rank() - 2;
-  const std::string given = step.operands() > 3 ? step.in(3).name : "";
-  if (!step.attribute<bool>("causal")) return given;
-  if (step.in(0).batch_axis == row) step.fix_batch();
-  const std::string causal = causal_mask(step, query[row], key[row]);
-  return given.empty() ? causal : step.node("And", {given, causal});
+/// Of the operand, (T) or (N, T), with an axis of 1 for each that x has besides. Angles are
+/// float64.
+Turns turns_of_positions(StepExport& step, const std::vector<double>& frequencies) {
+  const Value &x = step.in(0), &positions = step.in(1);
+  std::vector<int64_t> column(static_cast<size_t>(x.shape.rank()), 1);
+  column[column.size() - 2] = x.shape[x.shape.rank() - 2];
+  const bool each = positions.shape.rank() == 2;
+  if (each) column[0] = x.shape[0];
+  int batch_axis = positions.batch_axis;
+  if (batch_axis == positions.shape.rank() - 1) batch_axis = x.shape.rank() - 2;
+  if (positions.batch_axis < 0 && x.batch_axis == x.shape.rank() - 2) step.fix_batch();
+  if (each && positions.batch_axis < 0 && x.batch_axis == 0) step.fix_batch();
+  const std::string places =
+      step.reshape(step.cast(positions.name, positions.dtype, DType::kFloat64),
+                   Shape(std::move(column)), batch_axis);
+  const std::string angles = step.node("Mul", {places, step.numbers(frequencies, DType::kFloat64)});
+  // Without whole turns, since runtimes know cosines of float32 alone.
+  const std::string turn = step.number(2 * std::numbers::pi, DType::kFloat64);
+  const std::string turns = step.node("Floor", {step.node("Div", {angles, turn})});
+  const std::string rest = step.cast(step.node("Sub", {angles, step.node("Mul", {turns, turn})}),
+                                     DType::kFloat64, x.dtype);
+  return {step.node("Cos", {rest}), step.node("Sin", {rest})};
 }
 
-/// A query that attends to no key gets 0, not the mean of all values.
-void attention(StepExport& step) {
-  for (size_t i = 0; i < step.operands(); ++i) step.fix_batch_of_constant(i, i < 3 ? 2 : 0);
-  const int rank = step.in(0).shape.rank();
-  const std::string keys = transposed(step, step.in(1).name, rank);
-  std::string scores = step.node("Mul", {step.node("MatMul", {step.in(0).name, keys}),
-                                         step.number(step.attribute<double>("scale"))});
-  const std::string mask = mask_of(step);
-  const bool is_double = step.in().dtype == DType::kFloat64;
-  const double lowest = is_double ? std::numeric_limits<double>::lowest()
-                                  : double{std::numeric_limits<float>::lowest()};
-  if (!mask.empty()) scores = step.node("Where", {mask, scores, step.number(lowest)});
-  std::string weights = step.node("Softmax", {scores}, {{"axis", int64_t{-1}}});
-  if (step.operands() > 3) weights = step.node("Where", {mask, weights, step.number(0)});
-  step.result("MatMul", {weights, step.in(2).name});
-  if (step.is_read(1))
-    step.result("ReduceLogSumExp", {scores},
-                {{"axes", Integers{rank - 1}}, {"keepdims", int64_t{0}}}, 1);
+/// Elements of the last axis.
+std::string features(StepExport& step, int64_t first, int64_t end, int64_t by = 1) {
+  return step.node("Slice", {step.in(0).name, step.vector({first}), step.vector({end}),
+                             step.vector({-1}), step.vector({by})});
+}
+
+void rope(StepExport& step) {
+  const Value& x = step.in(0);
+  const ops::Attributes& attributes = step.attributes();
+  const int64_t dims = attributes.get<int64_t>("dims"), depth = x.shape[x.shape.rank() - 1];
+  const std::vector<double> frequencies = ops::rope_frequencies(attributes);
+  const auto [cos, sin] = step.operands() > 1 ? turns_of_positions(step, frequencies)
+                                              : turns_of_places(step, frequencies);
+  const bool halves = ops::rope_splits_halves(attributes);
+  const std::string one = halves ? features(step, 0, dims / 2) : features(step, 0, dims, 2);
+  const std::string other = halves ? features(step, dims / 2, dims) : features(step, 1, dims, 2);
+  const auto multiply = [&](const std::string& a, const std::string& b) {
+    return step.node("Mul", {a, b});
+  };
+  std::string first = step.node("Sub", {multiply(one, cos), multiply(other, sin)});
+  std::string second = step.node("Add", {multiply(other, cos), multiply(one, sin)});
+  const NodeAttributes last = {{"axis", int64_t{-1}}};
+  Strings parts = {first, second};
+  if (!halves) {
+    for (std::string& part : parts) part = step.node("Unsqueeze", {part, step.vector({-1})});
+    Shape shape = x.shape;
+    shape[shape.rank() - 1] = dims;
+    parts = {step.reshape(step.node("Concat", parts, last), shape, x.batch_axis)};
+  }
+  if (dims < depth) parts.push_back(features(step, dims, depth));
+  step.result("Concat", parts, last);
 }
 
 constexpr ExportRule kLayers[] = {
@@ -209,6 +386,7 @@ constexpr ExportRule kLayers[] = {
     {"rms_normalize", rms_normalize},
     {"group_normalize", group_normalize},
     {"scaled_dot_product_attention", attention},
+    {"rope", rope},
 };
 
 }  // namespace

@@ -47,6 +47,8 @@ class StepExport {
   std::vector<std::string> names() const;
   size_t results() const { return results_.size(); }
   const Value& out(size_t i = 0) const { return results_[i]; }
+  const ops::Attributes& attributes() const { return attributes_; }
+  bool has(std::string_view name) const { return attributes_.has(name); }
   template <typename T>
   const T& attribute(std::string_view name) const {
     return attributes_.get<T>(name);

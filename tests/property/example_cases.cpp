@@ -164,7 +164,7 @@ void move_into(ops::Domain domain, Array& array) {
 /// Operand i of the call.
 Array random_operand(const plan::Job& job, const plan::Step& call, size_t i, Random& random) {
   const plan::Tensor& tensor = job[call.inputs[i]];
-  if (const ops::LimitRule limit = call.op->operand(i).limit) {
+  if (const ops::LimitRule limit = call.op->operand(i, tensor.dtype).limit) {
     std::vector<Shape> shapes;
     for (const plan::TensorId id : call.inputs) shapes.push_back(job[id].shape);
     return random_labels(random, tensor.dtype, tensor.shape, limit(shapes, call.attributes));

@@ -360,6 +360,49 @@ def judge_attention():
               attention_gradients(dy, q, k, v, weights, 0.5))
 
 
+def judge_grouped_attention():
+    """Four heads of queries over two of keys, with all that can hide a key or change a score."""
+    draw = np.random.default_rng(35)
+    q, k, v, dy, bias = (draw.uniform(-1, 1, shape).astype(np.float32)
+                         for shape in ((2, 4, 5, 3), (2, 2, 6, 3), (2, 2, 6, 2), (2, 4, 5, 2), (4, 1, 6)))
+    mask, lengths = draw.uniform(size=(5, 6)) < 0.8, np.array([6, 3], np.int32)
+    places, keys = np.arange(5)[:, None], np.arange(6)
+    seen = mask & (keys <= places) & (keys > places - 3) & (keys < lengths[:, None, None, None])
+    shared = [np.repeat(x, 2, axis=1) for x in wide(k, v)]
+    scores = wide(q)[0] @ np.swapaxes(shared[0], -1, -2) * 0.5 + wide(bias)[0]
+    exps = np.exp(scores) * seen
+    sums = exps.sum(axis=-1, keepdims=True)
+    weights = exps / np.where(sums == 0, 1, sums)
+    y, log_sums = weights @ shared[1], np.log(np.where(sums == 0, 1, sums))[..., 0]
+    write("attention_grouped", [q, k, v, mask, bias, lengths], [y, log_sums])
+    given = [dy, q, k, v, y.astype(np.float32), log_sums.astype(np.float32)]
+    dq, dk, dv = attention_gradients(dy, q, *shared, weights, 0.5)
+    write("attention_grouped_grad", given + [mask, bias, lengths],
+          [dq] + [d.reshape(2, 2, 2, 6, -1).sum(axis=2) for d in (dk, dv)])
+    gradients = wide(dy)[0] @ np.swapaxes(shared[1], -1, -2)
+    slopes = weights * (gradients - (gradients * weights).sum(axis=-1, keepdims=True))
+    write("attention_bias_grad", given + [bias, mask, lengths], [slopes.sum(axis=(0, 2))[:, None]])
+
+
+def rope(x, positions, dims, theta, layout, sign=1):
+    (x,) = wide(x)
+    angles = positions[..., None] * theta ** (-np.arange(0, dims, 2) / dims)
+    one, other = (slice(0, dims // 2), slice(dims // 2, dims)) if layout == "halves" else (slice(0, dims, 2), slice(1, dims, 2))
+    turned = (x[..., one] + 1j * x[..., other]) * np.exp(sign * 1j * angles)
+    y = x.copy()
+    y[..., one], y[..., other] = turned.real, turned.imag
+    return y
+
+
+def judge_rope():
+    draw = np.random.default_rng(36)
+    x = draw.uniform(-1, 1, (2, 3, 4, 6)).astype(np.float32)
+    write("rope", [x], [rope(x, np.arange(4), 6, 100, "halves")])
+    positions = np.array([[5, 0, 2, 90], [1, 1000, 3, 7]], np.int64)
+    write("rope_pairs", [x, positions], [rope(x, positions[:, None], 4, 500, "pairs")])
+    write("rope_pairs_grad", [x, positions], [rope(x, positions[:, None], 4, 500, "pairs", -1)])
+
+
 def judge_ctc():
     """The sum over all paths."""
     draw = np.random.default_rng(33)
@@ -382,6 +425,8 @@ def main():
     write_wrapping()
     write_pairs(np.random.default_rng(22))
     judge_attention()
+    judge_grouped_attention()
+    judge_rope()
     a, b = floats(5, 7), floats(7, 3)
     write("matmul", [a, b], [wide(a)[0] @ wide(b)[0]])
     a, b = floats(2, 1, 4, 5), floats(3, 6, 4)

@@ -44,6 +44,22 @@ std::vector<std::pair<std::string, plan::Attribute>> attention(bool causal) {
   return {{"causal", causal}, {"scale", 0.5}};
 }
 
+std::vector<std::pair<std::string, plan::Attribute>> in_window() {
+  return {{"causal", true}, {"scale", 0.5}, {"window", int64_t{3}}};
+}
+
+Judged rope(const std::string& folder, const std::string& op, int64_t dims, double theta,
+            const std::string& layout) {
+  return {folder,
+          op,
+          {{"layout", layout},
+           {"theta", theta},
+           {"dims", dims},
+           {"scaling_factor", 1.0},
+           {"low_frequency_factor", 1.0},
+           {"high_frequency_factor", 4.0}}};
+}
+
 Judged resize(const std::string& folder, Integers size, const std::string& mode,
               const std::string& coordinates = "half_pixel", double scale = 0) {
   return {folder,
@@ -162,6 +178,12 @@ const std::vector<Judged>& judged() {
       {"attention_grad", kAttention + "_grad", attention(false)},
       {"attention_causal_grad", kAttention + "_grad", attention(true)},
       {"attention_masked_grad", kAttention + "_grad", attention(true)},
+      {"attention_grouped", kAttention, in_window()},
+      {"attention_grouped_grad", kAttention + "_grad", in_window()},
+      {"attention_bias_grad", kAttention + "_grad_bias", in_window()},
+      rope("rope", "rope", 6, 100, "halves"),
+      rope("rope_pairs", "rope", 4, 500, "pairs"),
+      rope("rope_pairs_grad", "rope_grad", 4, 500, "pairs"),
       {"fill", "fill", {{"value", 7.0}, {"shape", Integers{2, 3}}, {"dtype", DType::kInt64}}},
       {"transpose", "transpose", {{"perm", Integers{0, 2, 1, 3}}}},
       {"transpose_bool", "transpose", {{"perm", Integers{1, 0}}}},

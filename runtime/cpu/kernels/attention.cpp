@@ -23,11 +23,12 @@ struct Space {
 class Forward {
  public:
   explicit Forward(const Request& request)
-      : tiles_(Attention(request, 0, 3)), threads_(request.threads) {}
+      : tiles_(Attention(request, false)), threads_(request.threads) {}
 
   size_t workspace() const { return static_cast<size_t>(threads_ * space()) * sizeof(float); }
 
-  void launch(const Buffers& buffers) const {
+  void launch(const Buffers& buffers, const CallState& state) const {
+    tiles_.at.check(buffers, state);
     parallel_for(threads_, tiles_.at.batches * tiles_.queries, [&](int64_t item, int worker) {
       float* own = reinterpret_cast<float*>(buffers.workspace) + worker * space();
       float* largest = own + tiles_.space();
@@ -46,16 +47,17 @@ class Forward {
     float* out = output<float>(buffers, 0) + first * at.value_depth;
     std::fill_n(space.largest, q.count, kHidden);
     std::fill_n(space.sum, q.count, 0.0f);
-    tiles_.for_keys(q, [&](const Keys& k) {
-      const int64_t key = q.batch * at.keys + k.first;
+    const bool sees_any = tiles_.for_keys(buffers, q, [&](const Keys& k) {
+      const int64_t key = q.batch / at.group * at.keys + k.first;
       multiply('N', 'T', {q.count, k.count, at.depth}, static_cast<float>(at.scale), query,
                {input<float>(buffers, 1) + key * at.depth, at.depth}, 0.0f, space.scores,
                tiles_.width);
       for (int64_t row = 0; row < q.count; ++row) weigh(buffers, q, k, row, space, out);
       multiply('N', 'N', {q.count, at.value_depth, k.count}, 1.0f, {space.scores, tiles_.width},
                {input<float>(buffers, 2) + key * at.value_depth, at.value_depth},
-               k.first == 0 ? 0.0f : 1.0f, out, at.value_depth);
+               k.opens ? 0.0f : 1.0f, out, at.value_depth);
     });
+    if (!sees_any) std::fill_n(out, q.count * at.value_depth, 0.0f);
     float* log_sums = output<float>(buffers, 1);
     for (int64_t row = 0; row < q.count; ++row) {
       const float sum = space.sum[row];
@@ -70,7 +72,7 @@ class Forward {
   void weigh(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
              const Space& space, float* out) const {
     float* scores = space.scores + row * tiles_.width;
-    const int64_t length = tiles_.hide_unseen(buffers, q, k, row, scores);
+    const int64_t length = tiles_.finish_scores(buffers, q, k, row, scores);
     const float before = space.largest[row];
     const float largest = std::max(before, largest_of(scores, length));
     if (largest == kHidden) {  // all hidden, or NaN
@@ -96,8 +98,8 @@ Kernel prepare_attention(const Request& request) {
   Forward forward(request);
   Kernel kernel;
   kernel.workspace = forward.workspace();
-  kernel.launch = [forward = std::move(forward)](const Buffers& buffers, const CallState&) {
-    forward.launch(buffers);
+  kernel.launch = [forward = std::move(forward)](const Buffers& buffers, const CallState& state) {
+    forward.launch(buffers, state);
   };
   return kernel;
 }
@@ -108,6 +110,7 @@ std::span<const KernelEntry> attention() {
   static constexpr KernelEntry kKernels[] = {
       {"scaled_dot_product_attention", prepare_attention},
       {"scaled_dot_product_attention_grad", prepare_attention_grad},
+      {"scaled_dot_product_attention_grad_bias", prepare_attention_grad_bias},
   };
   return kKernels;
 }

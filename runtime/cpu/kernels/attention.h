@@ -1,42 +1,77 @@
-// What the attention kernels of the CPU know of a call: its extents, and which keys a query sees.
+// What the attention kernels of the CPU know of a call: its extents, which keys a query sees, and
+// what is added to its scores.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernels/labels.h"
 
 namespace flow::cpu {
 
+/// An operand that broadcasts to the scores [..., queries, keys].
+struct ScoreOperand {
+  /// Of an operand of that shape, for a query of the other.
+  ScoreOperand(size_t at, const Shape& shape, const Shape& query, int64_t keys);
+
+  /// Of query i of a batch over its keys: the element for the first one.
+  int64_t row(int64_t batch, int64_t query) const {
+    return offsets[static_cast<size_t>(batch)] + query * query_step;
+  }
+
+  size_t operand;
+  int64_t elements, rows, columns;  // of the operand; rows and columns of each of its batches
+  std::vector<int64_t> offsets;     // for each batch
+  int64_t query_step, key_step;
+};
+
+/// Keys [first, end).
+struct KeyRange {
+  int64_t first, end;
+};
+
 /// `batches` times: a query [queries, depth] over a key [keys, depth] and a value
-/// [keys, value_depth].
+/// [keys, value_depth], which `group` batches next to each other share.
 struct Attention {
-  int64_t batches = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
+  int64_t batches = 0, group = 1, queries = 0, keys = 0, depth = 0, value_depth = 0;
   double scale = 1;
   bool causal = false;
+  int64_t window = 0;  // 0: none
+  std::optional<ScoreOperand> mask, bias;
 
-  /// Of `request`, whose operands `query` and the two after it are the query, key and value;
-  /// operand `mask` is the mask, where there are as many.
-  Attention(const Request& request, size_t query, size_t mask);
+  /// Of a call of attention, or of its gradients.
+  Attention(const Request& request, bool gradients);
 
-  /// How many keys the queries before `end` may see: with `causal` none after their own place.
-  int64_t seen_keys(int64_t end) const { return causal && end < keys ? end : keys; }
+  int64_t key_batches() const { return batches / group; }
 
-  bool has_mask() const { return !mask_offsets_.empty(); }
-  size_t mask_operand() const { return mask_operand_; }
-  /// Of query i of a batch over its keys: the element of the mask for the first one, and the
-  /// distance to the next one's.
-  int64_t mask_row(int64_t batch, int64_t query) const {
-    return mask_offsets_[static_cast<size_t>(batch)] + query * mask_query_step_;
+  /// Reports lengths out of range.
+  void check(const Buffers& buffers, const CallState& state) const {
+    if (lengths_) lengths_->run(buffers.inputs[lengths_operand_], state);
   }
-  int64_t mask_key_step() const { return mask_key_step_; }
+
+  /// The keys that some of the queries [first, end) of a batch may see.
+  KeyRange seen_keys(const Buffers& buffers, int64_t batch, int64_t first, int64_t end) const {
+    KeyRange seen{window > 0 ? std::max<int64_t>(0, first - window + 1) : 0,
+                  length(buffers, batch)};
+    if (causal) seen.end = std::min(seen.end, end);
+    seen.first = std::min(seen.first, seen.end);
+    return seen;
+  }
 
  private:
-  void describe_mask(const Shape& mask, const Shape& query);
+  /// The keys of a batch.
+  int64_t length(const Buffers& buffers, int64_t batch) const {
+    if (!lengths_) return keys;
+    const int64_t own = integer_at(lengths_->dtype, buffers.inputs[lengths_operand_],
+                                   batch / (batches / lengths_->rows));
+    return std::clamp<int64_t>(own, 0, keys);
+  }
 
-  size_t mask_operand_ = 0;
-  std::vector<int64_t> mask_offsets_;  // for each batch
-  int64_t mask_query_step_ = 0, mask_key_step_ = 0;
+  size_t lengths_operand_ = 0;
+  std::optional<LabelCheck> lengths_;
 };
 
 }  // namespace flow::cpu

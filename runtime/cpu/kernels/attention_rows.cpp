@@ -23,6 +23,17 @@ void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
     std::fill_n(scores, n, kHidden);
 }
 
+FLOW_VECTORISED void add_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+  if (step == 0) {
+    const float all = *bias;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) scores[i] += all;
+    return;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] += bias[i];
+}
+
 FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -37,6 +48,13 @@ FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+FLOW_VECTORISED float sum_row(const float* x, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
   return sum;
 }
 

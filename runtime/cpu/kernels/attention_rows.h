@@ -13,9 +13,12 @@ inline constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 /// scores[i] = -inf where the mask, whose elements are `step` apart, lets nothing through.
 void hide(const bool* mask, int64_t step, float* scores, int64_t n);
+/// scores[i] += the bias, whose elements are `step` apart: 0 or 1.
+void add_bias(const float* bias, int64_t step, float* scores, int64_t n);
 /// x = exp(x - shift), for x <= shift or little more; returns their sum.
 float exp_less(float* x, float shift, int64_t n);
 float dot_rows(const float* a, const float* b, int64_t n);
+float sum_row(const float* x, int64_t n);
 /// dp = p * (dp - expected)
 void slope_row(const float* p, float expected, float* dp, int64_t n);
 

@@ -14,9 +14,10 @@ namespace flow::cpu::fast {
 
 inline constexpr int64_t kTileQueries = 64, kTileKeys = 256;
 
-/// The keys of a tile.
+/// The keys of a tile; the first one of its queries, or one that adds to what others made.
 struct Keys {
   int64_t first, count;
+  bool opens;
 };
 
 /// The queries of a tile.
@@ -43,27 +44,36 @@ struct Tiles {
     return {batch, first, std::min(kTileQueries, at.queries - first)};
   }
 
-  /// Calls f with the tiles of keys that some of the queries may see.
+  /// Calls f with the tiles of keys that some of the queries may see. False where there are none.
   template <typename F>
-  void for_keys(const Queries& q, F f) const {
-    const int64_t end = at.seen_keys(q.first + q.count);
-    for (int64_t first = 0; first < end; first += kTileKeys)
-      f(Keys{first, std::min(kTileKeys, end - first)});
+  bool for_keys(const Buffers& buffers, const Queries& q, F f) const {
+    const KeyRange seen = at.seen_keys(buffers, q.batch, q.first, q.first + q.count);
+    for (int64_t first = seen.first; first < seen.end; first += kTileKeys)
+      f(Keys{first, std::min(kTileKeys, seen.end - first), first == seen.first});
+    return seen.first < seen.end;
   }
 
-  /// Hides the scores of query `row` of the tile for keys that it does not see; -inf too where the
-  /// row's last vector goes beyond the keys. Returns the length in whole vectors.
-  int64_t hide_unseen(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
-                      float* scores) const {
+  /// Adds the bias to the scores of query `row` of the tile. Hides the scores of query `row` of the
+  /// tile for keys that it does not see; -inf too where the row's last vector goes beyond the keys.
+  /// Returns the length in whole vectors.
+  int64_t finish_scores(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
+                        float* scores) const {
     const int64_t query = q.first + row;
-    const int64_t seen = std::clamp(at.seen_keys(query + 1) - k.first, int64_t{0}, k.count);
+    const KeyRange seen = at.seen_keys(buffers, q.batch, query, query + 1);
+    const int64_t first = std::clamp(seen.first - k.first, int64_t{0}, k.count);
+    const int64_t end = std::clamp(seen.end - k.first, first, k.count);
     const int64_t length = round_up(k.count, kScoreLanes);
-    if (at.has_mask() && seen > 0) {
-      const auto* mask = reinterpret_cast<const bool*>(buffers.inputs[at.mask_operand()]);
-      hide(mask + at.mask_row(q.batch, query) + k.first * at.mask_key_step(), at.mask_key_step(),
-           scores, seen);
-    }
-    std::fill(scores + seen, scores + length, kHidden);
+    const auto at_key = [&](const ScoreOperand& given) {
+      return given.row(q.batch, query) + (k.first + first) * given.key_step;
+    };
+    if (at.bias && first < end)
+      add_bias(reinterpret_cast<const float*>(buffers.inputs[at.bias->operand]) + at_key(*at.bias),
+               at.bias->key_step, scores + first, end - first);
+    if (at.mask && first < end)
+      hide(reinterpret_cast<const bool*>(buffers.inputs[at.mask->operand]) + at_key(*at.mask),
+           at.mask->key_step, scores + first, end - first);
+    std::fill(scores, scores + first, kHidden);
+    std::fill(scores + end, scores + length, kHidden);
     return length;
   }
 };

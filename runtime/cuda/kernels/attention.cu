@@ -52,21 +52,16 @@ __device__ void weigh_row(T (&scores)[kOwn<T>], T& largest, T& sum, T (&out)[kOw
   for (T& element : out) element *= factor;
 }
 
-/// Scores of a tile of queries for the keys from `first` on; -inf where a query does not see one.
-template <typename S>
-__device__ Part<Wide<S>> scores_of(const Attention& at, const TilePlace& place, int64_t first,
-                                   const Rows<S>& query, const Rows<S>& key,
-                                   const Space<Wide<S>>& space) {
-  using T = Wide<S>;
-  Part<T> scores = products(query, key, space);
-  for (int i = 0; i < kOwn<T>; ++i)
-    for (int j = 0; j < kOwn<T>; ++j) {
-      const bool seen = at.sees(place.mask, place.row + lane_row() + i * kSide,
-                                first + lane_column() + j * kSide);
-      scores.at[i][j] =
-          seen ? scores.at[i][j] * static_cast<T>(at.scale) : -static_cast<T>(INFINITY);
-    }
-  return scores;
+/// Scores in place of the products of a tile: of queries from `row` on with keys from `first` on;
+/// -inf where a query does not see one.
+template <typename T>
+__device__ void finish_scores(const Attention& at, const BatchScores<T>& of, int64_t row,
+                              int64_t first, Part<T>& products) {
+  for_own<T>([&](int i, int j) {
+    const int64_t query = row + lane_row() + i * kSide, key = first + lane_column() + j * kSide;
+    products.at[i][j] = of.sees(at, query, key) ? of.score(at, query, key, products.at[i][j])
+                                                : -static_cast<T>(INFINITY);
+  });
 }
 
 /// Divides by the sums of weights; their logarithms go to `log_sums`, unless it is null.
@@ -86,15 +81,17 @@ __global__ void attend(Attention at, const S* query, const S* key, const S* valu
                        Wide<S>* log_sums) {
   using T = Wide<S>;
   const Space<T> space;
-  const TilePlace place = tile_place<T>(at, at.queries, at.value_depth);
+  const TilePlace place = tile_place<T>(at.queries, at.value_depth);
+  const BatchScores<T> scores(at, place.batch);
   const int64_t first = place.batch * at.queries + place.row, rows = at.queries - place.row;
-  const int64_t last = place.row + kTile<T>, end = at.causal && last < at.keys ? last : at.keys;
+  const KeyRange seen = at.seen_keys(place.batch, place.row, place.row + kTile<T>, kTile<T>);
   RowSums<T> sums;
   Part<T> results;
-  for (int64_t at_key = 0; at_key < end; at_key += kTile<T>) {
-    const int64_t from = place.batch * at.keys + at_key, count = at.keys - at_key;
-    Part<T> weights = scores_of<S>(at, place, at_key, {query + first * at.depth, rows, at.depth},
-                                   {key + from * at.depth, count, at.depth}, space);
+  for (int64_t at_key = seen.first; at_key < seen.end; at_key += kTile<T>) {
+    const int64_t from = place.batch / at.group * at.keys + at_key, count = at.keys - at_key;
+    Part<T> weights = products<S>({query + first * at.depth, rows, at.depth},
+                                  {key + from * at.depth, count, at.depth}, space);
+    finish_scores(at, scores, place.row, at_key, weights);
     for (int i = 0; i < kOwn<T>; ++i)
       weigh_row<T>(weights.at[i], sums.largest[i], sums.sum[i], results.at[i]);
     put_tile(space, [&](int, int, int i, int j) { return weights.at[i][j]; });
@@ -111,10 +108,10 @@ Kernel prepare_scaled_dot_product_attention(const Request& request) {
     if (std::optional<Kernel> kernel = find_library_attention(request)) return *kernel;
   Kernel kernel = visit_any_float(dtype, [&]<typename S>(S) -> Kernel {
     return {
-        [extents = attention_of(request, 0, 3)](const Buffers& buffers, const LaunchState& state) {
-          const Attention at = with_mask(extents, buffers, 3);
+        [of = AttentionRequest(request, false)](const Buffers& buffers, const LaunchState& state) {
+          const Attention at = of.bind(buffers, state);
           launch(state.driver, state.stream, "attention",
-                 tile_launch<Wide<S>>(at, at.queries, at.value_depth), attend<S>, at,
+                 tile_launch<Wide<S>>(at.batches, at.queries, at.value_depth), attend<S>, at,
                  input<S>(buffers, 0), input<S>(buffers, 1), input<S>(buffers, 2),
                  output<S>(buffers, 0), output<Wide<S>>(buffers, 1));
         }};
@@ -129,6 +126,8 @@ std::span<const KernelEntry> kernels::attention() {
   static constexpr KernelEntry kKernels[] = {
       {"scaled_dot_product_attention", prepare_scaled_dot_product_attention, Order::kOwn},
       {"scaled_dot_product_attention_grad", prepare_scaled_dot_product_attention_grad, Order::kOwn},
+      {"scaled_dot_product_attention_grad_bias", prepare_scaled_dot_product_attention_grad_bias,
+       Order::kOwn},
   };
   return kKernels;
 }

@@ -1,32 +1,83 @@
-// What the attention kernels share: extents, the mask, and products of square tiles. A block is
-// 16 x 16 threads, each with every 16th row and column of a tile, so that neighbouring threads read
-// neighbouring elements. S is what tensors store, T what is computed: float for 16-bit tensors.
+// What the attention kernels share: extents, which keys a query sees, and products of square tiles.
+// A block is 16 x 16 threads, each with every 16th row and column of a tile, so that neighbouring
+// threads read neighbouring elements. S is what tensors store, T what is computed: float for 16-bit
+// tensors.
 #pragma once
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
+#include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
 
+/// An operand that broadcasts to the scores, without data where it is left out.
+struct ScoreOperand {
+  const std::byte* data = nullptr;
+  Loops<1> batches = {};          // from a batch to where its elements start
+  int64_t query = 0, key = 0;     // steps
+  int64_t rows = 1, columns = 1;  // of each batch of the operand
+
+  /// Where the elements of a batch start, or null. (Found once, and not kept in what is a parameter
+  /// of the kernel, which would be copied to the stack.)
+  template <typename T>
+  __device__ const T* of(int64_t batch) const {
+    return data ? reinterpret_cast<const T*>(data) + batches.at(batch).of[0] : nullptr;
+  }
+};
+
+/// Keys [first, end).
+struct KeyRange {
+  int64_t first, end;
+};
+
 struct Attention {
-  int64_t batches, queries, keys, depth, value_depth;
+  int64_t batches, group, queries, keys, depth, value_depth;  // `group` batches share a key
   double scale;
   bool causal;
-  const bool* mask;              // or null
-  Loops<1> mask_batch;           // from a batch to where its mask starts
-  int64_t mask_query, mask_key;  // steps
+  int64_t window;  // keys that a query of a causal call sees at most
+  ScoreOperand mask, bias;
+  Integers lengths;           // without data: all keys are there
+  int64_t batches_of_length;  // batches that have one length
 
-  /// Where the mask of a batch starts, or null. (Found once, and not kept in what is a parameter of
-  /// the kernel, which would be copied to the stack.)
-  __device__ const bool* mask_of(int64_t batch) const {
-    return mask ? mask + mask_batch.at(batch).of[0] : nullptr;
+  /// The keys of a batch. A length out of range stops the run.
+  __device__ int64_t length(int64_t batch) const {
+    if (!lengths.data) return keys;
+    const int64_t length = lengths[batch / batches_of_length];
+    return length < 0 ? 0 : length < keys ? length : keys;
   }
 
-  __device__ bool sees(const bool* of_batch, int64_t query, int64_t key) const {
-    if (query >= queries || key >= keys || (causal && key > query)) return false;
-    return !of_batch || of_batch[query * mask_query + key * mask_key];
+  /// The keys that some of the queries [first, end) of a batch may see, from a multiple of `tile`.
+  __device__ KeyRange seen_keys(int64_t batch, int64_t first, int64_t end, int64_t tile) const {
+    KeyRange seen{0, length(batch)};
+    if (!causal) return seen;
+    if (end < seen.end) seen.end = end;
+    if (first >= window) seen.first = (first - window + 1) / tile * tile;
+    return seen;
+  }
+};
+
+/// What is known of the scores of a batch of T.
+template <typename T>
+struct BatchScores {
+  int64_t keys;
+  const bool* mask;  // or null
+  const T* bias;     // or null
+
+  __device__ BatchScores(const Attention& at, int64_t batch)
+      : keys(at.length(batch)), mask(at.mask.of<bool>(batch)), bias(at.bias.of<T>(batch)) {}
+
+  __device__ bool sees(const Attention& at, int64_t query, int64_t key) const {
+    if (query >= at.queries || key >= keys) return false;
+    if (at.causal && (key > query || query - key >= at.window)) return false;
+    return !mask || mask[query * at.mask.query + key * at.mask.key];
+  }
+
+  /// The score of a key that the query sees.
+  __device__ T score(const Attention& at, int64_t query, int64_t key, T product) const {
+    const T scaled = product * static_cast<T>(at.scale);
+    return bias ? scaled + bias[query * at.bias.query + key * at.bias.key] : scaled;
   }
 };
 
@@ -149,27 +200,25 @@ __device__ void store_part(const Part<T>& part, int64_t rows, int64_t columns, i
   });
 }
 
-/// The block's tile: which batch, from which row, for which columns of the result; the batch's
-/// mask.
+/// The block's tile: which batch, from which row, for which columns of the result.
 struct TilePlace {
   int64_t batch, row, column;
-  const bool* mask;
 };
 
 /// Blocks are numbered batch by batch, in those row by row of tiles.
 template <typename T>
-__device__ TilePlace tile_place(const Attention& at, int64_t rows, int64_t columns) {
+__device__ TilePlace tile_place(int64_t rows, int64_t columns) {
   const int64_t across = ceil_div(columns, kTile<T>);
   const int64_t down = ceil_div(rows, kTile<T>);
   const int64_t number = blockIdx.x, batch = number / across / down;
-  return {batch, number / across % down * kTile<T>, number % across * kTile<T>, at.mask_of(batch)};
+  return {batch, number / across % down * kTile<T>, number % across * kTile<T>};
 }
 
 template <typename T>
-LaunchShape tile_launch(const Attention& at, int64_t rows, int64_t columns) {
+LaunchShape tile_launch(int64_t batches, int64_t rows, int64_t columns) {
   const int64_t across = ceil_div(columns, kTile<T>);
   const int64_t down = ceil_div(rows, kTile<T>);
-  return {{static_cast<unsigned>(at.batches * across * down)}, {kThreads}, Space<T>::kBytes};
+  return {{static_cast<unsigned>(batches * across * down)}, {kThreads}, Space<T>::kBytes};
 }
 
 }  // namespace flow::cuda

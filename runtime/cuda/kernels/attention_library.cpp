@@ -49,13 +49,14 @@ AttentionBuffers grad_buffers(const Buffers& b) {
 Expected<AttentionSpec> attention_spec(const plan::Step& step, std::span<const Shape> operands,
                                        bool log_sums, DType dtype, MathMode math_mode) {
   const bool forward = step.op == ops::kAttention;
-  const size_t query = forward ? 0 : 1, mask = forward ? 3 : 6;
-  if (operands.size() > mask) return RunError("it has a mask");
+  const size_t query = forward ? 0 : 1;
+  if (operands.size() > (forward ? 3 : 6)) return RunError("it has a mask, a bias or lengths");
   AttentionSpec spec{forward ? AttentionSpec::Pass::kForward : AttentionSpec::Pass::kGrad, dtype,
                      in_four_axes(operands[query]), in_four_axes(operands[query + 1]),
                      in_four_axes(operands[query + 2])};
   spec.scale = step.attributes.get<double>("scale");
   spec.causal = step.attributes.get<bool>("causal");
+  if (step.attributes.has("window")) spec.window = step.attributes.get<int64_t>("window");
   spec.log_sums = forward && log_sums;
   spec.math_mode = math_mode;
   return spec;

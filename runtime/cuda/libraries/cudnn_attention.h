@@ -89,6 +89,8 @@ class AttentionGraph {
     if (spec_.causal)
       attributes.set_diagonal_alignment(cudnn_frontend::DiagonalAlignment_t::TOP_LEFT)
           .set_diagonal_band_right_bound(0);
+    // The front end keeps keys where key + bound > query.
+    if (spec_.window > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(spec_.window));
     return attributes;
   }
 
@@ -97,9 +99,10 @@ class AttentionGraph {
 
 inline std::string text_of(const AttentionSpec& spec) {
   const bool forward = spec.pass == AttentionSpec::Pass::kForward;
-  return fmt::format("{}{} of {} with {} and {}, {}", forward ? "" : "gradients of ",
-                     spec.causal ? "causal attention" : "attention", spec.query.str(),
-                     spec.key.str(), spec.value.str(), name_of(spec.dtype));
+  return fmt::format("{}{}{} of {} with {} and {}, {}", forward ? "" : "gradients of ",
+                     spec.causal ? "causal attention" : "attention",
+                     spec.window > 0 ? fmt::format(" in a window of {}", spec.window) : "",
+                     spec.query.str(), spec.key.str(), spec.value.str(), name_of(spec.dtype));
 }
 
 }  // namespace flow::cuda

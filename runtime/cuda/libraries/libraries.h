@@ -91,7 +91,8 @@ struct ConvolutionSpec {
 };
 
 /// softmax(scale query key^T) value for each head, or its gradients. Shapes are [batches, heads,
-/// rows, depth], in C order. Nothing of the size of queries times keys is stored.
+/// rows, depth], in C order. Heads of keys divide those of queries, groups of which share them.
+/// Nothing of the size of queries times keys is stored.
 struct AttentionSpec {
   enum class Pass { kForward, kGrad };
   Pass pass;
@@ -99,6 +100,7 @@ struct AttentionSpec {
   Shape query, key, value;
   double scale = 1;
   bool causal = false;    // query i sees keys 0 to i
+  int64_t window = 0;     // of a causal call: keys that a query sees at most; 0: all
   bool log_sums = false;  // does the forward pass store, for each query, log(sum(exp(scores)))?
   MathMode math_mode = {};
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes

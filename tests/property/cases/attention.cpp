@@ -1,4 +1,5 @@
 // Random calls: attention and its gradients.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/property/cases/draw.h"
@@ -31,19 +32,30 @@ Array log_sums(Random& random, const Shape& shape, int64_t keys) {
   return array;
 }
 
+bool coin(Random& random) { return random_between(random, 0, 1) == 1; }
+
+/// Leading dimensions of keys whose heads groups of queries share, or those of queries.
+Shape leading_of_keys(Random& random, const Shape& batch) {
+  Integers extents = batch.extents();
+  if (extents.size() < 2 || coin(random)) return batch;
+  for (int64_t heads = extents.back() - 1; heads > 0; --heads)
+    if (extents.back() % heads == 0 && coin(random)) extents.back() = heads;
+  return Shape(extents);
+}
+
 KernelCase attention(const std::string& op, Random& random) {
   const int64_t queries = length(random), keys = length(random);
   const int64_t depth = extent(random, 65), value_depth = extent(random, 65);
   const Shape batch = queries + keys < 200 ? leading(random) : Shape();
-  const Shape query = with(batch, {queries, depth}), key = with(batch, {keys, depth}),
-              value = with(batch, {keys, value_depth}), out = with(batch, {queries, value_depth}),
+  const Shape shared = leading_of_keys(random, batch);
+  const Shape query = with(batch, {queries, depth}), key = with(shared, {keys, depth}),
+              value = with(shared, {keys, value_depth}), out = with(batch, {queries, value_depth}),
               rows = with(batch, {queries});
-  const bool forward = op == "scaled_dot_product_attention";
-  KernelCase one{op,
-                 {{"causal", random_between(random, 0, 1) == 1},
-                  {"scale", 1 / std::sqrt(static_cast<double>(depth))}},
-                 {},
-                 {}};
+  const bool forward = op == "scaled_dot_product_attention", to_bias = op.ends_with("_bias");
+  KernelCase one{
+      op, {{"causal", coin(random)}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
+  if (std::get<bool>(one.attributes[0].second) && coin(random))
+    one.attributes.emplace_back("window", random_between(random, 1, keys + 1));
   if (!forward) one.inputs.push_back(random_array(random, kF, out));
   for (const Shape& shape : {query, key, value})
     one.inputs.push_back(random_array(random, kF, shape));
@@ -54,10 +66,19 @@ KernelCase attention(const std::string& op, Random& random) {
     one.inputs.push_back(log_sums(random, rows, keys));
     one.results = {{kF, query}, {kF, key}, {kF, value}};
   }
+  const Shape scores = with(batch, {queries, keys});
+  if (to_bias) {
+    one.inputs.push_back(random_array(random, kF, repeated(random, scores)));
+    one.results = {{kF, one.inputs.back().shape()}};
+  }
   // Coins: with few keys, rows that let nothing through.
-  if (random_between(random, 0, 1) == 1)
+  if (coin(random))
+    one.inputs.push_back(random_array(random, DType::kBool, repeated(random, scores)));
+  if (!to_bias && coin(random))
+    one.inputs.push_back(random_array(random, kF, repeated(random, scores)));
+  if (batch.rank() > 0 && coin(random))
     one.inputs.push_back(
-        random_array(random, DType::kBool, repeated(random, with(batch, {queries, keys}))));
+        random_labels(random, pick_integer(random), {batch[0]}, std::min<int64_t>(keys + 1, 128)));
   return one;
 }
 
@@ -77,6 +98,7 @@ std::span<const CaseMaker> attention_cases() {
   static constexpr CaseMaker kCases[] = {
       {"scaled_dot_product_attention", attention, terms},
       {"scaled_dot_product_attention_grad", attention, terms},
+      {"scaled_dot_product_attention_grad_bias", attention, terms},
   };
   return kCases;
 }

@@ -61,9 +61,11 @@ struct CasePair {
   }
 };
 
-CasePair pair_of(const char* op, bool causal, int64_t depth) {
-  const KernelCase one{
+/// `window`: 0 for none.
+CasePair pair_of(const char* op, bool causal, int64_t depth, int64_t window) {
+  KernelCase one{
       op, {{"causal", causal}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
+  if (window > 0) one.attributes.emplace_back("window", window);
   return {one, one};
 }
 
@@ -103,10 +105,12 @@ TEST_CASE("attention in 16 bits is the reference's on rounded operands, whoever 
       GENERATE(AttentionExtents{128, 128, 64, 64}, AttentionExtents{70, 130, 32, 16});
   CAPTURE(name_of(dtype), causal, n.queries);
   const double tolerance = dtype == DType::kBFloat16 ? 0.02 : 0.003;
-  const Shape query{1, 2, n.queries, n.depth}, key{1, 2, n.keys, n.depth},
-      value{1, 2, n.keys, n.value_depth}, out{1, 2, n.queries, n.value_depth};
+  const bool shared = n.queries < n.keys;  // heads share a key, and causal calls have a window
+  const int64_t heads = shared ? 1 : 2, window = shared && causal ? 50 : 0;
+  const Shape query{1, 2, n.queries, n.depth}, key{1, heads, n.keys, n.depth},
+      value{1, heads, n.keys, n.value_depth}, out{1, 2, n.queries, n.value_depth};
   Random random(21);
-  CasePair forward = pair_of("scaled_dot_product_attention", causal, n.depth);
+  CasePair forward = pair_of("scaled_dot_product_attention", causal, n.depth, window);
   const auto draw = [&](const Shape& shape) {
     return round_to(dtype, random_array(random, DType::kFloat32, shape));
   };
@@ -117,7 +121,7 @@ TEST_CASE("attention in 16 bits is the reference's on rounded operands, whoever 
   check_both(forward, {n.queries, n.keys}, tolerance);
 
   const KernelRun made = run_kernel(forward.wide, {cpu::reference_kernels()});
-  CasePair backward = pair_of("scaled_dot_product_attention_grad", causal, n.depth);
+  CasePair backward = pair_of("scaled_dot_product_attention_grad", causal, n.depth, window);
   backward.add(draw(out));
   for (const RoundedArray* operand : {&q, &k, &v}) backward.add(*operand);
   backward.add(round_to(dtype, made.outputs[0]));

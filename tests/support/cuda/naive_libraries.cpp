@@ -248,11 +248,21 @@ Convolution convolution_of(const ConvolutionSpec& spec) {
 }
 
 struct Attended {
-  int64_t heads, queries, keys, depth, value_depth;
+  int64_t heads, group, queries, keys, depth, value_depth;  // `group` heads share a key
   double scale;
   bool causal, log_sums;
+  int64_t window;  // 0: none
 
-  int64_t seen(int64_t query) const { return causal ? std::min(query + 1, keys) : keys; }
+  int64_t key_rows() const { return heads / group * keys; }
+  /// The rows of keys that a row of queries sees: from the first one on, before the end.
+  int64_t first_key(int64_t row) const {
+    const int64_t query = row % queries;
+    return row / queries / group * keys +
+           (window > 0 ? std::max<int64_t>(query - window + 1, 0) : 0);
+  }
+  int64_t end_key(int64_t row) const {
+    return row / queries / group * keys + (causal ? std::min(row % queries + 1, keys) : keys);
+  }
 };
 
 template <typename T>
@@ -280,13 +290,13 @@ template <typename T>
 void naive_attention(Attended at, const T* query, const T* key, const T* value, T* out,
                      float* log_sums) {
   note(query, at.heads * at.queries * at.depth, Access::kRead);
-  note(key, at.heads * at.keys * at.depth, Access::kRead);
-  note(value, at.heads * at.keys * at.value_depth, Access::kRead);
+  note(key, at.key_rows() * at.depth, Access::kRead);
+  note(value, at.key_rows() * at.value_depth, Access::kRead);
   note(out, at.heads * at.queries * at.value_depth, Access::kWrite);
   note(log_sums, at.heads * at.queries, Access::kWrite);
   for (int64_t row = 0; row < at.heads * at.queries; ++row) {
-    const int64_t first_key = row / at.queries * at.keys;
-    std::vector<double> weights(static_cast<size_t>(at.seen(row % at.queries)));
+    const int64_t first_key = at.first_key(row);
+    std::vector<double> weights(static_cast<size_t>(at.end_key(row) - first_key));
     const double log_sum = weigh(at, query + row * at.depth, key + first_key * at.depth, weights);
     if (log_sums) log_sums[row] = static_cast<float>(log_sum);
     for (int64_t column = 0; column < at.value_depth; ++column) {
@@ -332,7 +342,7 @@ class RowSums {
 
 template <typename T>
 void naive_attention_grad(Attended at, AttentionGradients<T> g) {
-  const int64_t queries = at.heads * at.queries, keys = at.heads * at.keys;
+  const int64_t queries = at.heads * at.queries, keys = at.key_rows();
   note(g.query, queries * at.depth, Access::kRead);
   note(g.key, keys * at.depth, Access::kRead);
   note(g.value, keys * at.value_depth, Access::kRead);
@@ -343,8 +353,7 @@ void naive_attention_grad(Attended at, AttentionGradients<T> g) {
   for (int64_t row = 0; row < queries; ++row) {
     const T *query = g.query + row * at.depth, *dy = g.dy + row * at.value_depth;
     const double expected = dot(dy, g.out + row * at.value_depth, at.value_depth);
-    const int64_t first_key = row / at.queries * at.keys;
-    for (int64_t j = first_key; j < first_key + at.seen(row % at.queries); ++j) {
+    for (int64_t j = at.first_key(row); j < at.end_key(row); ++j) {
       const T *key = g.key + j * at.depth, *value = g.value + j * at.value_depth;
       const double weight =
           std::exp(at.scale * dot(query, key, at.depth) - static_cast<double>(g.log_sums[row]));
@@ -363,15 +372,18 @@ Attended attended(const AttentionSpec& spec) {
   FLOW_CHECK(spec.query.rank() == 4 && spec.key.rank() == 4 && spec.value.rank() == 4);
   FLOW_CHECK(spec.key[3] == spec.query[3] && spec.value[2] == spec.key[2]);
   for (const Shape& other : {spec.key, spec.value})
-    FLOW_CHECK(other[0] == spec.query[0] && other[1] == spec.query[1]);
+    FLOW_CHECK(other[0] == spec.query[0] && other[1] == spec.key[1]);
+  FLOW_CHECK(spec.query[1] % spec.key[1] == 0);
   return {spec.query[0] * spec.query[1],
+          spec.query[1] / spec.key[1],
           spec.query[2],
           spec.key[2],
           spec.key[3],
           spec.value[3],
           spec.scale,
           spec.causal,
-          spec.log_sums};
+          spec.log_sums,
+          spec.window};
 }
 
 /// Calls make(T) for the type of the operands.
@@ -454,8 +466,10 @@ AttentionKernel attention_by(Driver& driver, const AttentionSpec& spec) {
 
 }  // namespace
 
-/// 16 bits alone, as cuDNN.
+/// 16 bits alone, as cuDNN; nor has that a window where queries are more than keys.
 Expected<AttentionKernel> NaiveLibraries::find(const AttentionSpec& spec) {
+  if (spec.window > 0 && spec.query[2] > spec.key[2])
+    return RunError("the plain loops have no window for more queries than keys");
   if (spec.dtype == DType::kFloat16) return attention_by<Float16>(driver_, spec);
   if (spec.dtype == DType::kBFloat16) return attention_by<BFloat16>(driver_, spec);
   return RunError("the plain loops attend in 16 bits alone");

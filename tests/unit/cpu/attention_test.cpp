@@ -92,4 +92,56 @@ TEST_CASE("A NaN in a query spoils its own result alone", "[cpu]") {
   }
 }
 
+TEST_CASE("A row without keys is 0", "[cpu]") {
+  const Array nothing = array_of<float>({2, 1, 1}, {3, 4}),
+              lengths = array_of<int64_t>({2}, {0, 1});
+  const Array ones = array_of<float>({2, 1, 1}, {1, 1});
+  const KernelCase forward{kAttention,
+                           attributes(false),
+                           {ones, nothing, nothing, lengths},
+                           {{DType::kFloat32, {2, 1, 1}}, {DType::kFloat32, {2, 1}}}};
+  for (const KernelRun& run : runs_of(forward)) {
+    CHECK(floats(run.outputs[0]) == std::vector<float>{0, 4});
+    CHECK(floats(run.outputs[1]) == std::vector<float>{0, 4});
+  }
+  const KernelCase grad{
+      kGrad,
+      attributes(false),
+      {ones, ones, nothing, nothing, array_of<float>({2, 1, 1}, {0, 4}),
+       array_of<float>({2, 1}, {0, 4}), lengths},
+      {{DType::kFloat32, {2, 1, 1}}, {DType::kFloat32, {2, 1, 1}}, {DType::kFloat32, {2, 1, 1}}}};
+  for (const KernelRun& run : runs_of(grad)) {
+    CHECK(floats(run.outputs[0]) == std::vector<float>{0, 0});
+    CHECK(floats(run.outputs[1]) == std::vector<float>{0, 0});
+    CHECK(floats(run.outputs[2]) == std::vector<float>{0, 1});
+  }
+}
+
+TEST_CASE("A length out of range is a fault, and attends to the keys that there are", "[cpu]") {
+  const Array one = array_of<float>({2, 1, 1}, {1, 1});
+  const KernelCase forward{kAttention,
+                           attributes(false),
+                           {one, one, one, array_of<int32_t>({2}, {1, 2})},
+                           {{DType::kFloat32, {2, 1, 1}}, {DType::kFloat32, {2, 1}}}};
+  for (const KernelRun& run : runs_of(forward)) {
+    REQUIRE(run.fault);
+    CHECK(run.fault->row == 1);
+    CHECK(run.fault->value == 2);
+    CHECK(run.fault->limit == 2);
+    CHECK(floats(run.outputs[0]) == std::vector<float>{1, 1});
+  }
+}
+
+TEST_CASE("Queries whose window lies behind the last key are 0", "[cpu]") {
+  auto windowed = attributes(true);
+  windowed.emplace_back("window", int64_t{1});
+  const KernelCase forward{kAttention,
+                           windowed,
+                           {array_of<float>({3, 1}, {1, 1, 1}), array_of<float>({2, 1}, {1, 1}),
+                            array_of<float>({2, 1}, {5, 7})},
+                           {{DType::kFloat32, {3, 1}}, {DType::kFloat32, {3}}}};
+  for (const KernelRun& run : runs_of(forward))
+    CHECK(floats(run.outputs[0]) == std::vector<float>{5, 7, 0});
+}
+
 }  // namespace flow::test

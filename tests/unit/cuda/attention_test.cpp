@@ -201,7 +201,32 @@ TEST_CASE("what the library lacks stays in float32 and says why", "[cuda]") {
     if (step.op == ops::kAttention || step.op == ops::kAttentionGrad) step.inputs.push_back(mask);
   const auto [made, asked] = lower_attended(job);
   CHECK(asked.empty());
-  CHECK(attribute(step_of(made, ops::kAttention), "refusal") == "it has a mask");
+  CHECK(attribute(step_of(made, ops::kAttention), "refusal") == "it has a mask, a bias or lengths");
+}
+
+TEST_CASE("the library computes groups of heads and windows, no biases and no lengths", "[cuda]") {
+  AttentionJob made;
+  plan::Job job = made.build();
+  job.tensors[made.query.index()].shape = {2, 6, 5, 4};
+  for (plan::Step& step : job.steps)
+    if (step.op == ops::kAttention || step.op == ops::kAttentionGrad)
+      step.attributes.set("window", int64_t{3});
+  const auto [lowered, asked] = lower_attended(job);
+  REQUIRE(asked.size() == 2);
+  for (const AttentionSpec& spec : asked) {
+    CHECK(spec.query == Shape{2, 6, 5, 4});
+    CHECK(spec.key == Shape{2, 3, 6, 4});
+    CHECK(spec.window == 3);
+  }
+  for (const DType other : {DType::kFloat32, DType::kInt32}) {
+    AttentionJob with;
+    const Shape shape = other == DType::kInt32 ? Shape{2} : Shape{5, 6};
+    const plan::TensorId id = with.b.input("other", shape, other);
+    plan::Job given = with.build();
+    for (plan::Step& step : given.steps)
+      if (step.op == ops::kAttention || step.op == ops::kAttentionGrad) step.inputs.push_back(id);
+    CHECK(lower_attended(given).asked.empty());
+  }
 }
 
 TEST_CASE("what is watched changes nothing about other steps", "[cuda]") {

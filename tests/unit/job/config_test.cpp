@@ -53,16 +53,22 @@ std::string value_named(const ops::AttributeSpec& def, const std::string& text) 
 std::string job_of(const ops::OpSpec& op, const std::string& example) {
   const size_t open = example.find('('), close = example.find(')');
   std::vector<std::string> inputs, names;
+  std::string named;  // operands that their dtypes tell apart
   for (std::string rest = example.substr(open + 1, close - open - 1); !rest.empty();) {
     const size_t shape = rest.find('['), end = rest.find(']') + 1;
-    names.push_back(fmt::format("in{}", names.size()));
-    inputs.push_back(fmt::format("{}: {{shape: {}, dtype: {}}}", names.back(),
-                                 rest.substr(shape, end - shape),
-                                 dtype_named(rest.substr(0, shape))));
+    const std::string name = fmt::format("in{}", inputs.size());
+    const std::string dtype = dtype_named(rest.substr(0, shape));
+    const ops::OperandSpec& operand = op.operand(inputs.size(), *parse_dtype(dtype));
+    inputs.push_back(
+        fmt::format("{}: {{shape: {}, dtype: {}}}", name, rest.substr(shape, end - shape), dtype));
+    if (op.optional_by_dtype && operand.optional)
+      named += fmt::format(", {}: {}", operand.name, name);
+    else
+      names.push_back(name);
     rest.erase(0, std::min(rest.size(), end));
     rest.erase(0, std::min(rest.size(), rest.find_first_not_of(", ")));
   }
-  std::string call = fmt::format("op: {}, in: [{}]", op.name, join(names, ", "));
+  std::string call = fmt::format("op: {}, in: [{}]{}", op.name, join(names, ", "), named);
   for (const std::string& word : split(example.substr(close + 1), ' ')) {
     const size_t equals = word.find('=');
     if (word.empty()) continue;

@@ -59,6 +59,56 @@ TEST_CASE("Gradients of keys and values sum over the rows of queries", "[ops]") 
   CHECK(maker.graph[node.results[2]].batch_axis == kBatchReduced);
 }
 
+TEST_CASE("Heads that share keys are computed together", "[ops]") {
+  GraphMaker maker;
+  const auto rows_of_groups = [&](const std::string& name, int batch_axis) {
+    const ValueId y = maker.add(kOp, name,
+                                {maker.input(name + "q", {2, 4, 5, 3}, F, batch_axis),
+                                 maker.input(name + "k", {2, 2, 6, 3}, F, batch_axis),
+                                 maker.input(name + "v", {2, 2, 6, 7}, F, batch_axis)});
+    CHECK(maker.graph[y].shape == Shape{2, 4, 5, 7});
+    return maker.graph[y].batch_axis;
+  };
+  CHECK(rows_of_groups("a", 0) == 0);
+  CHECK(rows_of_groups("b", 1) == kBatchReduced);
+}
+
+TEST_CASE("Biases and lengths carry rows too", "[ops]") {
+  GraphMaker maker;
+  const auto rows_with = [&](const std::string& name, ValueId other) {
+    return maker
+        .graph[maker.add(kOp, name,
+                         {maker.input(name + "q", {2, 3, 4, 5}, F, 0),
+                          maker.input(name + "k", {2, 3, 6, 5}, F, 0),
+                          maker.input(name + "v", {2, 3, 6, 7}, F, 0), other})]
+        .batch_axis;
+  };
+  CHECK(rows_with("a", maker.input("bias", {2, 1, 4, 6}, F, 0)) == 0);
+  CHECK(rows_with("b", maker.input("column", {4, 6}, F, 1)) == kBatchReduced);
+  CHECK(rows_with("c", maker.input("lengths", {2}, DType::kInt32, 0)) == 0);
+  CHECK(rows_with("d", maker.input("same", {2}, DType::kInt32, kNoBatch)) == 0);
+}
+
+TEST_CASE("The gradient of a bias is reduced where its elements serve several rows", "[ops]") {
+  GraphMaker maker;
+  const auto rows_of_gradient = [&](const std::string& name, Shape bias, int batch_axis) {
+    const auto input = [&](const char* part, Shape shape) {
+      return maker.input(name + part, shape, F, 0);
+    };
+    return maker
+        .graph[maker.add(
+            "scaled_dot_product_attention_grad_bias", name,
+            {input("dy", {2, 3, 4, 7}), input("q", {2, 3, 4, 5}), input("k", {2, 3, 6, 5}),
+             input("v", {2, 3, 6, 7}), input("y", {2, 3, 4, 7}), input("lse", {2, 3, 4}),
+             maker.input(name + "bias", bias, F, batch_axis)},
+            {{"scale", 1.0}})]
+        .batch_axis;
+  };
+  CHECK(rows_of_gradient("a", {2, 1, 1, 6}, 0) == 0);
+  CHECK(rows_of_gradient("b", {3, 4, 6}, kNoBatch) == kBatchReduced);
+  CHECK(rows_of_gradient("c", {1, 3, 4, 6}, kNoBatch) == kBatchReduced);
+}
+
 TEST_CASE("The default scale of attention is one over the root of the depth", "[ops]") {
   GraphMaker maker;
   const ValueId q = maker.input("q", {3, 16});
