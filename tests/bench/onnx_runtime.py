@@ -23,10 +23,10 @@ MOST = 1e-5
 
 def compare(bin_folder, file, job, folder):
     """Differences by result, and whether the model takes another number of rows."""
-    flags = []
+    flags = onnx_jobs.sets_of(file)
     if weights := onnx_jobs.random_weights(job):
         np.savez(folder / "weights.npz", **weights)
-        flags = ["--load", folder / "weights.npz"]
+        flags += ["--load", folder / "weights.npz"]
     inputs, expected = onnx_jobs.run_once(bin_folder / "flowrun", file, job, folder / "out", *flags)
     onnx_jobs.call(bin_folder / "flowc", "export", file, "--job", job["name"], "-o", folder / "model.onnx", *flags, cwd=folder)
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
@@ -48,7 +48,7 @@ def main(bin_folder):
         every = folder / "every_op.yaml"
         onnx_jobs.write_every_op(every)
         for file in [*sorted((SOURCE / "jobs").glob("*.yaml")), every]:
-            for job in onnx_jobs.predict_jobs(bin_folder / "flowc", file).values():
+            for job in onnx_jobs.predict_jobs(bin_folder / "flowc", file, *onnx_jobs.sets_of(file)).values():
                 place = folder / f"{file.stem}-{job['name']}"
                 place.mkdir()
                 try:

@@ -126,6 +126,37 @@ class Nets(FlowTest):
         self.falls(self.losses("train_tokens", "gpt2.yaml", 40, "vars.width=24", "vars.layers=2", "vars.context=16", "vars.vocabulary=100",
                                "vars.batch=4", "vars.lr=0.01", "vars.adamw.learning_rate.warmup.steps=1", f"data.tokens.windows.npy={self.dir}/windows.npy"))
 
+    def test_llama_learns_tokens(self):
+        small = ["vars.width=24", "vars.layers=2", "vars.heads=4", "vars.inner=32", "vars.context=16", "vars.vocabulary=100", "vars.batch=4"]
+        for precision in ("float32", "mixed_bfloat16"):
+            losses = self.losses("train", "llama.yaml", 2, *small, f"vars.precision={precision}")
+            np.testing.assert_allclose(losses, np.log(100), atol=0.05)
+        np.save(self.dir / "windows.npy", np.tile(np.arange(17, dtype=np.int32) % 5, (40, 1)))
+        self.falls(self.losses("train_tokens", "llama.yaml", 40, *small, "vars.lr=0.01", "vars.adamw.learning_rate.warmup.steps=1",
+                               f"data.tokens.windows.npy={self.dir}/windows.npy"))
+
+    def test_bert_learns_classes_of_padded_texts(self):
+        """A text is of class 1 where token 3 is among those before its length."""
+        random = np.random.default_rng(1)
+        tokens = random.integers(3, 12, (64, 6), np.int32)
+        lengths = random.integers(1, 7, 64, np.int32)
+        texts = {"tokens": tokens, "types": np.zeros_like(tokens), "lengths": lengths,
+                 "labels": ((tokens == 3) & (np.arange(6) < lengths[:, None])).any(axis=1).astype(np.int32)}
+        for name, array in texts.items():
+            np.save(self.dir / f"{name}.npy", array)
+        small = ["vars.width=16", "vars.layers=1", "vars.heads=2", "vars.inner=16", "vars.context=6", "vars.positions=8", "vars.vocabulary=12", "vars.batch=16",
+                 "vars.dropout=0", "jobs.train.optimizer.learning_rate=0.01", "vars.epochs=20", *(f"data.texts.{name}.npy={self.dir}/{name}.npy" for name in ("tokens", "types", "lengths")),
+                 f"data.labels.labels.npy={self.dir}/labels.npy"]
+        self.falls(self.losses("train", "bert_classify.yaml", 80, *small))
+        self.flowrun("predict", JOBS / "bert_classify.yaml", "-o", "classes", "--load", "out", *sets(*small))
+        self.assertGreater((self.load("classes/returns/class/value.npy") == texts["labels"]).mean(), 0.9)
+
+    def test_the_vision_transformer_learns_digits(self):
+        small = ["vars.batch=20", "vars.width=32", "vars.layers=2", "vars.inner=32"]
+        self.falls(self.losses("train", "vit.yaml", 60, *small))
+        self.flowrun("predict", JOBS / "vit.yaml", "-o", "digits", "--load", "out", "--steps", 2, *sets(*small))
+        self.assertEqual(self.load("digits/returns/digit/value.npy").shape, (40,))
+
     def test_the_siamese_network_learns_pairs(self):
         self.falls(self.losses("train", "siamese.yaml", 40, "vars.batch=20"))
         self.predict("eval", "siamese.yaml")

@@ -47,10 +47,10 @@ class Jobs(OnnxTest):
     def round_trip(self, file, job, place):
         """Exports the job, imports the model, and compares what both compute."""
         place.mkdir()
-        flags = []
+        flags = onnx_jobs.sets_of(file)
         if weights := onnx_jobs.random_weights(job):
             np.savez(place / "weights.npz", **weights)
-            flags = ["--load", place / "weights.npz"]
+            flags += ["--load", place / "weights.npz"]
         inputs, expected = onnx_jobs.run_once(BIN / "flowrun", file, job, place / "out", *flags)
         self.export(file, "--job", job["name"], "-o", place / "m.onnx", *flags)
         model = self.model(place / "m.onnx")
@@ -69,7 +69,7 @@ class Jobs(OnnxTest):
 
     def test_every_predict_job_survives_the_round_trip(self):
         for file in sorted(JOBS.glob("*.yaml")):
-            for job in onnx_jobs.predict_jobs(BIN / "flowc", file).values():
+            for job in onnx_jobs.predict_jobs(BIN / "flowc", file, *onnx_jobs.sets_of(file)).values():
                 with self.subTest(file.name, job=job["name"]):
                     self.round_trip(file, job, self.dir / f"{file.stem}-{job['name']}")
 

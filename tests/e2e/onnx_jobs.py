@@ -4,6 +4,16 @@ import subprocess
 
 import numpy as np
 
+# What makes files of jobs/ small, and gives them data.
+SETS = {
+    "llama": ["vars.width=16", "vars.heads=4", "vars.inner=20", "vars.layers=2", "vars.vocabulary=23", "vars.context=8",
+              "+jobs.predict.inputs.tokens.from={type: random_int, high: 23}"],
+    "bert_classify": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2", "vars.vocabulary=23", "vars.context=7", "vars.positions=9",
+                      "jobs.predict.inputs.tokens.from={type: random_int, high: 23}", "jobs.predict.inputs.types.from={type: random_int, high: 2}",
+                      "jobs.predict.inputs.lengths.from={type: random_int, low: 1, high: 8}"],
+    "vit": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2"],
+}
+
 
 def call(*words, cwd):
     """Runs a program; its standard output. RuntimeError with all that it said where it fails."""
@@ -11,6 +21,11 @@ def call(*words, cwd):
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def sets_of(file):
+    """The flags with which a file of jobs/ is tested."""
+    return [word for value in SETS.get(file.stem, []) for word in ("--set", value)]
 
 
 def predict_jobs(flowc, file, *flags):
@@ -209,6 +224,16 @@ ENTRIES = """
       masked: {op: scaled_dot_product_attention, query: images, key: images, value: images, mask: lets}
       lets: {op: less, in: [compared, 0.2]}
       compared: {op: slice, in: images, index: "[:, :, :, 0:1]"}
+      turned: {op: transpose, in: images, perm: [0, 1, 3, 2]}
+      shared: {op: slice, in: turned, index: "[:, 0:2]"}
+      scores: {op: slice, in: images, index: "[:, :, 0:8]"}
+      grouped: {op: scaled_dot_product_attention, query: turned, key: shared, value: shared}
+      all_forms: {op: scaled_dot_product_attention, query: turned, key: shared, value: shared, bias: scores, lengths: k, causal: true, window: 3}
+      padded: {op: scaled_dot_product_attention, query: images, key: images, value: images, mask: lets, lengths: k}
+      rope: {op: rope, in: images}
+      rope_pairs: {op: rope, in: images, positions: positions, layout: pairs, dims: 4}
+      positions: {op: cast, in: first_column, dtype: int32}
+      first_column: {op: slice, in: images, index: "[:, 0, :, 0]"}
       asinh: {op: asinh, in: x}
       acosh: {op: acosh, in: above_one}
       above_one: {op: add, in: [y, 1]}
