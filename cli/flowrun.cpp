@@ -309,6 +309,7 @@ int execute(const RunOptions& options, RankSession* session) {
                            .profile = options.profile,
                            .fuse = !options.no_fusion,
                            .tune = options.tune,
+                           .permute_rows = options.permute_rows,
                            .overrides = overrides_of(options),
                            .out = printed.get(),
                            .json = options.json,

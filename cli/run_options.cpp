@@ -133,6 +133,11 @@ void add_options(CLI::App& app, RunOptions& options) {
                  "maximum number of compute threads; does not affect results")
       ->type_name("N")
       ->check(count(1, 1024));
+  app.add_option("--permute-rows", options.permute_rows,
+                 "compute the rows of each batch in a random order, and return them in theirs: to "
+                 "measure rounding")
+      ->type_name("SEED")
+      ->check(count(0, std::numeric_limits<int64_t>::max()));
   app.add_flag("--eager", options.eager,
                "on a GPU: launch each step without CUDA graphs; does not affect results");
   app.add_flag("--no-fusion", options.no_fusion,

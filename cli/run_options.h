@@ -36,6 +36,7 @@ struct RunOptions {
   std::string fingerprint;                      // "true", or a number of steps; empty: none
   int64_t fingerprint_size = kFingerprintSize;  // MiB
   bool tune = false, no_fusion = false;
+  std::optional<int64_t> permute_rows;
 };
 
 /// Fills `options`, which outlives the parsing.

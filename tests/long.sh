@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the CUDA module for every architecture and its machine code,
 # each file by itself, twenty epochs of both networks with three seeds, all tests under sanitizers, failing
-# system calls, power cuts at every change of a file, 300 killed runs, two million steps, ranks on two
+# system calls, power cuts at every change of a file, 300 killed runs, two million steps, tolerances over 200 settings, ranks on two
 # machines and ranks that are lost, longer fuzzing, and mutation tests.
 # More than two hours on 2 cores, and more hours for the mutation tests.
 # Usage: tests/long.sh [SECONDS OF EACH FUZZER]
@@ -37,6 +37,7 @@ FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults
 FLOW_BIN=$bin FLOW_KILLS=300 /usr/bin/python3 tests/e2e/faults_test.py Kills
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_steps.py
 FLOW_BIN=$bin FLOW_DAMAGES=300 /usr/bin/python3 tests/e2e/first_test.py Damage
+FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_settings.py
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_ranks.py
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_losses.py 50
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_hosts.py

@@ -10,7 +10,8 @@
 
 namespace flow::compare {
 
-/// A run of the job with one setting changed: other threads, instruction sets, shards, precision.
+/// A run of the job with one setting changed: other threads, instruction sets, shards, order of
+/// rows, precision.
 struct Setting {
   std::string name;  // "float64"
   Side run;
@@ -32,6 +33,11 @@ struct ArraySpread {
 /// of integers with equal results are left out: they are exact by default.
 std::vector<ArraySpread> measure_spreads(const Side& reference,
                                          const std::vector<Setting>& settings);
+
+/// Does the setting change what the job computes, not only how numbers are rounded? An array is
+/// then far away in its first step, where those of other settings are near.
+bool computes_otherwise(const Side& reference, const std::vector<ArraySpread>& others,
+                        const Setting& setting);
 
 /// The text of a tolerances.yaml, with the evidence. `title`: the command, for a comment.
 std::string tolerances_text(const std::vector<ArraySpread>& spreads,

@@ -18,6 +18,7 @@
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/loop_program.h"
+#include "runtime/exec/run/permuted_program.h"
 #include "runtime/exec/run/remarks.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run_files.h"
@@ -113,6 +114,18 @@ void refuse_for_loop(const RunRequest& request, const plan::Job& job) {
   refuse(own && request.fingerprints, "--fingerprint is", "compare what the job returns");
   refuse(own && request.capture, "--capture is", "return or watch the results of its last pass");
   refuse(request.profile, "--profile is", "profile a job that makes one pass, without `loop`");
+}
+
+/// All rows of a batch are computed here, and none only fills it up.
+void require_permutable(const RunRequest& request, const StepIndex& step_index) {
+  require_one_rank(request, "--permute-rows");
+  if (request.fingerprints)
+    throw RequestError("--permute-rows is not supported with --fingerprint",
+                       "leave one of the two out");
+  if (step_index.pads())
+    throw RequestError(
+        fmt::format("--permute-rows: the last batch of {} rows is not whole", step_index.rows()),
+        "choose a batch size that divides the rows");
 }
 
 /// Inputs of the job.
@@ -249,12 +262,19 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   }
   // Less than an epoch is not worth putting all of a dataset on the device.
   const StepIndex& step_index = input_pipeline.step_index();
-  if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
+  if (request.permute_rows)
+    require_permutable(request, step_index);
+  else if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
     options.columns = input_pipeline.columns();
-  if (!job.loop) return backend.prepare(job, options);
-  refuse_for_loop(request, job);
-  options.segments = segments_of(job);
-  return make_loop(job, backend.prepare(job, options));
+  if (job.loop) {
+    refuse_for_loop(request, job);
+    options.segments = segments_of(job);
+  }
+  auto program = backend.prepare(job, options);
+  if (job.loop) program = make_loop(job, std::move(program));
+  if (!request.permute_rows) return program;
+  const auto seed = static_cast<uint64_t>(*request.permute_rows);
+  return permute_rows(job, options, seed, std::move(program));
 }
 
 void PreparedRun::capture() {

@@ -55,6 +55,7 @@ struct RunRequest {
   int threads = 0;
   bool eager = false, profile = false, fuse = true;    // as in PrepareOptions
   bool tune = false;                                   // choose algorithms by time
+  std::optional<int64_t> permute_rows = {};            // --permute-rows: a seed
   bool keep_choices = true;                            // in DIR
   std::vector<std::string> overrides = {};             // for run.json
   std::FILE* out = nullptr;                            // print sinks
