@@ -3,11 +3,11 @@
 // with device code: free of libm.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/base/half.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/philox.h"
 
@@ -38,7 +38,7 @@ FLOW_HOST_DEVICE inline OrderOf<T> order_of(T x) {
   using Bits = OrderOf<T>;
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
   if (x != x) return 0;
-  const Bits bits = std::bit_cast<Bits>(x + T{0});
+  const Bits bits = bits_as<Bits>(x + T{0});
   return bits & kSign ? ~bits : bits | kSign;
 }
 
@@ -47,8 +47,7 @@ template <typename T>
 FLOW_HOST_DEVICE inline T logit_of(OrderOf<T> order) {
   using Bits = OrderOf<T>;
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
-  return std::bit_cast<T>(order & kSign ? static_cast<Bits>(order ^ kSign)
-                                        : static_cast<Bits>(~order));
+  return bits_as<T>(order & kSign ? static_cast<Bits>(order ^ kSign) : static_cast<Bits>(~order));
 }
 
 /// floor(2^40 e^x) for x <= 0, where e^x is within a few units of its last bit: x = n ln 2 + r with
@@ -62,7 +61,7 @@ FLOW_HOST_DEVICE inline uint64_t exp_weight(double x) {
   const double r = (x - n * kLn2High) - n * kLn2Low;
   double sum = 1;
   for (int i = 13; i > 0; --i) sum = 1 + sum * r / i;
-  const auto scale = std::bit_cast<double>(static_cast<uint64_t>(1023 + kWeightBits + n) << 52);
+  const auto scale = bits_as<double>(static_cast<uint64_t>(1023 + kWeightBits + n) << 52);
   return static_cast<uint64_t>(sum * scale);
 }
 

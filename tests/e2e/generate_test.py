@@ -1,5 +1,5 @@
-"""Loops of predict jobs, `sample`, and the text that jobs/gpt2.yaml generates: against transformers, against the same network without
-a cache, and against a judge of the draws."""
+"""`sample`, against a judge of its draws, and the text that jobs/gpt2.yaml generates: against transformers, and against the same network
+without a cache."""
 import sys
 import unittest
 
@@ -28,32 +28,6 @@ jobs:
     graph:
       gpt: {op: gpt, in: text}
     returns: {value: gpt}
-"""
-
-# What each part of a loop does, with numbers that are easily followed.
-COUNTING = """flow: 1
-data:
-  d:
-    x: {npy: x.npy}
-jobs:
-  run:
-    type: predict
-    inputs:
-      x: {shape: [2, 3], dtype: float32, from: d.x}
-      number: {shape: [], dtype: int32, rows: false, from: {type: constant, value: 5}}
-    graph:
-      twice:   {op: add, in: [x, x]}                    # once
-      state:   {op: identity, in: twice}
-      shown:   {op: reduce_sum, in: state, axis: 1}     # of each pass
-      more:    {op: add, in: [state, x]}
-      next:    {op: add, in: [number, 1]}
-      before:  {op: constant, value: 0, dtype: int32}
-      sum:     {op: add, in: [before, number]}
-      enough:  {op: greater_equal, in: [next, LIMIT]}
-    returns: {value: [shown, more, sum, twice], to: npy}
-    hooks: [{watch: shown, to: npy}]
-    run:
-      loop: {feed: {state: more, number: next, before: number}, steps: 4, until: enough, last: [more]}
 """
 
 SAMPLE = """flow: 1
@@ -123,88 +97,6 @@ class Sample(FlowTest):
         one = self.sample("one", logits, positions, "--threads", 1, top_k=30, top_p=0.9)
         for batch, threads in ((30, 3), (7, 2), (1, 1)):
             np.testing.assert_array_equal(one, self.sample(f"out{batch}", logits, positions, "--threads", threads, batch=batch, top_k=30, top_p=0.9))
-
-
-class Loop(FlowTest):
-    def count(self, out, limit, *flags, rows=5):
-        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
-        np.save(self.dir / "x.npy", x)
-        self.write("count.yaml", COUNTING.replace("LIMIT", str(limit)))
-        self.flowrun("count.yaml", "-o", out, "--quiet", *flags)
-        return x, {name: self.load(f"{out}/returns/{name}/value.npy") for name in ("shown", "more", "sum", "twice")}
-
-    def test_results_of_passes_are_stacked_or_those_of_the_last_pass(self):
-        for flags in ((), ("--threads", 3), ("--set", "jobs.run.precision=float64")):
-            x, made = self.count(f"out{len(flags)}{flags[-1:]}", 100, *flags)
-            np.testing.assert_array_equal(made["twice"], 2 * x)
-            np.testing.assert_array_equal(made["more"], 6 * x)
-            np.testing.assert_array_equal(made["shown"], x.sum(1)[:, None] * [2, 3, 4, 5])
-            np.testing.assert_array_equal(made["sum"], [[5, 11, 13, 15]] * 3)  # the number of this pass, and of the one before
-
-    def test_until_ends_a_batch_and_repeats_its_last_pass(self):
-        x, made = self.count("out", 7)  # after two passes
-        np.testing.assert_array_equal(made["more"], 4 * x)
-        np.testing.assert_array_equal(made["shown"], x.sum(1)[:, None] * [2, 3, 3, 3])
-        np.testing.assert_array_equal(self.load("out/watch/shown/value.npy"), 3 * x.sum(1))
-
-    def test_a_bool_of_each_row_ends_when_all_are_true(self):
-        x, made = self.count("out", 7, "--set", "jobs.run.graph.enough.in=[shown, 11]", rows=2)
-        # Sums of rows are 3 and 12: 6 and 24, 9 and 36, 12 and 48.
-        np.testing.assert_array_equal(made["shown"], [[6, 9, 12, 12], [24, 36, 48, 48]])
-
-    def test_states_change_places(self):
-        self.write("swap.yaml", """flow: 1
-jobs:
-  run:
-    type: predict
-    inputs:
-      a: {shape: [2, 2], dtype: int32, from: {type: iota}}
-      b: {shape: [2, 2], dtype: int32, from: {type: constant, value: 7}}
-    graph:
-      first:  {op: add, in: [a, 0]}
-      second: {op: reshape, in: b, shape: [4]}
-    returns: {value: [first, second], to: npy}
-    run: {loop: {feed: {a: b, b: a}, steps: 3}}
-""")
-        self.flowrun("swap.yaml", "-o", "out", "--quiet")
-        iota, sevens = np.arange(4), np.full(4, 7)
-        np.testing.assert_array_equal(self.load("out/returns/first/value.npy")[0].transpose(1, 0, 2).reshape(3, 4), [iota, sevens, iota])
-        np.testing.assert_array_equal(self.load("out/returns/second/value.npy")[0].T, [sevens, iota, sevens])
-
-    def test_a_train_job_calls_a_loop(self):
-        self.write("also.yaml", """flow: 1
-jobs:
-  train:
-    type: train
-    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}
-    graph:
-      net:  {op: dense, in: x, units: 3}
-      loss: {op: mse, prediction: net, target: x}
-    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
-    run: {steps: 4, also: [{job: roll, every: {steps: 2}}]}
-  roll:
-    type: predict
-    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}
-    graph:
-      net: {op: dense, in: x, units: 3}
-    returns: {value: net, to: npy}
-    run: {steps: 1, loop: {feed: {x: net}, steps: 3}}
-""")
-        self.flowrun("train", "also.yaml", "-o", "out", "--quiet")
-        rolled = self.load("out/also/roll/returns/net/value.npy")
-        weight, bias = (np.load(self.checkpoint("out") / "net" / f"{name}.npy") for name in ("weight", "bias"))
-        self.assertEqual(rolled.shape, (2, 4, 3, 3))
-        np.testing.assert_allclose(rolled[1, :, 1:], rolled[1, :, :-1] @ weight.T + bias, rtol=1e-5, atol=1e-6)
-
-    def test_what_a_loop_leaves_out_is_refused(self):
-        x = np.zeros((2, 3), np.float32)
-        np.save(self.dir / "x.npy", x)
-        self.write("count.yaml", COUNTING.replace("LIMIT", "9"))
-        for words, expected in ((("--profile",), "--profile is not supported for job `run`, which has a loop"),
-                                (("--fingerprint",), "--fingerprint is not supported for job `run`, which has a loop")):
-            self.assertIn(expected, self.flowrun("count.yaml", "-o", "out", *words, status=2).stderr)
-        self.assertIn("has a loop", self.call("flowrun", "verify", "run", "count.yaml", status=2).stderr)
-        self.assertIn("generation loops are left out", self.call("flowc", "export", "count.yaml", "-o", "m.onnx", "--job", "run", status=2).stderr)
 
 
 class Gpt2(FlowTest):

@@ -156,13 +156,16 @@ class LoopBinder {
     const ir::State* state = graph_.loop->state_of(value);
     if (!state) return false;
     error(span, fmt::format("`{}` is fed by the loop; expected a result", name))
-        .with_hint(fmt::format("use `{}`, which is fed to it", graph_[state->updated].name));
+        .with_hint(graph_.loop->state_of(state->updated)
+                       ? "use an entry that computes something from it"
+                       : fmt::format("use `{}`, which is fed to it", graph_[state->updated].name));
     return true;
   }
 
+  /// Scopes and globs leave states out.
   void check_hooks() {
     for (const Watched& watched : bound_.watched)
-      if (watched.hook->kind != Hook::Kind::kWatchScope)
+      if (watched.hook->pattern.text == watched.name || watched.hook->output)
         is_state(watched.value, watched.name, watched.hook->pattern.span);
     std::erase_if(bound_.watched, [&](const Watched& watched) {
       return graph_.loop->state_of(watched.value) != nullptr;

@@ -235,6 +235,7 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
                                          const std::vector<Delivery>& deliveries, int64_t first,
                                          int64_t end,
                                          const std::vector<VariableSource>& variable_sources) {
+  if (job.loop) refuse_for_loop(request, job);
   require_shards(backend, job);
   require_rank_of_shard(job, request.ranks ? request.ranks->size() : 1);
   PrepareOptions options;
@@ -266,10 +267,7 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
     require_permutable(request, step_index);
   else if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
     options.columns = input_pipeline.columns();
-  if (job.loop) {
-    refuse_for_loop(request, job);
-    options.segments = segments_of(job);
-  }
+  if (job.loop) options.segments = segments_of(job);
   auto program = backend.prepare(job, options);
   if (job.loop) program = make_loop(job, std::move(program));
   if (!request.permute_rows) return program;

@@ -41,8 +41,8 @@ TEST_CASE("what depends on no state runs once", "[passes]") {
 TEST_CASE("a state is written in place where nothing reads it any more", "[passes]") {
   const std::string run = "{feed: {x: w}, steps: 3, last: [y]}";
   const std::string write =
-      "      w: {op: scatter_update, in: x, indices: n, updates: row, axis: 0}\n";
-  const std::string row = "      row: {op: reduce_sum, in: x, axis: 0}\n";
+      "      w: {op: scatter_update, in: x, indices: n, updates: row, axis: 1}\n";
+  const std::string row = "      row: {op: reduce_sum, in: x, axis: 1}\n";
   CHECK_FALSE(copies(parts_of(row + write + "      y: {op: square, in: w}\n", run)[1], "x"));
   // The old value is read behind it.
   CHECK(copies(parts_of(row + write + "      y: {op: subtract, in: [w, x]}\n", run)[1], "x"));

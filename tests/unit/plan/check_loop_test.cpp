@@ -72,7 +72,7 @@ TEST_CASE("a loop has passes, steps, states and a bool that ends it", "[plan]") 
           {"the loop has steps 3 to 3", [](Job& job) { job.loop->first = job.loop->end; }},
           {"unknown tensor", [](Job& job) { job.loop->states = {TensorId(size_t{99})}; }},
           {"listed twice", [](Job& job) { job.loop->states.push_back(job.loop->states[0]); }},
-          {"missing in the list", [](Job& job) { job.loop->states.clear(); }},
+          {"cannot reuse the memory of `state`", [](Job& job) { job.loop->states.clear(); }},
           {"expected a bool result", [](Job& job) { job.loop->until = id_named(job, "more"); }},
           {"requires a predict job", [](Job& job) { job.train = true; }},
       },
