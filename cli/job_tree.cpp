@@ -129,12 +129,14 @@ class TreeBuilder {
       if (id.valid()) maker_[id.index()] = entry;
   }
 
-  /// A variable may be an entry by itself, which no step makes.
+  /// A variable may be an entry by itself, which no step makes, and so may the state of a loop.
   void add_variable(TensorId id) {
     const plan::Tensor& tensor = job_[id];
     if (tensor.role != plan::Role::kVariable) return;
     const size_t entry = entry_of(tensor.name);
-    if (entries()[entry].op == ops::kVariable->name && !entries()[entry].output.valid()) {
+    const bool is_state = entry != 0 && tensor.name == entries()[entry].path + ":state";
+    if ((is_state || entries()[entry].op == ops::kVariable->name) &&
+        !entries()[entry].output.valid()) {
       entries()[entry].output = id;
       maker_[id.index()] = entry;
     }

@@ -48,6 +48,8 @@ class Recognition {
       if (!variable.slot && !of_layer && !tensor.name.starts_with("minimize/"))
         add({tensor.name, "variable", tensor.where});
     }
+    if (job_.loop)
+      for (const plan::TensorId id : job_.loop->states) add_state(job_[id]);
     std::vector<WrittenEntry> entries;
     for (auto& [name, entry] : found_) entries.push_back(std::move(entry));
     return entries;
@@ -74,6 +76,7 @@ class Recognition {
     const auto ends = [&](std::string_view part) { return step.name.ends_with(part); };
     const auto variable = [&](plan::TensorId id) {
       return job_[id].role == plan::Role::kVariable &&
+             job_[id].name.find(':') == std::string::npos &&
              parent_of(job_[id].name) != parent_of(step.name);
     };
     return std::ranges::any_of(kMain, ends) && std::ranges::any_of(step.inputs, variable);
@@ -89,6 +92,15 @@ class Recognition {
     for (const plan::EpilogueOp& fused : step.epilogue)
       if (!layer || parent_of(fused.name) != parent)
         add({fused.name, fused.op.name(), place_of(step, fused)});
+  }
+
+  /// The state of an entry that no step is named after; those of inputs and of the compiler are
+  /// none.
+  void add_state(const plan::Tensor& state) {
+    const std::string name = state.name.substr(0, state.name.find(':'));
+    const bool is_input = std::ranges::any_of(
+        job_.inputs, [&](const plan::Input& input) { return job_[input.tensor].name == name; });
+    if (!is_input && state.name == name + ":state") add({name, "state", state.where});
   }
 
   /// An op that is fused onto a step has its place in the result's tensor, where it is the last.
