@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/grad/rules.h"
 #include "compiler/ir/attributes.h"
 #include "ops/check.h"
 #include "runtime/base/text.h"
@@ -13,12 +14,12 @@ namespace flow {
 namespace {
 
 /// Does the op make a tensor like its one float operand, row by row, with all attributes at their
-/// defaults?
+/// defaults? Layers need an entry, whose name they use.
 bool is_activation(const ops::OpSpec& op) {
   const Shape shape{2, 3};
   const ops::JobTypes job{.batch = 2};
-  if (!op.infer || op.operands.size() != 1 || op.operands[0].variadic ||
-      !ops::accepts(op.operands[0], job.compute, job) ||
+  if (!op.infer || grad::rules_of(op).expand || op.operands.size() != 1 ||
+      op.operands[0].variadic || !ops::accepts(op.operands[0], job.compute, job) ||
       std::ranges::any_of(op.attributes, &std::string_view::empty, &ops::AttributeSpec::fallback))
     return false;
   const Sources sources;

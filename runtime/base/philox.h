@@ -24,6 +24,13 @@ struct PhiloxBlock {
   uint32_t words[4];
 
   FLOW_HOST_DEVICE uint32_t operator[](size_t i) const { return words[i]; }
+  /// The same where i is known only at run time, which would put the words into memory.
+  FLOW_HOST_DEVICE uint32_t word(int64_t i) const {
+    uint32_t word = words[0];
+    for (int k = 1; k < 4; ++k)
+      if (i == k) word = words[k];
+    return word;
+  }
   const uint32_t* begin() const { return words; }
   const uint32_t* end() const { return words + 4; }
   friend bool operator==(const PhiloxBlock&, const PhiloxBlock&) = default;

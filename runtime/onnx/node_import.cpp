@@ -356,7 +356,7 @@ const ImportRule* find_import(std::string_view type) {
     std::map<std::string_view, const ImportRule*> rules;
     for (const auto list :
          {arithmetic_imports(), einsum_imports(), image_imports(), index_imports(), layer_imports(),
-          loss_imports(), recurrent_imports(), shape_imports()})
+          loss_imports(), random_imports(), recurrent_imports(), shape_imports()})
       for (const ImportRule& rule : list) rules.emplace(rule.type, &rule);
     return rules;
   }();

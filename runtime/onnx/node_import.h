@@ -159,6 +159,7 @@ std::span<const ImportRule> image_imports();
 std::span<const ImportRule> index_imports();
 std::span<const ImportRule> layer_imports();
 std::span<const ImportRule> loss_imports();
+std::span<const ImportRule> random_imports();
 std::span<const ImportRule> recurrent_imports();
 std::span<const ImportRule> shape_imports();
 

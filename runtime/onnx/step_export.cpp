@@ -107,8 +107,8 @@ void StepExport::fix_batch_of_constant(size_t i, int inner) {
 const ExportRule* find_rule(const ops::OpSpec* op) {
   static const auto kRules = [] {
     std::map<const ops::OpSpec*, const ExportRule*> rules;
-    for (const auto list :
-         {elementwise_rules(), shape_rules(), layer_rules(), recurrent_rules(), reduction_rules()})
+    for (const auto list : {elementwise_rules(), shape_rules(), layer_rules(), random_rules(),
+                            recurrent_rules(), reduction_rules()})
       for (const ExportRule& rule : list) rules.emplace(ops::find_spec(rule.op), &rule);
     return rules;
   }();

@@ -121,6 +121,7 @@ std::span<const ExportRule> shape_rules();
 std::span<const ExportRule> layer_rules();
 std::span<const ExportRule> recurrent_rules();
 std::span<const ExportRule> reduction_rules();
+std::span<const ExportRule> random_rules();
 
 /// The rule of an op; null where ONNX has nothing for it.
 const ExportRule* find_rule(const ops::OpSpec* op);

@@ -87,6 +87,24 @@ class Jobs(OnnxTest):
         self.round_trip(file, onnx_jobs.predict_jobs(BIN / "flowc", file)["ops"], self.dir / "ops")
 
 
+class RandomNumbers(OnnxTest):
+    def test_random_numbers_are_drawn_by_the_model_anew(self):
+        """A model has no seed. A job that is made of it has entries of the same names, which draw the same numbers."""
+        draws = {"normal": "{op: random_normal, like: x, mean: 2, stddev: 0.5}", "uniform": "{op: random_uniform, shape: [2, 3], minimum: -1}",
+                 "one": "{op: random_uniform}", "ones": "{op: bernoulli, in: x, dtype: int32}", "picked": "{op: multinomial, in: x, samples: 5}",
+                 "gumbel": "{op: gumbel, like: x}"}
+        self.write("job.yaml", job_with([f"{name}: {draw}" for name, draw in draws.items()], value=f"[{', '.join(draws)}]",
+                                        inputs="x: {shape: [4, 3], dtype: float32, from: {type: constant, value: 0.5}}"))
+        self.export("job.yaml", "--load", "none", "-o", "m.onnx")
+        nodes = {node.op_type for node in self.model().graph.node}
+        self.assertLessEqual({"RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}, nodes)
+        self.call("flowc", "import", "m.onnx", "-o", "m.yaml")
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet", "--steps", 1, "--set", "jobs.predict.returns.to=npy")
+        self.flowrun("predict", "m.yaml", "-o", "back", "--quiet", "--steps", 1, "--set", "vars.batch=4", "--input", "x=constant:0.5")
+        for name in ("normal", "uniform", "ones", "picked"):
+            np.testing.assert_array_equal(self.load(f"back/returns/{name}/value.npy"), self.load(f"out/returns/{name}/value.npy"), name)
+
+
 class Export(OnnxTest):
     def setUp(self):
         super().setUp()

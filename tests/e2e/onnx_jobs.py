@@ -29,9 +29,10 @@ def sets_of(file):
 
 
 def predict_jobs(flowc, file, *flags):
-    """Plans of the predict jobs of a file, by name, with the tensors of each by name. Those with loops are left out."""
-    plan = json.loads(call(flowc, "show", file, "--format", "json", *flags, cwd=file.parent))
-    return {job["name"]: {**job, "tensors": {one["name"]: one for one in job["tensors"]}} for job in plan["jobs"] if not job["train"] and "loop" not in job}
+    """Plans of the predict jobs of a file that have inputs and no loop, by name, with the tensors of each by name."""
+    jobs = json.loads(call(flowc, "show", file, "--format", "json", *flags, cwd=file.parent))["jobs"]
+    taken = [job for job in jobs if not job["train"] and job["inputs"] and "loop" not in job]
+    return {job["name"]: {**job, "tensors": {one["name"]: one for one in job["tensors"]}} for job in taken}
 
 
 def random_weights(job, seed=1):

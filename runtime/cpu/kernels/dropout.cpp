@@ -2,49 +2,12 @@
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
 #include <bit>
 
-#include "runtime/base/philox.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/random_words.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-/// Blocks drawn side by side, so that the rounds below are loops over adjacent words.
-constexpr int64_t kBlocks = 64, kWords = 4 * kBlocks;
-
-/// Words of the blocks first ... first + blocks - 1, as philox_block gives them one by one.
-/// REQUIRES: blocks <= kBlocks
-FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, int64_t blocks,
-                                uint32_t* words) {
-  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int64_t i = 0; i < blocks; ++i) {
-    const uint64_t block = first + static_cast<uint64_t>(i);
-    c0[i] = static_cast<uint32_t>(block);
-    c1[i] = static_cast<uint32_t>(block >> 32);
-    c2[i] = step;
-    c3[i] = 0;
-  }
-  for (int round = 0; round < 10; ++round) {
-#pragma omp simd
-    for (int64_t i = 0; i < blocks; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53} * c0[i], p1 = uint64_t{0xCD9E8D57} * c2[i];
-      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ key.low;
-      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ key.high;
-      c1[i] = static_cast<uint32_t>(p1);
-      c3[i] = static_cast<uint32_t>(p0);
-    }
-    key.low += 0x9E3779B9;
-    key.high += 0xBB67AE85;
-  }
-  for (int64_t i = 0; i < blocks; ++i) {
-    words[4 * i] = c0[i];
-    words[4 * i + 1] = c1[i];
-    words[4 * i + 2] = c2[i];
-    words[4 * i + 3] = c3[i];
-  }
-}
 
 /// mask[i] = words[i] >= threshold, the largest word that is dropped plus one.
 FLOW_VECTORISED void keep_words(const uint32_t* words, uint64_t threshold, bool* mask, int64_t n) {
@@ -71,30 +34,22 @@ float factor_of(const Request& request) {
 }
 
 Kernel prepare_dropout(const Request& request) {
-  const plan::Attributes& attributes = request.step.attributes;
-  const TensorDesc& out = request.outputs[0];
-  const WholeIndex place = whole_index(out.shape, out.batch_axis, request.shards);
   Kernel kernel;
-  kernel.launch = [threads = request.threads, n = out.shape.elements(), place,
-                   key = philox_key(request.seed, attributes.get<std::string>("consumer")),
-                   threshold = dropout_threshold(attributes.get<double>("rate")),
+  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
+                   draw = random_words_of(request),
+                   threshold = dropout_threshold(number(request, "rate")),
                    factor = factor_of(request)](const Buffers& buffers, const CallState& state) {
     const float* x = input<float>(buffers, 0);
     float* y = output<float>(buffers, 0);
     bool* mask = output<bool>(buffers, 1);
     for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      uint32_t words[kWords];
-      bool kept[kWords];
-      for (int64_t i = first, count = 0; i < end; i += count) {
-        // The rows of a shard need not begin with a block.
-        const int64_t at = place.at(i, state.shard), skipped = at % 4;
-        count = std::min({kWords - skipped, end - i, place.run - i % place.run});
-        draw_words(key, static_cast<uint32_t>(state.step), static_cast<uint64_t>(at / 4),
-                   ceil_div(skipped + count, 4), words);
-        bool* to = mask ? mask + i : kept;
-        keep_words(words + skipped, threshold, to, count);
-        mask_piece(x + i, to, factor, y + i, count);
-      }
+      bool kept[kRandomWords];
+      for_random_words(draw, state, first, end,
+                       [&](int64_t i, const uint32_t* words, int64_t skipped, int64_t count) {
+                         bool* to = mask ? mask + i : kept;
+                         keep_words(words + skipped, threshold, to, count);
+                         mask_piece(x + i, to, factor, y + i, count);
+                       });
     });
   };
   return kernel;

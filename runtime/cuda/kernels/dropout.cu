@@ -52,14 +52,6 @@ __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop dr
   }
 }
 
-/// An index known only in the kernel would put the words into memory.
-__device__ inline uint32_t word_at(const PhiloxBlock& block, int64_t at) {
-  uint32_t word = block.words[0];
-  for (int k = 1; k < kWords; ++k)
-    if (at == k) word = block.words[k];
-  return word;
-}
-
 /// The same, one by one: the rows of a shard need not begin with a block.
 template <typename T>
 __global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
@@ -68,7 +60,7 @@ __global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop d
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const int64_t at = drop.place.at(i, call->shard);
     const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(at / kWords));
-    const bool kept = word_at(words, at % kWords) >= drop.threshold;
+    const bool kept = words.word(at % kWords) >= drop.threshold;
     y[i] = kept ? x[i] * factor : T{0};
     if (mask) mask[i] = kept;
   }
