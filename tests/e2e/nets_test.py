@@ -41,6 +41,28 @@ class GoldenNets(FlowTest):
 
     def test_gpt_agrees_over_ten_steps(self): self.agrees("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"])
 
+    def test_the_vae_agrees_over_ten_steps(self):
+        with np.load(GOLDEN / "vae" / "vae.npz") as file:
+            golden = dict(file)
+        some = slice(400, 410)
+        self.flowrun("train", JOBS / "vae.yaml", "-o", "out", "--steps", 10, "--watch", "code:1000", "--watch-diff", "*code/**:1000", *sets(
+            "vars.width=8", "vars.code=3", "vars.batch=5", "jobs.train.precision=float64", "jobs.train.run={steps: 10}",
+            "jobs.train.inputs.images.from={type: random_uniform, low: 0, high: 1}", "jobs.train.inputs.images.dtype=float64"))
+
+        def check(what, got):
+            expected = golden[what]
+            if got.shape != expected.shape:
+                got = got[:, some] if got.shape[0] == expected.shape[0] else got[some]
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max(), err_msg=what)
+        check("losses", np.array([line["loss"] for line in self.metrics("out")]))
+        check("code", self.load("out/watch/code/value.npy")[0])
+        for what in golden:
+            kind, _, variable = what.partition("/")
+            if kind == "diff":
+                check(what, self.load(f"out/watch/{variable}/diff.npy")[0] / 5)      # of the sum over rows
+            if kind == "after":
+                check(what, np.load(self.checkpoint("out") / f"{variable}.npy"))
+
     def test_resnet18_in_float32_is_near_at_step_0(self):
         self.is_near_in_float32("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"], 2e-5)
 
@@ -179,6 +201,19 @@ class Nets(FlowTest):
         rebuilt = self.load("rebuild/returns/rebuilt/value.npy")
         self.assertEqual(rebuilt.shape, (10000, 1, 28, 28))
         self.assertTrue(((0 <= rebuilt) & (rebuilt <= 1)).all())
+
+    def test_the_vae_learns_and_makes_images(self):
+        small = ["vars.width=32", "vars.code=4", "vars.batch=20"]
+        losses = self.losses("train", "vae.yaml", 60, *small)
+        self.falls(losses)
+        self.assertLess(losses[-1], 0.6 * losses[0])
+        self.predict("reconstruct", "vae.yaml", *small)
+        self.assertEqual(self.load("reconstruct/returns/codes/value.npy").shape, (10000, 4))
+        self.predict("sample", "vae.yaml", *small)
+        images = self.load("sample/returns/images/value.npy")
+        self.assertEqual(images.shape, (1, 20, 1, 28, 28))
+        self.assertTrue(((0 <= images) & (images <= 1)).all())
+        self.assertGreater(images.std(axis=1).max(), 0.01)        # not one image twenty times
 
     def test_the_unet_learns_where_digits_are(self):
         losses = self.losses("train", "unet.yaml", 40, "vars.batch=10", "vars.width=4")
