@@ -1,4 +1,4 @@
-// The gradient of cumsum.
+// Gradients of cumsum and cumprod.
 #include "compiler/grad/rules.h"
 
 namespace flow::grad {
@@ -13,10 +13,15 @@ std::vector<ir::ValueId> cumsum_gradient(GradientContext& context) {
                        {"reverse", !forward.get<bool>("reverse")}})};
 }
 
+std::vector<ir::ValueId> cumprod_gradient(GradientContext& context) {
+  return {context.add("cumprod_grad", 0, {context.gradient(), context.operand(0)},
+                      context.node.attributes)};
+}
+
 }  // namespace
 
 std::span<const Rules> cumsum() {
-  static constexpr Rules kRules[] = {{"cumsum", cumsum_gradient}};
+  static constexpr Rules kRules[] = {{"cumsum", cumsum_gradient}, {"cumprod", cumprod_gradient}};
   return kRules;
 }
 

@@ -4,11 +4,15 @@ import itertools
 import json
 import math
 import re
+import sys
 import unittest
 
 import numpy as np
 
 from flow import BIN, SOURCE, FlowTest
+
+sys.path.insert(0, str(SOURCE / "tests/golden/mnist/make"))
+import flow_random  # noqa: E402
 
 DTYPES = {"i8": "int8", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool", "f32": "float32", "f64": "float64"}
 FLOATS = {"unit": (-1, 1), "wide": (-8, 8), "positive": (0.1, 1.1), "inside": (-0.9, 0.9), "above_one": (1.1, 2.1)}
@@ -39,6 +43,39 @@ def averaged(x, output_size):
     return x
 
 
+def places(height, width, kernel_size, strides, padding, dilation):
+    """For each place of a window: the rows and columns of the padded image where all windows have it."""
+    (kh, kw), (sh, sw), (dh, dw) = (((size,) * 2 if isinstance(size, int) else size) for size in (kernel_size, strides, dilation))
+    top, bottom, left, right = (0,) * 4 if padding == "valid" else padding
+    rows, columns = (height + top + bottom - dh * (kh - 1) - 1) // sh + 1, (width + left + right - dw * (kw - 1) - 1) // sw + 1
+    pads = ((0, 0), (0, 0), (top, bottom), (left, right))
+    return pads, rows * columns, [(slice(u * dh, u * dh + rows * sh, sh), slice(v * dw, v * dw + columns * sw, sw)) for u in range(kh) for v in range(kw)]
+
+
+def unfolded(x, *windows):
+    pads, count, all_places = places(*x.shape[2:], *windows)
+    padded = np.pad(x, pads)
+    return np.stack([padded[:, :, rows, columns].reshape(*x.shape[:2], count) for rows, columns in all_places], 2).reshape(len(x), -1, count)
+
+
+def folded(x, output_size, *windows):
+    height, width = (output_size,) * 2 if isinstance(output_size, int) else output_size
+    pads, _, all_places = places(height, width, *windows)
+    parts = x.reshape(len(x), -1, len(all_places), x.shape[-1])
+    y = np.pad(np.zeros((*parts.shape[:2], height, width)), pads)
+    for i, (rows, columns) in enumerate(all_places):
+        y[:, :, rows, columns] += parts[:, :, i].reshape(y[:, :, rows, columns].shape)
+    return y[:, :, pads[2][0]:, pads[3][0]:][:, :, :height, :width]
+
+
+def multiplied(x, axis, exclusive, reverse):
+    x = np.flip(x, axis) if reverse else x
+    y = np.cumprod(x, axis, x.dtype)
+    if exclusive:
+        y = np.concatenate([np.ones_like(np.take(y, [0], axis)), np.delete(y, -1, axis)], axis)
+    return np.flip(y, axis) if reverse else y
+
+
 def scattered(x, indices, updates, reduction):
     places, y = tuple(np.moveaxis(indices, -1, 0)), x.copy()
     if reduction == "add":
@@ -48,8 +85,21 @@ def scattered(x, indices, updates, reduction):
     return y
 
 
+def drawn_like(draw):
+    """Random numbers of an entry in a job's first step, in a shape."""
+    return lambda entry, shape: draw(0, entry, 0, math.prod(shape)).reshape(shape)
+
+
+def indices(entry, x, samples, logits):
+    """Indices in proportion to weights: the first whose sum exceeds a word's share of all."""
+    sums = np.cumsum(np.exp(x - x.max(-1, keepdims=True)) if logits else x, -1)
+    shares = drawn_like(flow_random.words)(entry, (*x.shape[:-1], samples)) * 2.0**-32
+    return (sums[..., None, :] <= shares[..., None] * sums[..., -1:, None]).sum(-1)
+
+
 # What expressions can use besides operands and attributes.
-NAMES = {"np": np, "erf": np.vectorize(math.erf), "pooled": pooled, "averaged": averaged, "scattered": scattered}
+NAMES = {"np": np, "erf": np.vectorize(math.erf), "pooled": pooled, "averaged": averaged, "scattered": scattered, "unfolded": unfolded, "folded": folded, "multiplied": multiplied, "indices": indices,
+         "words": drawn_like(flow_random.words), "uniforms": drawn_like(flow_random.uniform01), "normals": drawn_like(flow_random.normal01)}
 
 
 def value_of(text, kind):
@@ -119,7 +169,7 @@ class Call:
                       for attribute in self.record["attributes"]}
         if "in" in operands:
             operands["x"] = operands.pop("in")
-        return np.asarray(eval(self.record["numpy"], {**NAMES, **operands, **attributes}))
+        return np.asarray(eval(self.record["numpy"], {**NAMES, "entry": self.name, **operands, **attributes}))
 
 
 class NumpyOps(FlowTest):

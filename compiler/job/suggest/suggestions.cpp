@@ -65,14 +65,12 @@ constexpr Advice kAdvice[] = {
     {"embeddingbag", "embedding", "write the `reduce_sum` or `reduce_mean` of the `embedding`"},
     {"zeroslike oneslike fulllike", "constant",
      "write a number as an operand, as in `in: [x, 0]`, or use `constant` with the `shape` of x"},
-    {"outer", "multiply", "use `multiply` on [N, 1] and [1, M]: shapes broadcast"},
     {"cdist pairwisedistance", "subtract",
      "`subtract` [1, M, D] from [N, 1, D], then apply `square`, `reduce_sum` and `sqrt`"},
     {"diag diagonal", "triu", "multiply x by the `triu` of the `tril` of a `constant` of ones"},
     {"dropout2d spatialdropout droppath", "dropout",
      "multiply x by the `dropout` of a `constant` of ones with size 1 in the dimensions to drop "
      "as a whole"},
-    {"cumprod", "cumsum", "write the `exp` of the `cumsum` of the `log` of x"},
     {"tensordot", "einsum", "use `einsum` with a letter for each axis"},
     {"depthwiseconv2d separableconv2d", "conv2d",
      "use `conv2d` with as many `groups` as channels, and a `conv2d` with `kernel_size: 1` after "
@@ -86,8 +84,7 @@ constexpr Advice kAdvice[] = {
     {"print", "identity", "write `hooks: [{watch: NAME, to: print}]` to print a tensor"},
     {"gradientreversal gradreverse", "stop_gradient",
      "write twice the `stop_gradient` of x, minus x"},
-    {"rand randn normal randomnormal uniform randomuniform gaussiannoise", "dropout",
-     "declare an input for random numbers: `from: {type: random_normal}`"},
+    {"gaussiannoise", "random_normal", "`add` a `random_normal` with `like: x` to x"},
     // Keys.
     {"reduction", "in",
      "delete it: `minimize` takes the mean of a loss; for the sum, use `reduce_sum`"},

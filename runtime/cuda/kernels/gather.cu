@@ -1,8 +1,11 @@
 // gather, its gradient, scatter_add, scatter_update and one_hot: elements picked by indices, added
 // up at them or written there.
+#include <limits>
+
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/gather.h"
 #include "runtime/cuda/loops/check_range.cuh"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -97,7 +100,7 @@ __global__ void sum_counts(GatherSizes sizes, int64_t stretch, Picks picks) {
   for (int64_t tile = first; tile < end; tile += blockDim.y) {
     const int64_t j = tile + threadIdx.y;
     const int32_t count = j < end ? picks.counts[j] : 0;
-    const ColumnSums<int32_t> sums = sum_of_threads(count);
+    const ColumnScan<int32_t> sums = sum_of_threads(count);
     if (j < end) picks.begins[j] = before + sums.before;
     if (count > kFew) picks.many[atomicAdd(picks.many_count, 1)] = static_cast<int32_t>(j);
     before += sums.all;
@@ -172,14 +175,14 @@ __device__ T add_places(const int32_t* places, int32_t begin, int32_t end, const
 }
 
 /// out[o, j, k] = onto[o, j, k] plus all rows[o, i, k] of the places i of j, in their order.
-/// Without `onto`, from zero on. Indices with many places are left out. n elements.
+/// Without `onto`, from zero on. Indices with more than `most` places are left out. n elements.
 template <typename T>
 __global__ void add_picks(Picks picks, const T* rows, const T* onto, GatherSizes sizes, T* out,
-                          int64_t n) {
+                          int32_t most, int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.extent, j = row - o * sizes.extent;
     const int32_t begin = picks.begins[j], end = picks.begins[j + 1];
-    if (end - begin > kFew) continue;
+    if (end - begin > most) continue;
     const T* from = rows + o * sizes.count * sizes.inner + at % sizes.inner;
     out[at] = add_places(picks.places, begin, end, from, sizes.inner, onto ? onto[at] : T{0});
   }
@@ -243,9 +246,9 @@ Picks picks_in(int32_t* memory, const GatherSizes& sizes) {
 }
 
 /// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
-/// checked the indices.
+/// checked the indices. `in_order`: rows of an index are added one after another, however many.
 template <typename T>
-Launch scatter_launch(const Request& request, const GatherSizes& sizes) {
+Launch scatter_launch(const Request& request, const GatherSizes& sizes, bool in_order) {
   const size_t at = request.inputs.size() - 2;  // of the indices
   return [=, check = at > 0 ? check_launch(request, at, sizes.extent) : Launch(),
           dtype = request.inputs[at].dtype,
@@ -265,33 +268,36 @@ Launch scatter_launch(const Request& request, const GatherSizes& sizes) {
         stretch_of_sums(sizes.extent), picks);
     run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
     run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
-    run("add_picks", shape_for(n), add_picks<T>, picks, rows, onto, sizes, output<T>(buffers, 0),
-        n);
     const int64_t many = most_many(sizes);
-    if (many == 0) return;
-    run("order_many_picks", {{blocks_for(many)}, {1, kThreads}, kThreads * sizeof(int32_t)},
-        order_many_picks, indices, sizes, picks);
+    if (many > 0)
+      run("order_many_picks", {{blocks_for(many)}, {1, kThreads}, kThreads * sizeof(int32_t)},
+          order_many_picks, indices, sizes, picks);
+    run("add_picks", shape_for(n), add_picks<T>, picks, rows, onto, sizes, output<T>(buffers, 0),
+        in_order ? std::numeric_limits<int32_t>::max() : kFew, n);
+    if (many == 0 || in_order) return;
     run("add_many_picks", shape_for_many(sizes, sizeof(T)), add_many_picks<T>, picks, rows, onto,
         sizes, output<T>(buffers, 0));
   };
 }
 
+using LastPlace = unsigned long long;  // of which there is an atomic maximum
+
 /// last[j]: the last place of j among the indices, plus one; 0 where there is none. REQUIRES:
 /// zeros.
-__global__ void find_last(Integers indices, GatherSizes sizes, int32_t* last) {
+__global__ void find_last(Integers indices, GatherSizes sizes, LastPlace* last) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; is_within(index, sizes))
-      atomicMax(last + index, static_cast<int32_t>(i) + 1);
+      atomicMax(last + index, static_cast<LastPlace>(i) + 1);
 }
 
 /// y[o, j, k] = rows[o, last[j] - 1, k], or x[o, j, k] where there is none; n elements. May be in
 /// place.
 template <typename T>
-__global__ void put_last(const int32_t* last, const T* x, const T* rows, GatherSizes sizes, T* y,
+__global__ void put_last(const LastPlace* last, const T* x, const T* rows, GatherSizes sizes, T* y,
                          int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.extent;
-    const int32_t place = last[row - o * sizes.extent];
+    const auto place = static_cast<int64_t>(last[row - o * sizes.extent]);
     y[at] =
         place == 0 ? x[at] : rows[(o * sizes.count + place - 1) * sizes.inner + at % sizes.inner];
   }
@@ -311,30 +317,32 @@ Kernel prepare_gather(const Request& request) {
                     [&]<typename T>(T) -> Kernel { return {gather_launch<T>(request, sizes)}; });
 }
 
-Kernel prepare_scatter(const Request& request) {
+Kernel scatter_kernel(const Request& request, bool in_order) {
   const TensorDesc& indices = request.inputs[request.inputs.size() - 2];
   const GatherSizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
   return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {scatter_launch<T>(request, sizes),
+    return {scatter_launch<T>(request, sizes, in_order),
             static_cast<size_t>(workspace_elements(sizes)) * sizeof(int32_t)};
   });
 }
 
+Kernel prepare_scatter(const Request& request) { return scatter_kernel(request, false); }
+
 Kernel prepare_scatter_update(const Request& request) {
   const TensorDesc& indices = request.inputs[1];
   const GatherSizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
-  const size_t workspace = static_cast<size_t>(sizes.extent) * sizeof(int32_t);
+  const size_t workspace = static_cast<size_t>(sizes.extent) * sizeof(LastPlace);
   return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
     return {[=, check = check_launch(request, 1, sizes.extent), dtype = indices.dtype,
              n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
               check(buffers, state);
-              auto* last = reinterpret_cast<int32_t*>(buffers.workspace);
+              auto* last = reinterpret_cast<LastPlace*>(buffers.workspace);
               state.driver.clear(last, workspace, state.stream);
               launch(state.driver, state.stream, "find_last", shape_for(sizes.count), find_last,
                      Integers{buffers.inputs[1], dtype}, sizes, last);
               launch(state.driver, state.stream, "scatter_update", shape_for(n), put_last<T>,
-                     static_cast<const int32_t*>(last), input<T>(buffers, 0), input<T>(buffers, 2),
-                     sizes, output<T>(buffers, 0), n);
+                     static_cast<const LastPlace*>(last), input<T>(buffers, 0),
+                     input<T>(buffers, 2), sizes, output<T>(buffers, 0), n);
             },
             workspace};
   });
@@ -355,6 +363,8 @@ Kernel prepare_one_hot(const Request& request) {
 }
 
 }  // namespace
+
+Kernel prepare_ordered_scatter(const Request& request) { return scatter_kernel(request, true); }
 
 std::span<const KernelEntry> kernels::gather() {
   static constexpr KernelEntry kKernels[] = {

@@ -66,29 +66,36 @@ __device__ T over_team(T value, Op op) {
     return over_block(value, op);
 }
 
-/// The sums of a column of threads.
-template <typename Sum>
-struct ColumnSums {
-  Sum before, all;  // of the threads before this one; of all
+/// What is joined of a column of threads.
+template <typename Value>
+struct ColumnScan {
+  Value before, all;  // of the threads before this one; of all
 };
 
-/// Sums the values of each column of threads in the block (Hillis and Steele, 1986). Uses a Sum of
-/// shared memory for each thread. REQUIRES: all threads call it.
-template <typename Sum>
-__device__ ColumnSums<Sum> sum_of_threads(Sum value) {
-  Sum* column = shared<Sum>() + threadIdx.x;
-  Sum& own = column[threadIdx.y * blockDim.x];
-  __syncthreads();  // the sums of the tile before have been read
+/// Joins the values of each column of threads in the block, from the first thread on (Hillis and
+/// Steele, 1986); `join` need not commute. Uses a Value of shared memory for each thread. REQUIRES:
+/// all threads call it.
+template <typename Value, typename Join>
+__device__ ColumnScan<Value> scan_threads(Value value, Value identity, Join join) {
+  Value* column = shared<Value>() + threadIdx.x;
+  Value& own = column[threadIdx.y * blockDim.x];
+  __syncthreads();  // the values of the tile before have been read
   own = value;
   for (unsigned apart = 1; apart < blockDim.y; apart *= 2) {
     __syncthreads();
-    const Sum before = threadIdx.y < apart ? Sum{0} : column[(threadIdx.y - apart) * blockDim.x];
+    const Value before =
+        threadIdx.y < apart ? identity : column[(threadIdx.y - apart) * blockDim.x];
     __syncthreads();
-    own += before;
+    own = join(before, own);
   }
   __syncthreads();
-  return {threadIdx.y == 0 ? Sum{0} : column[(threadIdx.y - 1) * blockDim.x],
+  return {threadIdx.y == 0 ? identity : column[(threadIdx.y - 1) * blockDim.x],
           column[(blockDim.y - 1) * blockDim.x]};
+}
+
+template <typename T>
+__device__ ColumnScan<T> sum_of_threads(T value) {
+  return scan_threads(value, T{0}, Sum{});
 }
 
 }  // namespace flow::cuda

@@ -103,9 +103,13 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes,
   return flow::test::shuffle(mask, value, flow::test::lane() ^ lanes, place);
 }
 
-inline int atomicAdd(int* at, int value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
-inline int atomicMax(int* at, int value) {
-  int old = atomicAdd(at, 0);  // orders as the exchange does
+template <typename T>
+T atomicAdd(T* at, T value) {
+  return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+}
+template <typename T>
+T atomicMax(T* at, T value) {
+  T old = atomicAdd(at, T{0});  // orders as the exchange does
   while (old < value &&
          !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }

@@ -42,9 +42,9 @@ TEST_CASE("entries may stand in any order that has no cycle", "[job]") {
 TEST_CASE("networks nest, and names with them", "[job]") {
   const std::string top =
       "networks:\n"
-      "  outer: {inputs: [a], graph: {one: {op: inner}, two: {op: inner}}, output: two}\n"
+      "  whole: {inputs: [a], graph: {one: {op: inner}, two: {op: inner}}, output: two}\n"
       "  inner: {inputs: [a], graph: {d: {op: dense, units: 3}, r: {op: relu}}}\n";
-  const plan::Plan plan = plan_of(job_with("      y: {op: outer, in: x}\n", "[y, y/one/d]", top));
+  const plan::Plan plan = plan_of(job_with("      y: {op: whole, in: x}\n", "[y, y/one/d]", top));
   CHECK(plan.jobs[0].variables.size() == 4);
   CHECK(find_tensor(plan.jobs[0], "y/one/d/weight"));
   CHECK(find_tensor(plan.jobs[0], "y/two/d/weight"));

@@ -47,8 +47,8 @@ TEST_CASE("a param hides a variable, inside its network alone", "[job]") {
 
 TEST_CASE("networks hand their params on, lists and mappings too", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
-      "      a: {op: outer, in: x, width: 3, init: {type: constant, value: 2}}\n", "a",
-      "  outer: {inputs: [i], params: {width: required, init: required},\n"
+      "      a: {op: whole, in: x, width: 3, init: {type: constant, value: 2}}\n", "a",
+      "  whole: {inputs: [i], params: {width: required, init: required},\n"
       "          graph: {one: {op: inner, units: $(width * 2), start: $init}}}\n"
       "  inner: {inputs: [i], params: {units: required, start: zeros},\n"
       "          graph: {d: {op: dense, units: $units, kernel_initializer: $start}}}\n"));
@@ -217,9 +217,9 @@ TEST_CASE("arguments that are written alike without their commas are others", "[
 
 TEST_CASE("what a call freezes is frozen in the networks inside, too", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
-      "      a: {op: outer, in: x, trainable: false}\n      b: {op: outer, in: x}\n", "[a, b]",
+      "      a: {op: whole, in: x, trainable: false}\n      b: {op: whole, in: x}\n", "[a, b]",
       "  inner: {inputs: [i], graph: {d: {op: dense, units: 2}}}\n"
-      "  outer: {inputs: [i], graph: {n: {op: inner}}}\n"));
+      "  whole: {inputs: [i], graph: {n: {op: inner}}}\n"));
   CHECK_FALSE(variable(plan.jobs[0], "a/n/d/weight").trainable);
   CHECK(variable(plan.jobs[0], "b/n/d/weight").trainable);
 }
