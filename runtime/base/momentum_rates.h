@@ -18,10 +18,15 @@ struct NadamFactors {
 FLOW_HOST_DEVICE inline NadamFactors nadam_factors(double beta1, double decay, int64_t step) {
   const double now = beta1 * (1 - 0.5 * power(decay, step + 1));
   const double next = beta1 * (1 - 0.5 * power(decay, step + 2));
-  // Of all momenta so far. Below 2^-64 a difference from 1 is 1.
+  // Of all momenta so far. Below 2^-64 a difference from 1 is 1, and so is 1 - fading / 2: what is
+  // left are powers of beta1.
   double product = 1, fading = 1;
   for (int64_t i = 0; i <= step && product > 0x1p-64; ++i) {
     fading *= decay;
+    if (fading < 0x1p-64) {
+      product *= power(beta1, step + 1 - i);
+      break;
+    }
     product *= beta1 * (1 - 0.5 * fading);
   }
   return {(1 - now) / (1 - product), next / (1 - product * next)};

@@ -23,28 +23,37 @@ AlongAxis sizes_along(const Request& request) {
           x.elements(axis + 1, x.rank())};
 }
 
-/// Calls body(o, i, first, end) for the rows [o, i, first .. end) of indices: those of one column
-/// in their order, by one thread.
+/// Elements [low, high) of x along the axis, in the columns [first, end) of part `o`.
+struct Slab {
+  int64_t o, first, end, low, high;
+};
+
+/// Calls body(slab) for slabs that make up x, on several threads. Where there are few columns, each
+/// is cut along the axis: who works on a slab looks at all indices of its columns.
 template <typename Body>
-void for_index_rows(int threads, const AlongAxis& sizes, Body body) {
-  constexpr int64_t kMostColumns = 1024;
+void for_slabs(int threads, const AlongAxis& sizes, Body body) {
+  constexpr int64_t kMostColumns = 1024, kMostParts = 16;
   const int64_t width = std::min(sizes.inner, kMostColumns), across = ceil_div(sizes.inner, width);
-  for_pieces(threads, sizes.outer * across, std::max<int64_t>(1, kPiece / (sizes.count * width)),
+  const int64_t blocks = sizes.outer * across, work = (sizes.count + sizes.n) * width;
+  int64_t parts = std::clamp<int64_t>(std::min(kMostParts / blocks, work / kPiece), 1, sizes.n);
+  const int64_t rows = ceil_div(sizes.n, parts);
+  parts = ceil_div(sizes.n, rows);
+  for_pieces(threads, blocks * parts, std::max<int64_t>(1, kPiece / work),
              [&](int64_t begin, int64_t last) {
-               for (int64_t block = begin; block < last; ++block) {
+               for (int64_t k = begin; k < last; ++k) {
+                 const int64_t block = k / parts, low = k % parts * rows;
                  const int64_t first = block % across * width;
-                 for (int64_t i = 0; i < sizes.count; ++i)
-                   body(block / across, i, first, std::min(sizes.inner, first + width));
+                 body(Slab{block / across, first, std::min(sizes.inner, first + width), low,
+                           std::min(sizes.n, low + rows)});
                }
              });
 }
 
 /// Zero where the index is out of range, which stops the run.
 template <typename T, typename I>
-void take_row(const AlongAxis& sizes, const T* x, const I* indices, T* y, int64_t o, int64_t i,
-              int64_t first, int64_t end) {
+void take_row(const AlongAxis& sizes, const T* x, const I* indices, T* y, int64_t o, int64_t i) {
   const int64_t row = (o * sizes.count + i) * sizes.inner;
-  for (int64_t k = first; k < end; ++k) {
+  for (int64_t k = 0; k < sizes.inner; ++k) {
     const auto index = static_cast<int64_t>(indices[row + k]);
     const bool known = 0 <= index && index < sizes.n;
     y[row + k] = known ? x[(o * sizes.n + index) * sizes.inner + k] : T{};
@@ -61,25 +70,30 @@ Kernel prepare_take_along_axis(const Request& request) {
                        check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
                                                                       const CallState& state) {
         check.run(buffers.inputs[1], state);
-        for_index_rows(threads, sizes, [&](int64_t o, int64_t i, int64_t first, int64_t end) {
-          take_row(sizes, input<T>(buffers, 0), input<I>(buffers, 1), output<T>(buffers, 0), o, i,
-                   first, end);
-        });
+        for_pieces(threads, sizes.outer * sizes.count, std::max<int64_t>(1, kPiece / sizes.inner),
+                   [&](int64_t first, int64_t end) {
+                     for (int64_t row = first; row < end; ++row)
+                       take_row(sizes, input<T>(buffers, 0), input<I>(buffers, 1),
+                                output<T>(buffers, 0), row / sizes.count, row % sizes.count);
+                   });
       };
     });
   });
   return kernel;
 }
 
-/// Calls update(y element, update) for a row of updates; leaves out indices out of range.
+/// Calls update(y element, update) for the updates of a slab, in the order of their indices; leaves
+/// out indices out of range.
 template <typename T, typename I, typename Update>
-void update_row(const AlongAxis& sizes, const I* indices, const T* updates, T* y, int64_t o,
-                int64_t i, int64_t first, int64_t end, Update update) {
-  const int64_t row = (o * sizes.count + i) * sizes.inner;
-  for (int64_t k = first; k < end; ++k) {
-    const auto index = static_cast<int64_t>(indices[row + k]);
-    if (0 <= index && index < sizes.n)
-      update(y[(o * sizes.n + index) * sizes.inner + k], updates[row + k]);
+void update_slab(const AlongAxis& sizes, const I* indices, const T* updates, T* y, const Slab& slab,
+                 Update update) {
+  for (int64_t i = 0; i < sizes.count; ++i) {
+    const int64_t row = (slab.o * sizes.count + i) * sizes.inner;
+    for (int64_t k = slab.first; k < slab.end; ++k) {
+      const auto index = static_cast<int64_t>(indices[row + k]);
+      if (slab.low <= index && index < slab.high)
+        update(y[(slab.o * sizes.n + index) * sizes.inner + k], updates[row + k]);
+    }
   }
 }
 
@@ -100,8 +114,8 @@ Kernel updating(const Request& request, Update update) {
       if (x != y)
         for_pieces(threads, n, kPiece,
                    [&](int64_t first, int64_t end) { std::copy(x + first, x + end, y + first); });
-      for_index_rows(threads, sizes, [&](int64_t o, int64_t i, int64_t first, int64_t end) {
-        update_row(sizes, input<I>(buffers, 1), input<T>(buffers, 2), y, o, i, first, end, update);
+      for_slabs(threads, sizes, [&](const Slab& slab) {
+        update_slab(sizes, input<I>(buffers, 1), input<T>(buffers, 2), y, slab, update);
       });
     };
   });

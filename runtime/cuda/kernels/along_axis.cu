@@ -1,8 +1,11 @@
-// Elements picked, written and added up along an axis, each by an index of its own. A thread does
-// all updates of a column, in the order of the indices.
+// Elements picked, written and added up along an axis, each by an index of its own. Updates of an
+// element are done in the order of the indices: a thread does all of a column. Integers, whose sums
+// have no order, and vectors have kernels that share out a column.
 #include "ops/binary.h"
 #include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/gather.h"
 #include "runtime/cuda/loops/check_range.cuh"
+#include "runtime/cuda/loops/divider.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -85,6 +88,33 @@ Kernel updating(const char* name, const Request& request, F f) {
   }};
 }
 
+/// Adds updates in any order. REQUIRES: y has x; n updates.
+template <typename T>
+__global__ void add_integers(Integers indices, const T* updates, AlongAxis sizes, T* y, int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t index = indices[at], o = at / (sizes.count * sizes.inner);
+    if (0 <= index && index < sizes.extent)
+      atomicAdd(y + (o * sizes.extent + index) * sizes.inner + at % sizes.inner, updates[at]);
+  }
+}
+
+/// T: unsigned, of 32 or 64 bits, which wrap around as signed ones do.
+template <typename T>
+Kernel adding_integers(const Request& request) {
+  const AlongAxis sizes = sizes_along(request);
+  return {[=, check = along_axis_check(request, sizes.extent), dtype = request.inputs[1].dtype,
+           n = request.inputs[1].shape.elements(),
+           bytes = static_cast<size_t>(result_elements(request)) * sizeof(T)](
+              const Buffers& buffers, const LaunchState& state) {
+    check(buffers, state);
+    if (buffers.outputs[0] != buffers.inputs[0])
+      state.driver.copy(buffers.outputs[0], buffers.inputs[0], bytes, state.stream);
+    launch(state.driver, state.stream, "add_along_axis", shape_for(n), add_integers<T>,
+           Integers{buffers.inputs[1], dtype}, input<T>(buffers, 2), sizes, output<T>(buffers, 0),
+           n);
+  }};
+}
+
 Kernel prepare_take_along_axis(const Request& request) {
   const AlongAxis sizes = sizes_along(request);
   return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
@@ -105,6 +135,12 @@ Kernel prepare_put_along_axis(const Request& request) {
 }
 
 Kernel prepare_add_along_axis(const Request& request) {
+  const DType dtype = request.inputs[0].dtype;
+  if (dtype == DType::kInt64) return adding_integers<unsigned long long>(request);
+  if (dtype == DType::kInt32) return adding_integers<unsigned>(request);
+  const int64_t most = std::max(result_elements(request), request.inputs[1].shape.elements());
+  if (is_float(dtype) && request.inputs[0].shape.rank() == 1 && most < kNarrow)
+    return prepare_ordered_scatter(request);
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
     return updating<T>("add_along_axis", request, functions::Add<T>{});
   });

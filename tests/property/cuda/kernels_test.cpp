@@ -284,6 +284,54 @@ TEST_CASE("the first label out of range is the fault, whatever the order of lane
   }
 }
 
+TEST_CASE("ctc finds the first of several wrong operands", "[cuda]") {
+  KernelCase one{"ctc",
+                 {{"blank", int64_t{0}}, {"zero_infinity", false}},
+                 {array_of<int32_t>({2, 1}, {1, 5}), Array(DType::kFloat32, {2, 3, 4}),
+                  array_of<int32_t>({2}, {7, 1}), array_of<int32_t>({2}, {3, 9})},
+                 {{DType::kFloat32, {2}}}};
+  for (const LaneOrder lanes : {LaneOrder::kForward, LaneOrder::kReversed}) {
+    const KernelRun got = run_on_device(one, {lanes}).run;
+    REQUIRE(got.fault);
+    CHECK(got.fault->row == 1);
+    CHECK(got.fault->value == 5);
+  }
+  one.inputs[0].as<int32_t>()[1] = 2;
+  one.inputs[2].as<int32_t>()[0] = 1;
+  const KernelRun got = run_on_device(one).run;
+  REQUIRE(got.fault);
+  CHECK(got.fault->value == 9);
+}
+
+TEST_CASE("a long column is sorted in tiles that are merged", "[cuda]") {
+  Random random(21);
+  for (const int64_t n : {40, 1024, 1025, 3100})
+    for (const int64_t k : {n, int64_t{35}}) {
+      INFO(n << " elements, of which " << k);
+      const Shape out{k, 2};
+      KernelCase one{"top_k", {{"axis", int64_t{0}}, {"k", k}}, {}, {}};
+      one.results = {{DType::kFloat32, out}, {DType::kInt64, out}};
+      Array& x = one.inputs.emplace_back(random_array(random, DType::kFloat32, {n, 2}));
+      for (float& value : x.as<float>()) value = std::round(value * 50);  // ties
+      x.as<float>()[7] = std::nanf("");
+      CHECK(same_numbers(run_on_device(one).run, run_kernel(one, {cpu::reference_kernels()})));
+    }
+}
+
+TEST_CASE("updates of a vector are added in the order of the indices", "[cuda]") {
+  Random random(22);
+  const Shape updates{2000};
+  for (const DType dtype : {DType::kFloat32, DType::kInt64, DType::kInt32, DType::kUInt8}) {
+    INFO(name_of(dtype));
+    KernelCase one{"add_along_axis", {{"axis", int64_t{0}}}, {}, {{dtype, {5}}}};
+    one.inputs = {random_array(random, dtype, {5}),
+                  random_labels(random, DType::kInt32, updates, 3),
+                  random_array(random, dtype, updates)};
+    CHECK(same_bits(run_on_device(one).run.outputs[0],
+                    run_kernel(one, {cpu::fast_kernels()}).outputs[0]));
+  }
+}
+
 TEST_CASE("the first index out of range is the fault, and picks zero", "[cuda]") {
   KernelCase one{"gather",
                  {{"axis", int64_t{0}}},

@@ -47,6 +47,24 @@ TEST_CASE("the first index out of range is a fault, and what it picks is zero", 
       2, 3, 3);
 }
 
+TEST_CASE("updates of a vector are added in the order of the indices on any threads", "[cpu]") {
+  Random random(4);
+  const Shape updates{50'000};
+  for (const DType dtype : {DType::kFloat32, DType::kInt64}) {
+    KernelCase one{"add_along_axis", {{"axis", int64_t{0}}}, {}, {{dtype, {1000}}}};
+    one.inputs = {random_array(random, dtype, {1000}),
+                  random_labels(random, DType::kInt32, updates, 1000),
+                  random_array(random, dtype, updates)};
+    const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+    for (const int threads : {1, 3}) {
+      KernelSettings settings{cpu::fast_kernels()};
+      settings.threads = threads;
+      const KernelRun got = run_kernel(one, settings);
+      CHECK(std::ranges::equal(got.outputs[0].bytes(), expected.outputs[0].bytes()));
+    }
+  }
+}
+
 TEST_CASE("gradients of indices out of range go nowhere", "[cpu]") {
   on_both({"gather_grad",
            {{"axis", int64_t{0}}, {"extent", int64_t{2}}},

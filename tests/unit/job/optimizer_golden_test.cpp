@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/base/file.h"
+#include "runtime/base/momentum_rates.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/plan/model/schedule.h"
@@ -178,6 +179,28 @@ TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[
   check_scaled("ftrl_sparse", "type: ftrl, beta: 0.5, l1: 0.3, l2: 0.2");
   check_scaled("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
   check_scaled("lamb", "type: lamb, weight_decay: 0.01");
+}
+
+TEST_CASE("products of momenta are those of all steps", "[job]") {
+  for (const double decay : {0.96, 0.9998, 1.0, 0.5, 0.0}) {
+    double product = 1, fading = 1;
+    for (int64_t step = 0; step < 60; ++step) {
+      fading *= decay;
+      product *= 0.9 * (1 - 0.5 * fading);
+      const double next = 0.9 * (1 - 0.5 * fading * decay);
+      const NadamFactors factors = nadam_factors(0.9, decay, step);
+      CHECK(factors.gradient ==
+            Approx((1 - 0.9 * (1 - 0.5 * fading)) / (1 - product)).epsilon(1e-12));
+      CHECK(factors.mean == Approx(next / (1 - product * next)).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("momenta near 1 take no loop over all steps", "[job]") {
+  // Momentum is beta1 from the first step on. A loop over 2^50 steps would not end.
+  const double beta1 = 1 - 0x1p-50;
+  const NadamFactors factors = nadam_factors(beta1, 0, int64_t{1} << 50);
+  CHECK(factors.mean == Approx(1 / (1 - std::exp(-1.0))).epsilon(1e-6));
 }
 
 }  // namespace flow::test
