@@ -60,9 +60,9 @@ ValueId expand_batch_normalization(LayerContext& context) {
       add_affine(context, x.dtype, channels, context.attributes.get<bool>("scale"),
                  context.attributes.get<bool>("center"));
   const ValueId mean =
-      context.add_variable("moving_mean", plan::initializers::Zeros{}, x.dtype, channels, false);
+      context.add_statistic("moving_mean", plan::initializers::Zeros{}, x.dtype, channels);
   const ValueId variance =
-      context.add_variable("moving_variance", plan::initializers::Ones{}, x.dtype, channels, false);
+      context.add_statistic("moving_variance", plan::initializers::Ones{}, x.dtype, channels);
   ir::Attributes attributes{{"axis", int64_t{*axis}},
                             {"epsilon", *context.attributes.find("epsilon")}};
   if (!context.train)

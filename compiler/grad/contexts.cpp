@@ -82,13 +82,30 @@ ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view a
                                        ? default_initializer(attributes.get<std::string>(attribute))
                                        : given->second;
   const ir::ValueId variable =
-      add_variable(part, resolve_initializer(asked, fans), dtype, std::move(shape), trainable);
+      add_variable(part, resolve_initializer(asked, fans), dtype, std::move(shape));
   if (variable.valid()) set_regularizer(attributes, attribute, builder.graph().variables.back());
   return variable;
 }
 
 ir::ValueId LayerContext::add_variable(std::string_view part, plan::Initializer initializer,
-                                       DType dtype, Shape shape, bool trained) const {
+                                       DType dtype, Shape shape) const {
+  const size_t before = graph().variables.size();
+  const ir::ValueId id = add_own(part, std::move(initializer), dtype, std::move(shape), trainable);
+  if (stored && graph().variables.size() > before) {
+    ir::Variable& variable = builder.graph().variables.back();
+    variable.stored = stored;
+    variable.stored_at = stored_at;
+  }
+  return id;
+}
+
+ir::ValueId LayerContext::add_statistic(std::string_view part, plan::Initializer initializer,
+                                        DType dtype, Shape shape) const {
+  return add_own(part, std::move(initializer), dtype, std::move(shape), false);
+}
+
+ir::ValueId LayerContext::add_own(std::string_view part, plan::Initializer initializer, DType dtype,
+                                  Shape shape, bool trained) const {
   if (!variables.empty() && variables != name) return shared_variable(part, dtype, shape);
   std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);
   return builder.add_variable(std::move(full), dtype, std::move(shape), std::move(initializer),

@@ -17,7 +17,7 @@ ir::ValueId add_part(const LayerContext& context, std::string_view name, bool wa
   if (!wanted) return add_constant(context, value == 1 ? "ones" : "zeros", value, dtype, shape);
   plan::Initializer initializer = plan::initializers::Zeros{};
   if (value == 1) initializer = plan::initializers::Ones{};
-  return context.add_variable(name, std::move(initializer), dtype, shape, context.trainable);
+  return context.add_variable(name, std::move(initializer), dtype, shape);
 }
 
 }  // namespace

@@ -48,8 +48,10 @@ struct LayerContext {
   const AttributeSpans& spans;
   bool train = false;  // a train job's, where `training` does not say otherwise
   bool trainable = true;
-  std::string variables = {};  // the entry whose variables it uses; empty: its own
-  Span shared_at = {};         // of the `variables:` that says so
+  std::string variables = {};        // the entry whose variables it uses; empty: its own
+  Span shared_at = {};               // of the `variables:` that says so
+  std::optional<DType> stored = {};  // the 16-bit dtype of its variables, where they are frozen
+  Span stored_at = {};               // of the `variable_dtype:` that says so
 
   const ir::Value& operand(size_t i) const;
   /// The float dtype of the job.
@@ -71,11 +73,16 @@ struct LayerContext {
   /// Invalid after an error.
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
-  /// The same where the file has no say in how it starts; `trained`: by the optimizer.
+  /// The same where the file has no say in how it starts.
   ir::ValueId add_variable(std::string_view part, plan::Initializer initializer, DType dtype,
-                           Shape shape, bool trained) const;
+                           Shape shape) const;
+  /// A variable that no optimizer trains: the layer itself moves it.
+  ir::ValueId add_statistic(std::string_view part, plan::Initializer initializer, DType dtype,
+                            Shape shape) const;
 
  private:
+  ir::ValueId add_own(std::string_view part, plan::Initializer initializer, DType dtype,
+                      Shape shape, bool trained) const;
   ir::ValueId shared_variable(std::string_view part, DType dtype, const Shape& shape) const;
 };
 

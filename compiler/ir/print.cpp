@@ -70,9 +70,10 @@ class Printer {
   void print(const Variable& variable) {
     const Value& value = graph_[variable.value];
     const std::string_view kind = variable.slot ? "slot" : "variable";
-    line("{} {}: {} = {}{}{}{}", kind, value.name, type_text(value),
+    line("{} {}: {} = {}{}{}{}{}", kind, value.name, type_text(value),
          plan::text_of(plan::named_values(variable.initializer)),
          variable.trainable || variable.slot ? "" : ", not trained",
+         variable.stored ? fmt::format(", kept in {}", name_of(*variable.stored)) : "",
          variable.updated.valid() ? ", then " + graph_[variable.updated].name : "",
          elsewhere(value.device));
   }

@@ -57,6 +57,10 @@ void fuse_epilogues(ir::Graph& graph, Context& context, Diags& diags);
 /// Fuses sgd_update onto the product that makes its gradient. Not where shards make parts of it.
 void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);
 
+/// Variables that are kept in 16 bits: what reads one in the job's float dtype has it widened right
+/// before, apart from other readers, so that all widened values take turns in the same memory.
+void widen_variables(ir::Graph& graph, Context& context, Diags& diags);
+
 /// Adds the copies of what a node reads of the other device, each value copied once. Where all
 /// nodes are placed on one device, the job runs there.
 void place_devices(ir::Graph& graph, Context& context, Diags& diags);

@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"low_precision_products", low_precision_products},
     {"fuse_epilogues", fuse_epilogues},
     {"fuse_updates", fuse_updates},
+    {"widen_variables", widen_variables},
     {"place_devices", place_devices},
     {"order_loop", order_loop},
 };

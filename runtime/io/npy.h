@@ -1,5 +1,6 @@
 // NumPy's .npy: read versions 1-3, both orders and byte orders, any of our dtypes; write 1.0,
-// C order, little-endian. Every file is hostile: sizes are checked before anything is allocated.
+// C order, little-endian. bfloat16 is "V2", as the package ml_dtypes has it. Every file is hostile:
+// sizes are checked before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,7 @@ class MappedNpy {
 };
 
 /// The header of a version 1.0 file, data begins on a multiple of 64. `grow` pads the first extent
-/// so that it can be rewritten in place up to 20 digits. bfloat16 must have become float32 before.
+/// so that it can be rewritten in place up to 20 digits.
 std::string npy_header(DType dtype, const Shape& shape, bool grow = false);
 
 /// The header and the elements.

@@ -19,10 +19,11 @@ struct Code {
   std::string_view code;  // kind and size
   DType dtype;
 };
+/// NumPy has no bfloat16: numpy.save writes that of the package ml_dtypes as two opaque bytes.
 constexpr std::array kCodes = {
     Code{"f4", DType::kFloat32}, Code{"f8", DType::kFloat64}, Code{"f2", DType::kFloat16},
     Code{"i1", DType::kInt8},    Code{"i4", DType::kInt32},   Code{"i8", DType::kInt64},
-    Code{"u1", DType::kUInt8},   Code{"b1", DType::kBool},
+    Code{"u1", DType::kUInt8},   Code{"b1", DType::kBool},    Code{"V2", DType::kBFloat16},
 };
 
 /// Bytes of a hostile file as one line of text, cut where a person stops reading.

@@ -92,8 +92,34 @@ class OptimizerBinder {
     training_.variables = optimizer_.variables
                               ? matching(trainable, *optimizer_.variables, "trainable variable")
                               : trainable;
+    check_stored();
     bind_rate_scales();
     bind_weight_decays();
+  }
+
+  /// Updates are smaller than what 16 bits tell apart. One error for each `variable_dtype:`, which
+  /// shows the first of its trained variables.
+  void check_stored() {
+    std::vector<Span> reported;
+    for (const ir::ValueId id : training_.variables) {
+      const ir::Variable& variable = *instance_.graph.variable_of(id);
+      if (!variable.stored || std::ranges::count(reported, variable.stored_at) > 0) continue;
+      reported.push_back(variable.stored_at);
+      report_stored(variable);
+    }
+  }
+
+  void report_stored(const ir::Variable& variable) {
+    const ir::Value& value = instance_.graph[variable.value];
+    reader_
+        .error(Diagnosis::kBadAttribute, variable.stored_at,
+               fmt::format("`variable_dtype` applies to frozen variables; `{}` is trained",
+                           value.name))
+        .label(value.span, "its entry")
+        .with_hint(
+            "add `trainable: false`, restrict `variables` of the optimizer, or write "
+            "`variable_dtype: none` on that entry");
+    good_ = false;
   }
 
   /// The last pattern that matches a variable decides.

@@ -176,7 +176,8 @@ ir::ValueId Instance::call_network(const Call& call, const std::vector<Argument>
               call.shared_at,
               {},
               call.device,
-              scope.per_shard || call.entry.per_shard};
+              scope.per_shard || call.entry.per_shard,
+              variable_dtype_of(call.entry, scope)};
   for (size_t i = 0; i < network.inputs.size(); ++i) {
     const std::string& input = network.inputs[i].text;
     if (arguments[i].number)
@@ -206,10 +207,17 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
   if (!grad::rules_of(*entry.def).expand)
     return builder_.add(*entry.def, call.name, std::move(operands), attributes, entry.spans)
         .front();
+  const VariableDType stored = variable_dtype_of(entry, scope).value_or(VariableDType());
   return builder_.add_layer(
-      *entry.def, {builder_, call.name, std::move(operands), attributes, entry.initializers,
-                   entry.spans, job_.train && scope.training && entry.training,
-                   scope.trainable && entry.trainable, call.variables, call.shared_at});
+      *entry.def,
+      {builder_, call.name, std::move(operands), attributes, entry.initializers, entry.spans,
+       job_.train && scope.training && entry.training, scope.trainable && entry.trainable,
+       call.variables, call.shared_at, stored.dtype, stored.span});
+}
+
+/// Its own, or that of the surrounding network.
+std::optional<VariableDType> Instance::variable_dtype_of(const Entry& entry, const Scope& scope) {
+  return entry.variable_dtype ? entry.variable_dtype : scope.variable_dtype;
 }
 
 /// As written, but float32 means float64 in a float64 job, also where it is the default.

@@ -69,6 +69,7 @@ class Instance {
     std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers
     plan::DeviceKind device = plan::DeviceKind::kCpu;  // of entries without their own placement
     bool per_shard = false;  // what needs rows of several shards is computed from those of each
+    std::optional<VariableDType> variable_dtype = {};  // of entries that say nothing
   };
   /// Where one entry, or one copy of it, is called.
   struct Call {
@@ -97,6 +98,7 @@ class Instance {
                            const Scope& scope);
   ir::ValueId call_op(const Call& call, std::vector<Argument> arguments, const Scope& scope);
   plan::DeviceKind device_of(const Entry& entry, const Scope& scope);
+  static std::optional<VariableDType> variable_dtype_of(const Entry& entry, const Scope& scope);
   std::optional<std::string> owner_of(const Entry& entry, const std::string& suffix,
                                       const Scope& scope);
   std::optional<std::vector<Argument>> arguments_of(const Call& call, const Scope& scope);

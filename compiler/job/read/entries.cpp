@@ -215,6 +215,8 @@ class EntryReader {
           span.begin = field.key_span.begin;
       } else if (field.key == "trainable" && takes_variables()) {
         entry_.trainable = read_bool(reader_, field.value, "`trainable`").value_or(true);
+      } else if (field.key == "variable_dtype" && takes_variables()) {
+        entry_.variable_dtype = read_variable_dtype(field.value, field.key_span);
       } else if (field.key == "training" && (network_ || entry_.def->trains_otherwise)) {
         entry_.training = read_bool(reader_, field.value, "`training`").value_or(true);
       } else if (field.key == "per_shard") {
@@ -228,6 +230,12 @@ class EntryReader {
         error(Diagnosis::kMissingAttribute, entry_.op.span,
               fmt::format("{} requires `{}`", callee(), def.name))
             .with_hint(fmt::format("add `{}`: {}", def.name, def.doc));
+  }
+
+  std::optional<VariableDType> read_variable_dtype(const yaml::Node& node, Span key) {
+    const auto word = read_choice(reader_, node, "`variable_dtype`", variable_dtypes());
+    if (!word) return {};
+    return VariableDType{parse_dtype(*word), key};
   }
 
   /// `variables: ENTRY`; only that entry decides whether they are trained.
@@ -254,7 +262,7 @@ class EntryReader {
   /// Whether a key sets the initial value or training of variables, not what the entry computes.
   bool is_of_variables(std::string_view key) const {
     const ops::AttributeSpec* def = attribute(key);
-    return key == "trainable" || (def && job::is_of_variables(*def));
+    return key == "trainable" || key == "variable_dtype" || (def && job::is_of_variables(*def));
   }
 
   void read_own_placement() {

@@ -45,6 +45,12 @@ struct Placement {
   int64_t devices = 1;                 // that `ids` names
 };
 
+/// `variable_dtype:`, of the variables of an entry that are frozen.
+struct VariableDType {
+  std::optional<DType> dtype;  // nothing: the float dtype of the job
+  Span span;
+};
+
 /// An entry of a graph: a call of an op or of a network.
 struct Entry {
   Name name;
@@ -56,10 +62,11 @@ struct Entry {
   std::vector<std::pair<std::string, WrittenInitializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;
-  bool training = true;                // false: as in a predict job
-  bool per_shard = false;              // computed from the rows of each shard alone
-  std::optional<Name> variables;       // the entry whose variables it uses
-  std::optional<Placement> placement;  // nothing: where its network or job is
+  bool training = true;                         // false: as in a predict job
+  bool per_shard = false;                       // computed from the rows of each shard alone
+  std::optional<Name> variables;                // the entry whose variables it uses
+  std::optional<VariableDType> variable_dtype;  // nothing: that of its network
+  std::optional<Placement> placement;           // nothing: where its network or job is
   /// `repeat:` - the copies, each reading the one before as its first operand; the members above
   /// are those of the first, but for the operands: all that any copy reads.
   std::vector<Entry> copies;

@@ -33,6 +33,9 @@ const std::vector<KeyDef>& call_keys();
 /// Keys for variables and training of a call. `op`: the called op; null: a network.
 std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 
+/// What `variable_dtype:` may say.
+const std::vector<std::string_view>& variable_dtypes();
+
 /// The mappings that have this key, in words: "`run`", "a job".
 std::vector<std::string> owners_of(std::string_view key);
 

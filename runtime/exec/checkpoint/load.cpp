@@ -66,6 +66,12 @@ std::vector<State::Entry*> list_wanted(State& state, bool slots) {
   return wanted;
 }
 
+/// Do floats of one dtype lack numbers of the other? Each of the two of 16 bits lacks some of the
+/// other's.
+bool rounds(DType from, DType to) {
+  return size_of(from) > size_of(to) || (size_of(from) == size_of(to) && from != to);
+}
+
 /// Reads those that fit.
 Loaded read_fitting(const StoredVariables& stored, const Items& items,
                     const std::vector<State::Entry*>& wanted) {
@@ -80,7 +86,8 @@ Loaded read_fitting(const StoredVariables& stored, const Items& items,
     const Item& item = items.at(entry->tensor->name);
     if (value.shape() != item.shape || value.dtype() != item.dtype)
       throw RunError(fmt::format("{} changed while it was read", stored.path().string()));
-    loaded.rounded += size_of(value.dtype()) > size_of(entry->tensor->dtype);
+    if (rounds(value.dtype(), entry->tensor->dtype))
+      ++loaded.rounded[{value.dtype(), entry->tensor->dtype}];
     entry->value = value.dtype() == entry->tensor->dtype
                        ? std::move(value)
                        : convert(value, entry->tensor->dtype, entry->tensor->name);

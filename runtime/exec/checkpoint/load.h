@@ -1,8 +1,10 @@
 // Where variables start from: what `load` names, or the run that `--resume` goes on.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/file.h"
@@ -20,7 +22,8 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
 
 struct Loaded {
   std::vector<State::Entry*> missing;  // of the optional variables
-  size_t rounded = 0;                  // variables whose arrays are of a wider float
+  /// How many arrays became elements of a float that lacks some of their numbers, by both dtypes.
+  std::map<std::pair<DType, DType>, size_t> rounded;
 };
 
 /// Reads them; floats become each other, rounded once. RequestError with both lists when variables

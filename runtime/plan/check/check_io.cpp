@@ -43,9 +43,11 @@ void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std
 
 void check_variable(const Job& job, const Variable& variable, const Location& location) {
   const Initializer& initializer = variable.initializer;
-  const DType number = compute_dtype_of(job.precision);
-  location.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
-                   name_of(job[variable.tensor].dtype), name_of(number));
+  const DType dtype = job[variable.tensor].dtype, number = compute_dtype_of(job.precision);
+  location.require(dtype == number || is_low_precision(dtype), "dtype {} in a job of precision {}",
+                   name_of(dtype), name_of(number));
+  location.require(dtype == number || !variable.slot, "{}; expected {}, as of all slots",
+                   name_of(dtype), name_of(number));
   check_values(initializer, location);
   if (const auto* npy = std::get_if<initializers::Npy>(&initializer))
     location.require(!npy->path.empty(),

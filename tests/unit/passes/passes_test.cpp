@@ -326,6 +326,49 @@ TEST_CASE("A cast stands before a product that hooks alone read, too", "[passes]
   CHECK(maker.nodes().find("x:bfloat16") < maker.nodes().find("tap seen"));
 }
 
+TEST_CASE("What is kept in 16 bits is widened for each reader, right before it", "[passes]") {
+  GraphMaker maker;
+  const ValueId w = maker.variable("w", {4, 4}, false);
+  maker.graph.variables.back().stored = DType::kBFloat16;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId a = maker.add("matmul", "a", {x, w});
+  maker.graph.results = {maker.add("matmul", "b", {a, w})};
+  SECTION("float32") {
+    maker.run_passes("widen_variables");
+    CHECK(maker.nodes() ==
+          "w:float32 = cast(w) dtype=float32: float32[4, 4]\n"
+          "a = matmul(x, w:float32) transpose_a=false transpose_b=false: float32[8, 4] rows=0\n"
+          "w:float32.2 = cast(w) dtype=float32: float32[4, 4]\n"
+          "b = matmul(a, w:float32.2) transpose_a=false transpose_b=false: float32[8, 4] rows=0\n");
+  }
+  SECTION("mixed precision reads it as it is") {
+    maker.context.low_precision = DType::kBFloat16;
+    maker.run_passes("widen_variables");
+    CHECK_THAT(maker.nodes(), Catch::Contains("a = matmul(x:bfloat16, w)"));
+    CHECK_THAT(maker.nodes(), Catch::Contains(", w) transpose_a=false transpose_b=false: float32"));
+    CHECK(maker.nodes().find("cast(w)") == std::string::npos);
+  }
+  SECTION("mixed precision of another dtype rounds it once for all readers") {
+    maker.context.low_precision = DType::kFloat16;
+    maker.run_passes("widen_variables");
+    CHECK_THAT(maker.nodes(), Catch::Contains("w:float16 = cast(w) dtype=float16"));
+    CHECK(maker.nodes().find("dtype=float32") == std::string::npos);
+  }
+}
+
+TEST_CASE("Slices of what is kept in 16 bits are gathered first and widened then", "[passes]") {
+  GraphMaker maker;
+  const ValueId w = maker.variable("w", {9, 4}, false);
+  maker.graph.variables.back().stored = DType::kFloat16;
+  const ValueId rows = maker.add("gather", "rows", {w, maker.input("i", {5}, DType::kInt32)});
+  maker.graph.results = {maker.add("relu", "y", {rows})};
+  maker.run_passes("widen_variables");
+  CHECK(maker.nodes() ==
+        "rows:float16 = gather(w, i) axis=0: float16[5, 4] rows=0\n"
+        "rows = cast(rows:float16) dtype=float32: float32[5, 4] rows=0\n"
+        "y = relu(rows): float32[5, 4] rows=0\n");
+}
+
 TEST_CASE("A bias along another axis, or made later, is not fused", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4, 4});
