@@ -90,8 +90,8 @@ std::vector<std::string> Rerun::words(const std::vector<std::string>& more) cons
     words.insert(words.end(), {"--input", input});
   if (!checkpoint_.empty())
     words.emplace_back("--resume");
-  else if (run_.origin.load)
-    words.insert(words.end(), {"--load", *run_.origin.load});
+  else
+    for (const std::string& load : run_.origin.load) words.insert(words.end(), {"--load", load});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

@@ -81,8 +81,11 @@ void declare_diff(CLI::App& app, FlowcOptions& options) {
 
 void declare_names(CLI::App& app, FlowcOptions& options) {
   add_file(app, "FILE", options.file, "a job file or a plan");
-  add_file(app, "WEIGHTS", options.weights,
-           "a .safetensors file, a folder with one, an .npz file, a checkpoint or a run");
+  app.add_option("WEIGHTS", options.weights,
+                 "a .safetensors file, a folder with one, an .npz file, a checkpoint or a run; or "
+                 "several: of what several have, the last counts")
+      ->required()
+      ->type_name("");
   add_job(app, options);
   add_ema(app, options);
   app.add_flag("--json", options.json, "print a JSON object");
@@ -90,13 +93,20 @@ void declare_names(CLI::App& app, FlowcOptions& options) {
 }
 
 void declare_export(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "FROM", options.weights,
+  add_file(app, "FROM", options.checkpoint,
            "a checkpoint or a run; for NAME.onnx a job file or a plan");
   app.add_option("-o,--output", options.output, "new file, NAME.safetensors, NAME.npz or NAME.onnx")
       ->type_name("OUT")
       ->required();
-  app.add_option("--load", options.load, "for NAME.onnx: the variables, as flowrun loads them")
-      ->type_name("CKPT");
+  app.add_option("--load", options.load,
+                 "for NAME.onnx: the variables, as flowrun loads them; repeatable")
+      ->type_name("CKPT")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--only", options.only, "write only matching variables; repeatable")
+      ->type_name("GLOB")
+      ->expected(1)
+      ->take_all();
   app.add_option("--names", options.file,
                  "job file or plan whose rules for names are turned round: arrays get their "
                  "original names")

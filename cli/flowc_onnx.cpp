@@ -19,7 +19,7 @@
 #include "runtime/base/folder.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/load.h"
-#include "runtime/exec/weights/mapped_variables.h"
+#include "runtime/exec/weights/loaded_variables.h"
 #include "runtime/io/npz_writer.h"
 #include "runtime/onnx/export.h"
 #include "runtime/onnx/import.h"
@@ -45,7 +45,8 @@ const plan::Job& job_to_export(const plan::Plan& plan, const std::string& name) 
 class JobVariables {
  public:
   /// `load`: what --load names, or else the job's own.
-  JobVariables(const plan::Plan& plan, const plan::Job& job, const std::string& load, bool ema)
+  JobVariables(const plan::Plan& plan, const plan::Job& job, const std::vector<std::string>& load,
+               bool ema)
       : state_({&job}) {
     const auto& own = job.run.checkpoint.load;
     if (load.empty() && own.value_or("none") == "none")
@@ -53,14 +54,12 @@ class JobVariables {
           fmt::format("{}: job `{}` has {}, but nothing to load them from", job.where, job.name,
                       counted(state_.entries().size(), "variable")),
           "add --load CHECKPOINT or --load RUN");
-    auto stored = load.empty() ? exec::open_variables(fs::path(plan.root) / *own,
-                                                      job.run.checkpoint.load_where)
-                               : exec::open_variables(load, "--load");
+    std::vector<fs::path> paths(load.begin(), load.end());
+    if (load.empty()) paths.push_back(fs::path(plan.root) / *own);
+    const auto stored =
+        exec::open_by_rules(paths, load.empty() ? job.run.checkpoint.load_where : "--load", ema,
+                            job, exec::wanted_variables({&job}), {});
     path_ = stored->path().string();
-    if (ema) stored = std::make_unique<exec::AveragedVariables>(std::move(stored));
-    if (!stored->has_names_of_flow() && !job.run.checkpoint.names.empty())
-      stored = std::make_unique<exec::MappedVariables>(
-          std::move(stored), job, exec::wanted_variables({&job}), std::vector<std::string>{});
     exec::load(*stored, job, state_);
   }
 
@@ -122,8 +121,10 @@ int export_onnx(const FlowcOptions& options) {
   if (!options.file.empty())
     throw RequestError("--names does not apply to ONNX",
                        "omit it; arrays that --load reads are named by the rules of the job");
+  if (!options.only.empty())
+    throw RequestError("--only does not apply to ONNX", "omit it; a model needs all variables");
   FlowcOptions of_job = options;
-  of_job.file = options.weights;
+  of_job.file = options.checkpoint;
   const auto loaded = load(request_of(of_job));
   if (!loaded) return kRequestWrong;
   const plan::Job& job = job_to_export(loaded->plan, options.job);

@@ -16,8 +16,9 @@ struct FlowcOptions {
   std::vector<std::string> files;
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job", topic;
-  std::string weights;                  // of `names` and `export`
-  std::string load;                     // of `export`
+  std::vector<std::string> weights;     // of `names`
+  std::string checkpoint;               // of `export`
+  std::vector<std::string> load, only;  // of `export`
   std::vector<std::string> dimensions;  // of `import`
   CompletionRequest completion;
   std::vector<std::string> sets, command_names, diffs;

@@ -14,7 +14,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/weights/loaded_variables.h"
 #include "runtime/exec/weights/write_weights.h"
 #include "runtime/plan/model/variable_sharing.h"
 
@@ -62,12 +62,21 @@ const plan::Job& job_for_names(const plan::Plan& plan, const std::string& name) 
   return *jobs[0];
 }
 
-/// Averages in the place of the variables that have one, where they are asked for.
-std::unique_ptr<exec::StoredVariables> open_weights(const FlowcOptions& options,
-                                                    const char* where) {
-  auto stored = exec::open_variables(options.weights, where);
-  if (options.ema) stored = std::make_unique<exec::AveragedVariables>(std::move(stored));
-  return stored;
+/// The variables to write: those that a glob of `only` matches, or where there is none, all.
+std::vector<exec::StoredItem> items_to_write(const exec::StoredVariables& stored,
+                                             const std::vector<std::string>& only) {
+  std::vector<exec::StoredItem> items = exec::weights_in(stored);
+  for (const std::string& glob : only)
+    if (std::ranges::none_of(
+            items, [&](const exec::StoredItem& item) { return glob_match(glob, item.name); }))
+      throw RequestError(fmt::format("--only: no variable matches `{}`", glob),
+                         "`*` matches within one part of a name, `**` also matches `/`");
+  std::erase_if(items, [&](const exec::StoredItem& item) {
+    return !only.empty() && std::ranges::none_of(only, [&](const std::string& glob) {
+      return glob_match(glob, item.name);
+    });
+  });
+  return items;
 }
 
 }  // namespace
@@ -76,7 +85,8 @@ int list_names(const FlowcOptions& options) {
   const auto loaded = load(request_of(options));
   if (!loaded) return kRequestWrong;
   const plan::Job& job = job_for_names(loaded->plan, options.job);
-  const auto stored = open_weights(options, "WEIGHTS");
+  const std::vector<fs::path> paths(options.weights.begin(), options.weights.end());
+  const auto stored = exec::open_joined(paths, "WEIGHTS", options.ema);
   const std::vector<plan::NameRule> none;
   const std::vector<plan::NameRule>& rules =
       stored->has_names_of_flow() ? none : job.run.checkpoint.names;
@@ -111,11 +121,11 @@ int export_weights(const FlowcOptions& options) {
   } else if (!options.job.empty() || !options.sets.empty()) {
     throw RequestError("--job and --set require --names", "add --names FILE, or omit them");
   }
-  const auto stored = open_weights(options, "CKPT");
+  const auto stored = exec::open_joined({options.checkpoint}, "CKPT", options.ema);
   if (!stored->has_names_of_flow())
-    throw RequestError(fmt::format("{} is not a checkpoint or a run", options.weights),
+    throw RequestError(fmt::format("{} is not a checkpoint or a run", options.checkpoint),
                        "name a run directory or a folder in its checkpoints/");
-  const auto arrays = exec::original_arrays(exec::weights_in(*stored), rules);
+  const auto arrays = exec::original_arrays(items_to_write(*stored, options.only), rules);
   exec::write_weights(options.output, *stored, arrays);
   std::vector<std::string> kept;
   for (const exec::OriginalArray& array : arrays)

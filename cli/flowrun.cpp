@@ -166,7 +166,7 @@ void check_directory_flags(const RunOptions& options) {
 /// in the first as in the next.
 void check_resumed_load(const exec::RunRequest& request) {
   if (request.resume && request.job.train &&
-      (request.load || request.ema || !request.load_partial.empty()))
+      (!request.load.empty() || request.ema || !request.load_partial.empty()))
     throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
                        "omit one of them; `run: {checkpoint: {load: PATH}}` in the job file "
                        "applies only to a start from step 0");

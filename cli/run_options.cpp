@@ -115,10 +115,9 @@ void add_options(CLI::App& app, RunOptions& options) {
            "write all tensors and gradients below this name every N steps; repeatable");
 
   group("Checkpoints");
-  app.add_option(
-         "--load", options.load,
-         "load variables from a checkpoint, run, .safetensors or .npz; `none`: initialize them")
-      ->type_name("CKPT");
+  add_many("--load", options.load, "CKPT",
+           "load variables from a checkpoint, run, .safetensors or .npz; `none`: initialize them; "
+           "repeatable: of what several have, the last counts");
   add_many("--load-partial", options.load_partial, "GLOB",
            "initialize matching variables if CKPT lacks them or has another shape; repeatable");
   app.add_flag("--ema", options.ema,
@@ -216,8 +215,8 @@ std::string next_command(const RunOptions& options, const plan::Job& job, const 
                              job.train ? "--resume" : "--force"});
   for (const std::vector<std::string>& more : shaping_words(options))
     words.insert(words.end(), more.begin(), more.end());
-  if (options.load && !job.train) {
-    words.insert(words.end(), {"--load", *options.load});
+  if (!options.load.empty() && !job.train) {
+    for (const std::string& load : options.load) words.insert(words.end(), {"--load", load});
     for (const std::string& glob : options.load_partial)
       words.insert(words.end(), {"--load-partial", glob});
     if (options.ema) words.emplace_back("--ema");

@@ -20,8 +20,8 @@ constexpr int64_t kFingerprintEvery = 10, kFingerprintSize = 64;
 
 struct RunOptions {
   std::string job, file;
-  std::optional<std::string> directory, load, save, root, tensorboard;
-  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes, load_partial;
+  std::optional<std::string> directory, save, root, tensorboard;
+  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes, load, load_partial;
   std::optional<int64_t> steps;
   std::string device = "auto";
   int threads = 0;

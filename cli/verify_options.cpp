@@ -52,7 +52,7 @@ void add_shaping(CLI::App& command, RunOptions& run) {
   add_many("--watch-diff", run.watch_diffs, "NAME[:N]",
            "also compare the gradient of this tensor; repeatable");
   command.add_option("--root", run.root, "base directory of the job's paths")->type_name("DIR");
-  command.add_option("--load", run.load, "load variables, as in a run")->type_name("CKPT");
+  add_many("--load", run.load, "CKPT", "load variables, as in a run; repeatable");
   add_many("--load-partial", run.load_partial, "GLOB",
            "initialize matching variables if CKPT lacks them; repeatable");
   command.add_option("--device", run.device, "default: auto, a GPU if one is usable")

@@ -34,7 +34,7 @@ Record record_of(const Json& json) {
                 .exit_status = plan::integer_in(json, "exit_status"),
                 .arena_bytes = plan::integer_in(json, "arena_bytes"),
                 .peak_memory_bytes = plan::integer_in(json, "peak_memory_bytes")};
-  if (const std::string load = plan::text_in(json, "load"); !load.empty()) record.load = load;
+  record.load = plan::texts_in(json, "load");
   if (const auto found = json.find("seconds"); found != json.end() && found->is_number())
     record.seconds = found->get<double>();
   if (const auto found = json.find("ranks"); found != json.end() && found->is_object())

@@ -33,7 +33,7 @@ struct Matrix {
 /// run.json. Of a run that was killed, or still runs, there is none.
 struct Record {
   std::string job, source, device, instruction_set, version, host, started, stop_reason, error;
-  std::optional<std::string> load = {};
+  std::vector<std::string> load = {};
   std::vector<std::string> overrides = {};  // "--set vars.lr=0.1"
   std::map<std::string, std::string> libraries = {};
   std::optional<int64_t> seed, threads, first_step, last_step, epochs, exit_status;

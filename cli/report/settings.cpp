@@ -30,7 +30,7 @@ std::map<std::string, std::string> settings_of(const RunData& run) {
     else if (!flag.starts_with("--watch"))
       settings[flag] = value.empty() ? "yes" : value;
   }
-  if (run.record->load) settings["--load"] = *run.record->load;
+  if (!run.record->load.empty()) settings["--load"] = join(run.record->load, ", ");
   return settings;
 }
 
@@ -102,7 +102,7 @@ std::string command_of(const RunData& run) {
     words.push_back(flag);
     if (!value.empty()) words.push_back(value);
   }
-  if (record.load) words.insert(words.end(), {"--load", *record.load});
+  for (const std::string& load : record.load) words.insert(words.end(), {"--load", load});
   words.insert(words.end(), {"-o", run.directory.string()});
   return command_line(words);
 }

@@ -52,7 +52,7 @@ RunOrigin read_origin(const fs::path& run) {
                    .load = {}};
   origin.overrides = plan::texts_in(json, "overrides");
   origin.libraries = plan::named_texts_in(json, "libraries");
-  if (json.contains("load")) origin.load = plan::text_in(json, "load");
+  origin.load = plan::texts_in(json, "load");
   return origin;
 }
 

@@ -20,7 +20,7 @@ struct RunOrigin {
   std::string host, device, instruction_set, version;
   std::map<std::string, std::string> libraries;
   std::vector<std::string> overrides;  // "--input x=@x.npy", ...
-  std::optional<std::string> load;     // --load
+  std::vector<std::string> load;       // each --load
 
   /// Do equal plans give the same bits on both?
   bool computes_alike(const RunOrigin& other) const;

@@ -91,7 +91,7 @@ std::vector<std::string> words_for_ranks(const Bench& bench, const fs::path& pla
                                     options.root.empty() ? "." : options.root.string()};
   for (const auto& [name, spec] : options.inputs)
     words.insert(words.end(), {"--input", fmt::format("{}={}", name, spec)});
-  if (options.load) words.insert(words.end(), {"--load", *options.load});
+  for (const std::string& load : options.load) words.insert(words.end(), {"--load", load});
   for (const std::string& glob : options.load_partial)
     words.insert(words.end(), {"--load-partial", glob});
   return words;

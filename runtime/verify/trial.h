@@ -26,7 +26,7 @@ struct TrialOptions {
   fs::path root;       // what paths of the plan are relative to
   fs::path directory;  // in which each trial gets a folder; exists
   std::vector<std::pair<std::string, std::string>> inputs = {};
-  std::optional<std::string> load = {};
+  std::vector<std::string> load = {};
   std::vector<std::string> load_partial = {};
   bool commands = false;  // command sinks start
   OpenDevice open = {};   // called in the process of a trial

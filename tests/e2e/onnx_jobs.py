@@ -11,6 +11,7 @@ SETS = {
     "bert_classify": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2", "vars.vocabulary=23", "vars.context=7", "vars.positions=9",
                       "jobs.predict.inputs.tokens.from={type: random_int, high: 23}", "jobs.predict.inputs.types.from={type: random_int, high: 2}",
                       "jobs.predict.inputs.lengths.from={type: random_int, low: 1, high: 8}"],
+    "lora": ["vars.width=16", "vars.layers=2", "vars.heads=2", "vars.context=8", "vars.vocabulary=50", "vars.batch=4"],
     "vit": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2"],
 }
 

@@ -109,7 +109,7 @@ void say_hooks(const RunRequest& request, const PreparedRun& prepared) {
 void say_remarks(const RunRequest& request, const Backend& backend, const PreparedRun& prepared) {
   say_products(request, backend);
   say_nonfinite_data(request, prepared);
-  if (request.resume || loaded_from(request))
+  if (request.resume || !loaded_from(request).empty())
     say_nonfinite(request, prepared.start.state);
   else
     say_untrained(request, prepared.start.state);

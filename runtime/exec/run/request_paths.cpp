@@ -30,17 +30,26 @@ fs::path existing_ancestor(const fs::path& path) {
 
 }  // namespace
 
-std::optional<fs::path> loaded_from(const RunRequest& request) {
-  const std::optional<std::string>& in_file = request.job.run.checkpoint.load;
-  const std::optional<std::string>& text = request.load ? request.load : in_file;
-  if (!text || *text == kNone) return {};
-  return request.load ? fs::path(*text) : (request.root / *text).lexically_normal();
+std::vector<fs::path> loaded_from(const RunRequest& request) {
+  const bool given = !request.load.empty();
+  std::vector<std::string> texts = request.load;
+  if (const auto& in_file = request.job.run.checkpoint.load; !given && in_file)
+    texts.push_back(*in_file);
+  if (texts.size() == 1 && texts[0] == kNone) return {};
+  std::vector<fs::path> paths;
+  for (const std::string& text : texts) {
+    if (text == kNone)
+      throw RequestError(fmt::format("{}: `none` and other paths",
+                                     given ? "--load" : request.job.run.checkpoint.load_where),
+                         "write only `none` to initialize the variables");
+    paths.push_back(given ? fs::path(text) : (request.root / text).lexically_normal());
+  }
+  return paths;
 }
 
 std::vector<fs::path> paths_read(const RunRequest& request) {
-  std::vector<fs::path> paths;
-  const std::optional<fs::path> loaded = loaded_from(request);
-  if (loaded) paths.push_back(*loaded);
+  const std::vector<fs::path> loaded = loaded_from(request);
+  std::vector<fs::path> paths = loaded;
   for (const plan::Job* job : jobs_of(request)) {
     for (const plan::Dataset& dataset : job->datasets)
       for (const plan::Column& column : dataset.columns)
@@ -50,7 +59,7 @@ std::vector<fs::path> paths_read(const RunRequest& request) {
         paths.push_back(request.root / npy->path);
     for (const plan::Variable& variable : job->variables)
       if (const auto* npy = std::get_if<plan::initializers::Npy>(&variable.initializer);
-          npy && (!loaded || !request.load_partial.empty()))
+          npy && (loaded.empty() || !request.load_partial.empty()))
         paths.push_back(request.root / npy->path);
   }
   for (const auto& [name, text] : request.inputs) {

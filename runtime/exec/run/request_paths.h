@@ -9,8 +9,9 @@
 
 namespace flow::exec {
 
-/// What the variables are loaded from: `--load`, else the file's word; nothing where it is "none".
-std::optional<fs::path> loaded_from(const RunRequest& request);
+/// What the variables are loaded from: `--load`, else the file's words; nothing where it is
+/// "none". RequestError where "none" is one of several.
+std::vector<fs::path> loaded_from(const RunRequest& request);
 
 /// What a run of this request reads: data, the checkpoint, arrays that variables start with.
 /// RequestError where an `--input` cannot be read.

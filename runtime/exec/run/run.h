@@ -43,7 +43,8 @@ struct RunRequest {
   fs::path root = {};       // what paths of the plan are relative to
   fs::path directory = {};  // DIR; exists and is writable
   std::vector<std::pair<std::string, std::string>> inputs = {};  // --input NAME=SPEC, parsed here
-  std::optional<std::string> load = {}, save = {};               // --load, --save
+  std::vector<std::string> load = {};          // --load: of what several have, the last counts
+  std::optional<std::string> save = {};        // --save
   std::vector<std::string> load_partial = {};  // globs: variables that `load` need not have
   bool ema = false;                            // --ema: load averages
   std::optional<int64_t> steps = {};           // --steps

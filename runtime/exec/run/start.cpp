@@ -13,10 +13,9 @@
 #include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/exec/checkpoint/load.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
-#include "runtime/exec/checkpoint/stored_variables.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run_files.h"
-#include "runtime/exec/weights/mapped_variables.h"
+#include "runtime/exec/weights/loaded_variables.h"
 
 namespace flow::exec {
 namespace {
@@ -24,33 +23,23 @@ namespace {
 /// Does the request say what variables start with?
 void require_values(const RunRequest& request) {
   const plan::Job& job = request.job;
-  if (!request.load_partial.empty() && !loaded_from(request))
+  if (!request.load_partial.empty() && loaded_from(request).empty())
     throw RequestError("--load-partial requires a checkpoint to load", "add --load CHECKPOINT");
-  if (request.ema && !loaded_from(request))
+  if (request.ema && loaded_from(request).empty())
     throw RequestError("--ema requires a checkpoint to load", "add --load CHECKPOINT");
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
-  if (!request.load && !job.run.checkpoint.load && !job.train && parameters > 0)
+  if (request.load.empty() && !job.run.checkpoint.load && !job.train && parameters > 0)
     throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
                                    job.where, job.name, parameters),
                        "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
-/// What the run loads, by the names of its variables.
-std::unique_ptr<StoredVariables> open_named(const fs::path& path, const std::string& where,
-                                            const RunRequest& request) {
-  auto stored = open_variables(path, where);
-  if (request.ema) stored = std::make_unique<AveragedVariables>(std::move(stored));
-  if (stored->has_names_of_flow() || request.job.run.checkpoint.names.empty()) return stored;
-  return std::make_unique<MappedVariables>(
-      std::move(stored), request.job, wanted_variables(jobs_of(request)), request.load_partial);
-}
-
 /// Loads what the run asks for, and again where another run replaced it meanwhile.
-Loaded load_unreplaced(const fs::path& path, const std::string& where, const RunRequest& request,
-                       State& state) {
+Loaded load_unreplaced(const std::string& where, const RunRequest& request, State& state) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
-    const auto stored = open_named(path, where, request);
+    const auto stored = open_by_rules(loaded_from(request), where, request.ema, request.job,
+                                      wanted_variables(jobs_of(request)), request.load_partial);
     try {
       return load(*stored, request.job, state, request.load_partial);
     } catch (const RunError&) {
@@ -63,20 +52,23 @@ Loaded load_unreplaced(const fs::path& path, const std::string& where, const Run
 void load_variables(const RunRequest& request, State& state) {
   state.initialize(request.root, true);
   std::vector<std::string> anew;
-  const std::string where = request.load ? "--load" : request.job.run.checkpoint.load_where;
-  const Loaded loaded = load_unreplaced(*loaded_from(request), where, request, state);
+  const std::string where = request.load.empty() ? request.job.run.checkpoint.load_where : "--load";
+  const Loaded loaded = load_unreplaced(where, request, state);
   for (State::Entry* entry : loaded.missing) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");
   }
-  if (request.say && loaded.rounded > 0)
-    request.say(fmt::format("rounded {} to float32", counted(loaded.rounded, "float64 array")));
+  if (request.say)
+    for (const auto& [dtypes, arrays] : loaded.rounded)
+      request.say(fmt::format("rounded {} to {}",
+                              counted(arrays, fmt::format("{} array", name_of(dtypes.first))),
+                              name_of(dtypes.second)));
   if (request.say && !anew.empty())
     request.say("not loaded, initialized instead: " + join(anew, ", "));
 }
 
 Checkpoint open_newest(const RunRequest& request) {
-  if (request.load || request.ema || !request.load_partial.empty())
+  if (!request.load.empty() || request.ema || !request.load_partial.empty())
     throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
                        "omit one of them");
   require_own_files(request.directory);
@@ -123,7 +115,7 @@ std::vector<std::string> growing_files_of(const RunRequest& request,
 }  // namespace
 
 std::future<State> begin_drawing(const RunRequest& request) {
-  const bool draws = !request.resume && !loaded_from(request);
+  const bool draws = !request.resume && loaded_from(request).empty();
   const auto draw = [&request, draws, state = std::make_shared<State>(jobs_of(request))] {
     if (draws) state->initialize(request.root);
     return std::move(*state);
@@ -136,7 +128,7 @@ std::future<State> begin_drawing(const RunRequest& request) {
 Start start_new(const RunRequest& request, std::future<State> drawn) {
   require_values(request);
   Start start{drawn.get()};
-  if (loaded_from(request)) load_variables(request, start.state);
+  if (!loaded_from(request).empty()) load_variables(request, start.state);
   return start;
 }
 

@@ -32,12 +32,14 @@ std::string problem_of(const MappedVariable& variable) {
 }
 
 /// All that does not fit.
-std::vector<std::string> problems_of(const NameMap& map, const std::vector<std::string>& optional) {
+std::vector<std::string> problems_of(const NameMap& map, const std::vector<std::string>& optional,
+                                     MappedVariables::Missing missing) {
   std::vector<std::string> problems;
   for (const MappedVariable& variable : map.variables) {
     const bool needed = std::ranges::none_of(
         optional, [&](const std::string& glob) { return glob_match(glob, variable.wanted.name); });
-    if (needed && !variable.problem.empty()) problems.push_back(problem_of(variable));
+    const bool allowed = missing == MappedVariables::Missing::kAllowed && variable.arrays.empty();
+    if (needed && !allowed && !variable.problem.empty()) problems.push_back(problem_of(variable));
   }
   for (const UnusedArray& array : map.unused)
     if (!array.ignored())
@@ -50,10 +52,10 @@ std::vector<std::string> problems_of(const NameMap& map, const std::vector<std::
 
 MappedVariables::MappedVariables(std::unique_ptr<StoredVariables> stored, const plan::Job& job,
                                  std::vector<WantedVariable> wanted,
-                                 const std::vector<std::string>& optional)
+                                 const std::vector<std::string>& optional, Missing missing)
     : stored_(std::move(stored)) {
   NameMap map = map_names(stored_->items(), std::move(wanted), job.run.checkpoint.names);
-  if (const auto problems = problems_of(map, optional); !problems.empty())
+  if (const auto problems = problems_of(map, optional, missing); !problems.empty())
     throw RequestError(
         fmt::format("{} does not match job `{}` by its rules for names: {}{}", path().string(),
                     job.name, counted(problems.size(), "problem"), bounded_list(problems)),

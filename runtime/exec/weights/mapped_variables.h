@@ -14,10 +14,14 @@ namespace flow::exec {
 /// Arrays are joined, split and transposed when a variable is read.
 class MappedVariables : public StoredVariables {
  public:
+  /// May variables have no array? Then whoever loads them reports those that nothing has.
+  enum class Missing { kRefused, kAllowed };
+
   /// By the rules of `job`, which outlives this. RequestError that lists all arrays and variables
   /// that do not fit, but for variables that a glob of `optional` matches.
   MappedVariables(std::unique_ptr<StoredVariables> stored, const plan::Job& job,
-                  std::vector<WantedVariable> wanted, const std::vector<std::string>& optional);
+                  std::vector<WantedVariable> wanted, const std::vector<std::string>& optional,
+                  Missing missing = Missing::kRefused);
 
   const fs::path& path() const override { return stored_->path(); }
   std::vector<Item> items() const override;

@@ -24,11 +24,13 @@ inline std::optional<int64_t> integer_in(const Json& json, const char* key) {
   return found->get<int64_t>();
 }
 
-/// The texts in a list.
+/// The texts in a list, or the only one.
 inline std::vector<std::string> texts_in(const Json& json, const char* key) {
   std::vector<std::string> texts;
   const auto found = json.find(key);
-  if (found == json.end() || !found->is_array()) return texts;
+  if (found == json.end()) return texts;
+  if (found->is_string()) texts.push_back(found->get<std::string>());
+  if (!found->is_array()) return texts;
   for (const Json& each : *found)
     if (each.is_string()) texts.push_back(each.get<std::string>());
   return texts;

@@ -153,7 +153,10 @@ std::string to_json(const RunRecord& record) {
                    {"stop_reason", record.stop_reason},
                    {"exit_status", record.exit_status},
                    {"error", record.error}};
-  if (record.load) json["load"] = *record.load;
+  if (record.load.size() == 1)
+    json["load"] = record.load.front();
+  else if (!record.load.empty())
+    json["load"] = record.load;
   if (record.ranks)
     json["ranks"] = {{"count", record.ranks->count}, {"bytes_a_step", record.ranks->bytes_a_step}};
   // Command lines and paths need not be UTF-8; a record of them should not fail for that.

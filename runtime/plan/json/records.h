@@ -139,7 +139,7 @@ struct RunRecord {
   std::string job, source, plan_hash, device, instruction_set, version;
   std::string host;                    // the machine's name
   std::vector<std::string> overrides;  // --set, --input, --watch as given
-  std::optional<std::string> load;     // --load as given
+  std::vector<std::string> load;       // each --load as given
   uint64_t seed = 0;
   int threads = 0;
   std::string started = {};  // "2026-11-26T19:20:31Z": by this start, not by that it resumes

@@ -78,7 +78,7 @@ struct Runs {
     made.eager = wanted.eager;
     made.out = printed.get();
     made.threads = 1;
-    if (wanted.job != "train") made.load = "none";
+    if (wanted.job != "train") made.load = {"none"};
     return made;
   }
   void run(exec::Backend& backend, const std::string& file, const Wanted& wanted,
@@ -257,7 +257,11 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda][slow]")
       Net{"llama.yaml",
           {.size = {"vars.batch=2", "vars.steps=2"},
            .sets = {"vars.width=8", "vars.heads=4", "vars.layers=2", "vars.inner=12",
-                    "vars.context=12", "vars.vocabulary=50"}}});
+                    "vars.context=12", "vars.vocabulary=50"}}},
+      Net{"lora.yaml",
+          {.size = {"vars.batch=2", "vars.steps=2"},
+           .sets = {"vars.width=8", "vars.heads=2", "vars.layers=2", "vars.context=12",
+                    "vars.vocabulary=50"}}});
   CAPTURE(net.file);
   Runs runs;
   runs.run(*cpu::make_backend(), net.file, net.wanted, "cpu");

@@ -246,7 +246,7 @@ TEST_CASE("what cannot be resumed is refused, and left as it was", "[exec]") {
   CHECK(read_text(home / "out/run.json") == before);
   TestRun both(long_job(), home.path());
   both.request.resume = true;
-  both.request.load = "none";
+  both.request.load = {"none"};
   CHECK_THAT(both.refusal(), Catch::Contains("omit one of them"));
 }
 
@@ -324,7 +324,7 @@ TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh", "[exec]
     plan::Job job = long_job();
     job.hooks = {watch(kW, "net/w", {{0, 1, 1}}), watch(kSlot, "net/w/momentum", {{0, 1, 1}})};
     TestRun run(job, home.path(), "out" + path.filename().string());
-    run.request.load = path.string();
+    run.request.load = {path.string()};
     run.run();
     CHECK(numbers(run / "watch/net/w/value.npy") == w);
     CHECK(numbers(run / "watch/net/w/momentum/value.npy") == std::vector<double>{0, 0});
@@ -347,7 +347,7 @@ TEST_CASE("a run is loaded by its newest checkpoint", "[exec]") {
   for (const char* name : {"train", "train/checkpoints"}) {
     job.hooks = {watch(kW, "net/w", {{0, 1, 1}})};
     TestRun run(job, home.path(), "out");
-    run.request.load = (home / name).string();
+    run.request.load = {(home / name).string()};
     run.run();
     CHECK(numbers(run / "watch/net/w/value.npy") ==
           numbers(trained / "checkpoints/000018/net/w.npy"));
@@ -360,7 +360,7 @@ TEST_CASE("a variable of another shape is not loaded, though it has as many elem
   plan::Job job = long_job();
   job.tensors[kW.index()].shape = {1, 2};
   TestRun run(job, home.path());
-  run.request.load = trained.string();
+  run.request.load = {trained.string()};
   CHECK_THAT(run.refusal(), Catch::Contains("! net/w [1, 2] float32"));
 }
 
@@ -393,7 +393,7 @@ TEST_CASE("variables that do not fit are one error with both lists", "[exec]") {
   plan::Job job = make_job(false, 2);
   job.tensors[kW.index()].name = "net/v";
   TestRun run(job, home.path());
-  run.request.load = trained.string();
+  run.request.load = {trained.string()};
   CHECK(run.refusal() ==
         trained.string() +
             " does not match: 1 of 1 variables are missing or have a different shape\n"
@@ -409,7 +409,7 @@ TEST_CASE("a damaged checkpoint is refused, naming the file", "[exec]") {
   const fs::path trained = train(home, "train", 5);
   const auto message_of_load = [&](int* status) {
     TestRun run(long_job(), home.path());
-    run.request.load = (home / "train").string();
+    run.request.load = {(home / "train").string()};
     return run.refusal(status);
   };
   std::string bytes = read_text(trained / "net/w.npy");
