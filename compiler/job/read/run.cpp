@@ -57,7 +57,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   const yaml::Node* load = fields.find("load");
   if (load && load->is_list()) {
     reader.expect(*load, yaml::Kind::kScalar, "`load`",
-                  "write one path; use numpy.savez to join the arrays of several files");
+                  "write one path; to load several files, repeat --load of flowrun");
   } else if (load) {
     made.load = fields.text("load");
     made.load_where = reader.sources.where(load->span);

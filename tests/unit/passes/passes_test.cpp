@@ -344,7 +344,7 @@ TEST_CASE("What is kept in 16 bits is widened for each reader, right before it",
   SECTION("mixed precision reads it as it is") {
     maker.context.low_precision = DType::kBFloat16;
     maker.run_passes("widen_variables");
-    CHECK_THAT(maker.nodes(), Catch::Contains("a = matmul(x:bfloat16, w)"));
+    CHECK_THAT(maker.nodes(), Catch::Contains(" = matmul(x:bfloat16, w)"));
     CHECK_THAT(maker.nodes(), Catch::Contains(", w) transpose_a=false transpose_b=false: float32"));
     CHECK(maker.nodes().find("cast(w)") == std::string::npos);
   }
