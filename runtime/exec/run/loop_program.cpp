@@ -7,7 +7,7 @@
 namespace flow::exec {
 namespace {
 
-enum Part : size_t { kBefore, kPass, kAfter };
+enum LoopPart : size_t { kBefore, kPass, kAfter };
 
 class LoopProgram : public Program {
  public:
@@ -29,7 +29,7 @@ class LoopProgram : public Program {
   std::span<int64_t> rows(size_t slot) override { return program_->rows(slot); }
 
   void launch(const Call& call, size_t input_slot, size_t output_slot) override {
-    const auto launch_part = [&](Part part) {
+    const auto launch_part = [&](LoopPart part) {
       Call of_part = call;
       of_part.segment = part;
       program_->launch(of_part, input_slot, output_slot);
