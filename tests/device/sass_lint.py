@@ -29,8 +29,8 @@ LEAST_OCCUPANCY = 0.5
 STREAMING = {"map_flat", "map_flat_pairs", "cast_from", "update", "fill_with"}
 
 # Dynamic shared memory, which the code does not state: bytes by kernel and element (runtime/cuda/kernels/attention.cuh, Space).
-DYNAMIC_SHARED = {r"attend(_back_to_query|_back_to_keys)?<(float|flow::Float16|flow::BFloat16)>": 4 * (2 * 64 * 17 + 64 * 65),
-                  r"attend(_back_to_query|_back_to_keys)?<double>": 8 * (2 * 32 * 17 + 32 * 33)}
+DYNAMIC_SHARED = {r"attend(_back_to_query|_back_to_keys|_back_to_bias)?<(float|flow::Float16|flow::BFloat16)>": 4 * (2 * 64 * 17 + 64 * 65),
+                  r"attend(_back_to_query|_back_to_keys|_back_to_bias)?<double>": 8 * (2 * 32 * 17 + 32 * 33)}
 
 WIDE = "only tensors of 2^31 elements or more divide: others multiply (divider.h)"
 ROWS = "one division for each row or stretch, which has many elements"

@@ -14,10 +14,10 @@ namespace flow::cpu::fast {
 
 inline constexpr int64_t kTileQueries = 64, kTileKeys = 256;
 
-/// The keys of a tile; the first one of its queries, or one that adds to what others made.
+/// The keys of a tile.
 struct Keys {
   int64_t first, count;
-  bool opens;
+  bool opens;  // the first tile of its queries, which adds to nothing yet
 };
 
 /// The queries of a tile.

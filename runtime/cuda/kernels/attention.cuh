@@ -33,13 +33,14 @@ struct KeyRange {
 };
 
 struct Attention {
-  int64_t batches, group, queries, keys, depth, value_depth;  // `group` batches share a key
-  double scale;
-  bool causal;
-  int64_t window;  // keys that a query of a causal call sees at most
+  int64_t batches = 0, group = 1;  // `group` batches share a key
+  int64_t queries = 0, keys = 0, depth = 0, value_depth = 0;
+  double scale = 1;
+  bool causal = false;
+  int64_t window = 0;  // keys that a query of a causal call sees at most
   ScoreOperand mask, bias;
-  Integers lengths;           // without data: all keys are there
-  int64_t batches_of_length;  // batches that have one length
+  Integers lengths{nullptr, DType::kInt32};  // without data: all keys are there
+  int64_t batches_of_length = 1;             // batches that have one length
 
   /// The keys of a batch. A length out of range stops the run.
   __device__ int64_t length(int64_t batch) const {

@@ -74,7 +74,7 @@ struct AttentionRequest {
   }
 
   ops::AttentionOperands operands;
-  Attention at{.lengths = {nullptr, DType::kInt32}, .batches_of_length = 1};
+  Attention at;
   RangeCheck check{};
 };
 
