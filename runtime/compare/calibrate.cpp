@@ -110,7 +110,7 @@ class SpreadOfArray {
   ArraySpread spread_;
 };
 
-SpreadOfArray spread_of(const Side& reference, const std::string& name, const Array& golden) {
+SpreadOfArray errors_of(const Side& reference, const std::string& name, const Array& golden) {
   return {name, golden, steps_of(reference, name, golden.shape().rank() ? golden.shape()[0] : 0)};
 }
 
@@ -138,7 +138,7 @@ std::vector<ArraySpread> measure_spreads(const Side& reference,
   std::vector<ArraySpread> spreads;
   for (const auto& [name, path] : reference.arrays) {
     const Array golden = io::read_npy(path);
-    SpreadOfArray spread = spread_of(reference, name, golden);
+    SpreadOfArray spread = errors_of(reference, name, golden);
     bool comparable = true;
     for (const Setting& setting : settings) {
       const auto other = setting.run.arrays.find(name);
@@ -161,7 +161,7 @@ bool computes_otherwise(const Side& reference, const std::vector<ArraySpread>& o
     const Array golden = io::read_npy(reference.arrays.at(known.name));
     const Array value = io::read_npy(found->second);
     if (golden.shape() != value.shape()) return true;
-    SpreadOfArray spread = spread_of(reference, known.name, golden);
+    SpreadOfArray spread = errors_of(reference, known.name, golden);
     spread.add(setting.name, value);
     return spread.is_far_at_once();
   });
