@@ -92,7 +92,7 @@ class Frozen(FlowTest):
 
     def weights(self):
         """weights.npz as a job in float32 draws them, and the same after rounding in bfloat16.npz and float16.npz."""
-        self.run_job("drawn", "none", "--steps", 1, "--quiet")
+        self.run_job("drawn", "job", "--steps", 1, "--quiet")
         drawn = {name: array for name, array in self.variables("drawn").items() if not name.endswith(("/m", "/v"))}
         np.savez(self.dir / "weights.npz", **drawn)
         for dtype in ("bfloat16", "float16"):
@@ -110,7 +110,7 @@ class Frozen(FlowTest):
         for kept, precision in (("bfloat16", "float32"), ("float16", "float32"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_bfloat16"), ("bfloat16", "float64")):
             with self.subTest(kept=kept, precision=precision):
                 same = ("--set", f"vars.precision={precision}", "--force")
-                self.run_job("wide", "none", "--load", f"{kept}.npz", *same)
+                self.run_job("wide", "job", "--load", f"{kept}.npz", *same)
                 done = self.run_job("kept", kept, "--load", "weights.npz", *same)
                 self.assertIn(f"rounded {len(frozen)} float32 arrays to {kept}", done.stderr)
                 expected = self.results("wide")
@@ -125,7 +125,7 @@ class Frozen(FlowTest):
                 # A predict job trains nothing; it reads the checkpoint of either.
                 for out in ("wide", "kept"):
                     self.run_job("eval_" + out, kept, "--load", out, *same, job="eval")
-                    self.run_job("none_" + out, "none", "--load", out, *same, job="eval")
+                    self.run_job("none_" + out, "job", "--load", out, *same, job="eval")
                 values = [self.load(f"{which}_{out}/returns/both/value.npy").tobytes() for which in ("eval", "none") for out in ("wide", "kept")]
                 self.assertEqual(len(set(values)), 1)
 
@@ -146,11 +146,11 @@ class Frozen(FlowTest):
         self.run_job("parts", "bfloat16", "--resume")
         self.assertEqual(self.state(self.checkpoint("parts")), self.state(self.checkpoint("one")))
         self.write("job.yaml", JOB.replace("batch: {op: batch_normalization}", "batch: {op: group_norm, groups: 3}"))
-        for kept in ("bfloat16", "none"):
+        for kept in ("bfloat16", "job"):
             self.run_job("cut_" + kept, kept, "--load", "one", "--load-partial", "base/batch/*", "--set", "jobs.train.shards=4")
         first = [line["loss"] for line in self.metrics("cut_bfloat16")]
         self.assertEqual(len(first), 4)
-        self.assertEqual(self.results("cut_bfloat16"), self.results("cut_none"))
+        self.assertEqual(self.results("cut_bfloat16"), self.results("cut_job"))
 
     def test_export_writes_16_bits(self):
         self.run_job("run", "float16", "--steps", 1)
@@ -183,13 +183,13 @@ jobs:
 """
         self.write("job.yaml", job)
         arena, variables = {}, {}
-        for kept in ("none", "bfloat16"):
+        for kept in ("job", "bfloat16"):
             self.run_job(kept, kept)
             arena[kept] = json.loads((self.dir / kept / "run.json").read_text())["arena_bytes"]
             told = self.run_job("dry_" + kept, kept, "--dry-run").stdout
             variables[kept] = re.search(r"variables +(\S+ \S+)\n", told)[1]
-        self.assertEqual(variables, {"none": "2.26 MiB", "bfloat16": "1.25 MiB"})      # 9 matrices of 256 KiB; 1, and 8 of 128 KiB
-        self.assertLess(arena["bfloat16"] - arena["none"], 256 * 256 * 4)
+        self.assertEqual(variables, {"job": "2.26 MiB", "bfloat16": "1.25 MiB"})      # 9 matrices of 256 KiB; 1, and 8 of 128 KiB
+        self.assertLess(arena["bfloat16"] - arena["job"], 256 * 256 * 4)
 
     def test_what_is_trained_keeps_its_dtype(self):
         self.write("job.yaml", JOB.replace("trainable: false, ", ""))

@@ -118,7 +118,7 @@ class OptimizerBinder {
         .label(value.span, "its entry")
         .with_hint(
             "add `trainable: false`, restrict `variables` of the optimizer, or write "
-            "`variable_dtype: none` on that entry");
+            "`variable_dtype: job` on that entry");
     good_ = false;
   }
 

@@ -191,7 +191,7 @@ const std::vector<KeyDef>& call_keys() {
 }
 
 const std::vector<std::string_view>& variable_dtypes() {
-  static const std::vector<std::string_view> kAll = {"none", name_of(DType::kBFloat16),
+  static const std::vector<std::string_view> kAll = {"job", name_of(DType::kBFloat16),
                                                      name_of(DType::kFloat16)};
   return kAll;
 }
@@ -204,10 +204,11 @@ std::vector<KeyDef> training_keys(const ops::OpSpec* op) {
                     .fallback = "true",
                     .doc = "let the optimizer train its variables; false freezes them",
                     .unless = {"variables"}});
-    KeyDef dtype = word("variable_dtype", "none",
-                        "dtype that frozen variables are kept in, in 16 bits; none: the float "
-                        "dtype of the job",
-                        variable_dtypes());
+    KeyDef dtype =
+        word("variable_dtype", "none",
+             "dtype that frozen variables are kept in, in 16 bits; job: the float dtype of the "
+             "job; default: that of the surrounding call",
+             variable_dtypes());
     dtype.unless = {"variables"};
     keys.push_back(std::move(dtype));
     keys.push_back({"variables", KeyType::kText, "none", "entry to share variables with"});

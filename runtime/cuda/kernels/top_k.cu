@@ -99,7 +99,7 @@ __device__ void sort_tile(Best<T>* tile, int64_t none) {
         const unsigned low = 2 * i - (i & (apart - 1)), high = low + apart;
         const bool forward = (low & size) == 0;
         const Best<T> a = tile[low], b = tile[high];
-        if (sorts_before(forward ? b : a, forward ? a : b, none)) tile[low] = b, tile[high] = a;
+        if (sorts_before(a, b, none) != forward) tile[low] = b, tile[high] = a;
       }
     }
   __syncthreads();

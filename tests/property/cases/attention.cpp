@@ -32,14 +32,14 @@ Array log_sums(Random& random, const Shape& shape, int64_t keys) {
   return array;
 }
 
-bool coin(Random& random) { return random_between(random, 0, 1) == 1; }
+bool toss(Random& random) { return random_between(random, 0, 1) == 1; }
 
 /// Leading dimensions of keys whose heads groups of queries share, or those of queries.
 Shape leading_of_keys(Random& random, const Shape& batch) {
   Integers extents = batch.extents();
-  if (extents.size() < 2 || coin(random)) return batch;
+  if (extents.size() < 2 || toss(random)) return batch;
   for (int64_t heads = extents.back() - 1; heads > 0; --heads)
-    if (extents.back() % heads == 0 && coin(random)) extents.back() = heads;
+    if (extents.back() % heads == 0 && toss(random)) extents.back() = heads;
   return Shape(extents);
 }
 
@@ -53,8 +53,8 @@ KernelCase attention(const std::string& op, Random& random) {
               rows = with(batch, {queries});
   const bool forward = op == "scaled_dot_product_attention", to_bias = op.ends_with("_bias");
   KernelCase one{
-      op, {{"causal", coin(random)}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
-  if (std::get<bool>(one.attributes[0].second) && coin(random))
+      op, {{"causal", toss(random)}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
+  if (std::get<bool>(one.attributes[0].second) && toss(random))
     one.attributes.emplace_back("window", random_between(random, 1, keys + 1));
   if (!forward) one.inputs.push_back(random_array(random, kF, out));
   for (const Shape& shape : {query, key, value})
@@ -72,11 +72,11 @@ KernelCase attention(const std::string& op, Random& random) {
     one.results = {{kF, one.inputs.back().shape()}};
   }
   // Coins: with few keys, rows that let nothing through.
-  if (coin(random))
+  if (toss(random))
     one.inputs.push_back(random_array(random, DType::kBool, repeated(random, scores)));
-  if (!to_bias && coin(random))
+  if (!to_bias && toss(random))
     one.inputs.push_back(random_array(random, kF, repeated(random, scores)));
-  if (batch.rank() > 0 && coin(random))
+  if (batch.rank() > 0 && toss(random))
     one.inputs.push_back(
         random_labels(random, pick_integer(random), {batch[0]}, std::min<int64_t>(keys + 1, 128)));
   return one;
