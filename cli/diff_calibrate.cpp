@@ -103,9 +103,9 @@ CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options) {
   command->add_option("--steps", options.steps, "steps to run")->type_name("N");
   command->add_flag("--force", options.force, "replace the file");
   command->footer(
-      "Runs the job with 1, 2 and 4 threads, with older instruction sets, with 1, 2 and 4 shards,\n"
-      "in float64, and with the rows of each batch in other orders. The tolerance of an array is\n"
-      "four times the largest error. Where errors exceed 1e-3 of the root mean square, training\n"
+      "Runs the job with 1, 2 and 4 threads, with older instruction sets, with 1, 2 and 4 shards\n"
+      "and in float64. Then it permutes the rows of each batch. The tolerance of an array is four\n"
+      "times the largest error. Where errors exceed 1e-3 of the root mean square, training\n"
       "amplifies rounding: later steps are not judged. Commands of hooks do not run.\n"
       "\n"
       "Example:\n"
