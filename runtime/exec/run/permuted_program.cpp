@@ -94,10 +94,11 @@ class PermutedProgram : public Program {
 
   void launch(const Call& call, size_t input_slot, size_t output_slot) override {
     for (const auto& [id, buffer] : inputs_) {
-      const Bytes& from = buffer.slots[input_slot];
+      const RowLayout& layout = buffer.layout;
+      const std::byte* from = buffer.slots[input_slot].data();
       std::byte* to = program_->input(id, input_slot).data();
-      for_rows(buffer.layout, [&](size_t here, size_t there) {
-        std::memcpy(to + here, from.data() + there, buffer.layout.bytes);
+      for_rows(layout, [&](size_t here, size_t there) {
+        std::memcpy(to + here, from + there, layout.bytes);
       });
     }
     program_->launch(call, input_slot, output_slot);
