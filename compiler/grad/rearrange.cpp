@@ -29,7 +29,7 @@ bool are_images(const LayerContext& context) {
   return !context.report(call);
 }
 
-/// Reports an extent that is no multiple of the block's.
+/// Reports an extent that is not a multiple of `divisor`.
 bool divides(const LayerContext& context, int64_t divisor, int64_t extent, std::string_view what) {
   if (extent % divisor == 0) return true;
   context.site().bad_attribute("factor", Diagnosis::kShapeMismatch,

@@ -183,7 +183,7 @@ Array taken_rows(const Array& array, const Integers& rows) {
   return taken;
 }
 
-/// Do all operands have the shape of the first, but for axis 0?
+/// Are all operands constants that no entry has read, with the shape of the first but for axis 0?
 bool are_constant_rows(const NodeImport& node) {
   const auto row_of = [&](int i) {
     return Shape({node.in(i).shape.begin() + 1, node.in(i).shape.end()});

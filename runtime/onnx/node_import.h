@@ -127,7 +127,7 @@ class NodeImport {
   Tensor with_last_at(const Tensor& x, int axis);
   /// What is known before a run. Unsupported where such constants of nodes become too large.
   Tensor constant(Array array) const;
-  /// Unsupported where another constant of so many bytes is too much.
+  /// Unsupported where another constant of `bytes` would exceed kMostComputed.
   void require_computable(uint64_t bytes) const;
   /// Numbers at equal distances.
   Tensor range(double start, double stop, double step, DType dtype);

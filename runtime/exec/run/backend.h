@@ -135,7 +135,7 @@ using HostMemory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 class Program {
  public:
   virtual ~Program() = default;
-  /// The one that has its variables: itself, or that which it runs.
+  /// The program that holds the variables: this one, or the one that it wraps.
   virtual const Program& holder() const { return *this; }
   virtual const MemoryReport& memory() const = 0;
   /// Threads that a call uses, and the instruction set its kernels were chosen for.

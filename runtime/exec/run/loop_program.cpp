@@ -4,35 +4,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/exec/run/wrapped_program.h"
+
 namespace flow::exec {
 namespace {
 
 enum LoopPart : size_t { kBefore, kPass, kAfter };
 
-class LoopProgram : public Program {
+class LoopProgram : public WrappedProgram {
  public:
   LoopProgram(const plan::Job& job, std::unique_ptr<Program> program)
-      : loop_(*job.loop), parts_(segments_of(job).size()), program_(std::move(program)) {}
-
-  const Program& holder() const override { return program_->holder(); }
-  const MemoryReport& memory() const override { return program_->memory(); }
-  int threads() const override { return program_->threads(); }
-  void write_variable(plan::TensorId variable, const ArrayView& value) override {
-    program_->write_variable(variable, value);
-  }
-  void read_variable(plan::TensorId variable, std::span<std::byte> into) const override {
-    program_->read_variable(variable, into);
-  }
-  std::span<std::byte> input(plan::TensorId input, size_t slot) override {
-    return program_->input(input, slot);
-  }
-  std::span<int64_t> rows(size_t slot) override { return program_->rows(slot); }
+      : WrappedProgram(std::move(program)), loop_(*job.loop), parts_(segments_of(job).size()) {}
 
   void launch(const Call& call, size_t input_slot, size_t output_slot) override {
     const auto launch_part = [&](LoopPart part) {
       Call of_part = call;
       of_part.segment = part;
-      program_->launch(of_part, input_slot, output_slot);
+      wrapped().launch(of_part, input_slot, output_slot);
     };
     launch_part(kBefore);
     for (int64_t pass = 0; pass < loop_.passes; ++pass) {
@@ -42,27 +30,18 @@ class LoopProgram : public Program {
     if (parts_ > kAfter) launch_part(kAfter);
   }
 
-  void wait(size_t output_slot) override { program_->wait(output_slot); }
-  std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override {
-    return program_->delivered(tensor, output_slot);
-  }
-  std::optional<Fault> fault(size_t output_slot) const override {
-    return program_->fault(output_slot);
-  }
-
  private:
   /// A fault ends the call, too: what follows computes on numbers that mean nothing.
   bool ends_after_pass(size_t output_slot) {
     if (!loop_.until.valid()) return false;
-    program_->wait_segment(kPass, output_slot);
-    return program_->fault(output_slot) ||
-           std::ranges::all_of(program_->delivered(loop_.until, output_slot),
+    wrapped().wait_segment(kPass, output_slot);
+    return wrapped().fault(output_slot) ||
+           std::ranges::all_of(wrapped().delivered(loop_.until, output_slot),
                                [](std::byte value) { return value != std::byte{0}; });
   }
 
   const plan::Loop loop_;
   const size_t parts_;
-  const std::unique_ptr<Program> program_;
 };
 
 }  // namespace

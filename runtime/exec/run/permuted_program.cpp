@@ -11,6 +11,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/philox.h"
+#include "runtime/exec/run/wrapped_program.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
@@ -60,11 +61,11 @@ int64_t rows_of(const plan::Job& job) {
   return batch;
 }
 
-class PermutedProgram : public Program {
+class PermutedProgram : public WrappedProgram {
  public:
   PermutedProgram(const plan::Job& job, const PrepareOptions& options, uint64_t seed,
                   std::unique_ptr<Program> program)
-      : program_(std::move(program)), order_(static_cast<size_t>(rows_of(job))) {
+      : WrappedProgram(std::move(program)), order_(static_cast<size_t>(rows_of(job))) {
     const int64_t batch = std::ssize(order_);
     draw_permutation({seed, "--permute-rows", 0}, order_.data(), batch);
     for (const plan::Input& input : job.inputs)
@@ -75,20 +76,9 @@ class PermutedProgram : public Program {
         add(results_, job, id, batch, options.output_slots);
   }
 
-  const Program& holder() const override { return program_->holder(); }
-  const MemoryReport& memory() const override { return program_->memory(); }
-  int threads() const override { return program_->threads(); }
-  void write_variable(plan::TensorId variable, const ArrayView& value) override {
-    program_->write_variable(variable, value);
-  }
-  void read_variable(plan::TensorId variable, std::span<std::byte> into) const override {
-    program_->read_variable(variable, into);
-  }
-  void connect() override { program_->connect(); }
-
   std::span<std::byte> input(plan::TensorId input, size_t slot) override {
     const auto found = inputs_.find(input);
-    return found == inputs_.end() ? program_->input(input, slot)
+    return found == inputs_.end() ? wrapped().input(input, slot)
                                   : std::span(found->second.slots[slot]);
   }
 
@@ -96,21 +86,16 @@ class PermutedProgram : public Program {
     for (const auto& [id, buffer] : inputs_) {
       const RowLayout& layout = buffer.layout;
       const std::byte* from = buffer.slots[input_slot].data();
-      std::byte* to = program_->input(id, input_slot).data();
+      std::byte* to = wrapped().input(id, input_slot).data();
       for_rows(layout, [&](size_t here, size_t there) {
         std::memcpy(to + here, from + there, layout.bytes);
       });
     }
-    program_->launch(call, input_slot, output_slot);
-  }
-
-  void wait(size_t output_slot) override { program_->wait(output_slot); }
-  void wait_segment(size_t segment, size_t output_slot) override {
-    program_->wait_segment(segment, output_slot);
+    wrapped().launch(call, input_slot, output_slot);
   }
 
   std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override {
-    const std::span<const std::byte> from = program_->delivered(tensor, output_slot);
+    const std::span<const std::byte> from = wrapped().delivered(tensor, output_slot);
     const auto found = results_.find(tensor);
     if (found == results_.end()) return from;
     Bytes& to = found->second.slots[output_slot];
@@ -121,14 +106,10 @@ class PermutedProgram : public Program {
   }
 
   std::optional<Fault> fault(size_t output_slot) const override {
-    std::optional<Fault> fault = program_->fault(output_slot);
+    std::optional<Fault> fault = wrapped().fault(output_slot);
     if (fault && fault->row >= 0 && fault->row < std::ssize(order_))
       fault->row = order_[static_cast<size_t>(fault->row)];
     return fault;
-  }
-  std::vector<TimedStep> timed_steps() const override { return program_->timed_steps(); }
-  std::span<const int64_t> step_times(size_t output_slot) const override {
-    return program_->step_times(output_slot);
   }
 
  private:
@@ -151,7 +132,6 @@ class PermutedProgram : public Program {
       }
   }
 
-  const std::unique_ptr<Program> program_;
   std::vector<int64_t> order_;  // which row of the data each row of the program is
   Buffers inputs_;
   mutable Buffers results_;  // written where somebody reads them
