@@ -3,27 +3,14 @@
 
 #include <cmath>
 
-#include "compiler/grad/rules.h"
+#include "compiler/grad/held_number.h"
 #include "ops/limits.h"
-#include "runtime/base/representable.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {
 namespace {
 
 using ir::ValueId;
-
-/// Is it a number of the dtype? Reports the attribute if not. An integer beyond 2^53 may be the
-/// neighbour of the one that was meant: numbers of the file are doubles.
-bool is_held(const LayerContext& context, std::string_view attribute, double value) {
-  const auto dtype = context.attributes.get<DType>("dtype");
-  const bool exact = is_float(dtype) || std::abs(value) <= kLastExact;
-  if (std::isfinite(value) && can_hold(dtype, value) && exact) return true;
-  context.site().bad_attribute(attribute, Diagnosis::kBadAttribute,
-                               fmt::format("cannot store {} {}as {}", shortest(value),
-                                           exact ? "" : "exactly ", name_of(dtype)));
-  return false;
-}
 
 ValueId add_spaced(const LayerContext& context, double first, double last, int64_t count) {
   return context.add("evenly_spaced", "", {},
