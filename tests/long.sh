@@ -15,11 +15,13 @@ bin=$PWD/build/release/bin
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-train() {  # NET SEED FLOOR: twenty epochs end with at least FLOOR per cent
-  local net=$1 seed=$2 floor=$3 accuracy
-  "$bin/flowrun" train "jobs/$net.yaml" -o "$out/$net-$seed" --set "seed=$seed" --set vars.epochs=20 --quiet >/dev/null
-  accuracy=$("$bin/flowrun" accuracy "jobs/$net.yaml" -o "$out/$net-$seed-accuracy" --load "$out/$net-$seed" --quiet)
-  echo "$net, seed $seed, twenty epochs: $accuracy (at least $floor)"
+train() {  # NET SEED FLOOR [PRECISION]: twenty epochs end with at least FLOOR per cent
+  local net=$1 seed=$2 floor=$3 precision=${4:-float32} accuracy
+  local run=$out/$net-$seed-$precision
+  "$bin/flowrun" train "jobs/$net.yaml" -o "$run" --set "seed=$seed" --set vars.epochs=20 \
+    --set "+jobs.train.precision=$precision" --quiet >/dev/null
+  accuracy=$("$bin/flowrun" accuracy "jobs/$net.yaml" -o "$run-accuracy" --load "$run" --quiet)
+  echo "$net, seed $seed, $precision, twenty epochs: $accuracy (at least $floor)"
   awk -v floor="$floor" '{exit !($2 >= floor)}' <<<"$accuracy"
 }
 
@@ -29,6 +31,7 @@ if [[ -e $bin/libflow_cuda.so ]]; then  # 77: the toolkit here lacks cuobjdump o
 fi
 for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
+train lenet 1 98.7 mixed_bfloat16
 FLOW_CASES=40 "$bin/flow_cuda_tests" "[ops]"
 "$bin/flow_cuda_tests" "[slow]"
 FLOW_BIN=$PWD/build/release/stand_in FLOW_DEVICE=gpu /usr/bin/python3 tests/e2e/verify_test.py

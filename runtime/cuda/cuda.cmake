@@ -113,6 +113,8 @@ set_target_properties(flow_cuda_parts PROPERTIES
 # fmt 9 takes nvcc for a compiler without constexpr, and then does not compile.
 target_compile_definitions(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 target_compile_options(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
+  # What the host runs of kernels' files only launches them.
+  -Xcompiler=-O1
   # Kernels round as the CPU does; one that spills registers is a defect.
   ${flow_cuda_code} -fmad=false -Xptxas=--warn-on-spills -Xcompiler=-Wall,-Wextra
   $<$<BOOL:${FLOW_WERROR}>:-Xptxas=-Werror;-Werror=all-warnings>>)

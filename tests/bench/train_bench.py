@@ -45,8 +45,8 @@ def output(*words, env=None):
 def flow_run(binaries, job, steps, *words, function="train"):
     """(steps/s after a warm-up, seconds from process start to the end of the first step, peak bytes)."""
     with tempfile.TemporaryDirectory() as folder:
-        output(binaries / "flowrun", function, SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--quiet",
-               "--set", f"jobs.{function}.run={{epochs: 100}}", *words)
+        output(binaries / "flowrun", function, SOURCE / "jobs" / job, "-o", f"{folder}/out", "--quiet",
+               "--set", f"jobs.{function}.run={{steps: {steps}}}", *words)
         record = json.load(open(f"{folder}/out/run.json"))
         with open(f"{folder}/out/metrics.jsonl") as lines:
             seconds = [row["seconds"] for row in map(json.loads, lines) if "job" not in row]
@@ -106,6 +106,8 @@ def main():
     parser.add_argument("--out")
     options = parser.parse_args()
     torch = has_torch(options.torch)
+    if torch and options.torch == parser.get_default("torch") and not pathlib.Path(OPENBLAS).exists():
+        parser.error("Debian's PyTorch needs OpenBLAS to be fast: install libopenblas0-openmp")
     rows = []
     for threads in map(int, options.threads.split(",")):
         for net in options.nets.split(","):
