@@ -1,5 +1,5 @@
-"""`sample`, against a judge of its draws, and the text that jobs/gpt2.yaml generates: against transformers, and against the same network
-without a cache."""
+"""`sample`, against a judge of its draws, and the text that jobs/gpt2.yaml and jobs/llama.yaml generate: against transformers, and against the
+same network without a cache."""
 import sys
 import unittest
 
@@ -11,14 +11,13 @@ from weights_test import GPT2_NAMES
 sys.path.insert(0, str(SOURCE / "tests" / "property"))
 import draw_judge  # noqa: E402
 
-GOLDEN = SOURCE / "tests" / "golden" / "generate" / "gpt2.npz"
-GPT2 = ["vars.width=12", "vars.layers=2", "vars.heads=3", "vars.vocabulary=40", "vars.context=16", "vars.prompt=6", "vars.new=9", "vars.end=11",
-        "vars.prompts=4", "vars.precision=float64"]
+GOLDEN = SOURCE / "tests" / "golden" / "generate"
+SIZES = ["vars.layers=2", "vars.vocabulary=40", "vars.context=16", "vars.prompt=6", "vars.new=9", "vars.end=11", "vars.prompts=4", "vars.precision=float64"]
 
 # The whole text at once, with the network that is trained.
 WITHOUT_CACHE = """
 flow: 1
-include: [gpt2.yaml]
+include: [FILE.yaml]
 jobs:
   whole:
     type: predict
@@ -26,8 +25,8 @@ jobs:
     inputs:
       text: {shape: [1, $context], dtype: int32, from: {npy: text.npy}}
     graph:
-      gpt: {op: gpt, in: text}
-    returns: {value: gpt}
+      NET: {op: NET, in: text}
+    returns: {value: NET}
 """
 
 SAMPLE = """flow: 1
@@ -99,30 +98,38 @@ class Sample(FlowTest):
             np.testing.assert_array_equal(one, self.sample(f"out{batch}", logits, positions, "--threads", threads, batch=batch, top_k=30, top_p=0.9))
 
 
-class Gpt2(FlowTest):
-    """jobs/gpt2.yaml, tiny."""
+class Generated:
+    """A job of jobs/, tiny."""
+    NET = JOB = ""   # the entry of the network, the file's name
+    SIZES = []
+    NAMES = ""       # a job file that gives the job rules for names, where it has none
 
     def setUp(self):
         super().setUp()
-        with np.load(GOLDEN) as file:
+        with np.load(GOLDEN / f"{self.JOB}.npz") as file:
             self.golden = dict(file)
         given = ("prompt", "lengths", "tokens", "logits")
         np.savez(self.dir / "weights.npz", **{name: value for name, value in self.golden.items() if name not in given})
-        self.write("gpt2.yaml", (JOBS / "gpt2.yaml").read_text())
-        self.write("hf.yaml", GPT2_NAMES.replace("  train:", "  generate:"))
-        self.write("whole.yaml", WITHOUT_CACHE + GPT2_NAMES[GPT2_NAMES.index("    run:"):])
+        self.write(f"{self.JOB}.yaml", (JOBS / f"{self.JOB}.yaml").read_text())
+        names = self.NAMES or f"flow: 1\ninclude: [{self.JOB}.yaml]\njobs:\n  train:\n    run: {{checkpoint: {{names: $names}}}}\n"
+        self.write("generate.yaml", names.replace("  train:", "  generate:"))
+        self.write("whole.yaml", WITHOUT_CACHE.replace("FILE", self.JOB).replace("NET", self.NET) + names[names.index("    run:"):])
 
-    def generate(self, out, *sets, prompt=None, lengths=None, flags=(), value="[token, step, gpt]"):
+    def flags(self, *sets):
+        return (word for one in (*SIZES, *self.SIZES, *sets) for word in ("--set", one))
+
+    def generate(self, out, *sets, prompt=None, lengths=None, flags=(), value="all"):
         np.save(self.dir / "tokens.npy", self.golden["prompt"] if prompt is None else prompt)
         np.save(self.dir / "lengths.npy", self.golden["lengths"] if lengths is None else lengths)
-        sets = (*GPT2, f"data.prompts.tokens.npy={self.dir}/tokens.npy", f"data.prompts.lengths.npy={self.dir}/lengths.npy",
-                f"jobs.generate.returns.value={value}", *sets)
-        self.flowrun("generate", "hf.yaml", "--load", "weights.npz", "-o", out, "--quiet", *flags, *(word for one in sets for word in ("--set", one)))
-        return {name: self.load(f"{out}/returns/{name}/value.npy") for name in ("token", "step", "gpt") if name in value}
+        values = ["token", "step", self.NET] if value == "all" else [value]
+        sets = (f"data.prompts.tokens.npy={self.dir}/tokens.npy", f"data.prompts.lengths.npy={self.dir}/lengths.npy",
+                f"jobs.generate.returns.value=[{', '.join(values)}]", *sets)
+        self.flowrun("generate", "generate.yaml", "--load", "weights.npz", "-o", out, "--quiet", *flags, *self.flags(*sets))
+        return {name: self.load(f"{out}/returns/{name}/value.npy") for name in values}
 
     def logits(self, made):
         """Of each token: the prompt's, then those of all passes but the last."""
-        return np.concatenate([made["gpt"][:, None], made["step"][:, :-1]], 1)
+        return np.concatenate([made[self.NET][:, None], made["step"][:, :-1]], 1)
 
     GREEDY = "vars.temperature=0"
 
@@ -143,8 +150,8 @@ class Gpt2(FlowTest):
             given = self.golden["prompt"][row, 6 - length:]
             text[0, :length], text[0, length:length + 9] = given, tokens
             np.save(self.dir / "text.npy", text)
-            self.flowrun("whole", "whole.yaml", "--load", "weights.npz", "-o", "whole", "--force", "--quiet", *(word for one in GPT2 for word in ("--set", one)))
-            whole = self.load("whole/returns/gpt/value.npy")[0, 0]
+            self.flowrun("whole", "whole.yaml", "--load", "weights.npz", "-o", "whole", "--force", "--quiet", *self.flags())
+            whole = self.load(f"whole/returns/{self.NET}/value.npy")[0, 0]
             np.testing.assert_allclose(self.logits(made)[row], whole[length - 1:length + 8], rtol=1e-9, atol=1e-9)
 
     def test_generation_with_a_cache_is_that_without(self):
@@ -168,6 +175,18 @@ class Gpt2(FlowTest):
         others = {"threads": ([], ("--threads", 3)), "two": (["vars.prompts=2"], ()), "three": (["vars.prompts=3"], ()), "all": (["~jobs.generate.run.loop.until"], ())}
         for name, (sets, flags) in others.items():
             np.testing.assert_array_equal(one["token"], self.generate(name, *sets, flags=flags, value="token")["token"], name)
+
+
+class Gpt2(Generated, FlowTest):
+    NET, JOB = "gpt", "gpt2"
+    SIZES = ["vars.width=12", "vars.heads=3"]
+    NAMES = GPT2_NAMES
+
+
+class Llama(Generated, FlowTest):
+    """Rotary positions, queries that share heads of keys and values."""
+    NET, JOB = "llama", "llama"
+    SIZES = ["vars.width=16", "vars.heads=4", "vars.key_heads=2", "vars.inner=20", "vars.epsilon=1e-5"]
 
 
 if __name__ == "__main__":
