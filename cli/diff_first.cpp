@@ -194,7 +194,8 @@ class Reruns {
     notes.push_back("not run again: " + problem);
     for (const auto& [side, run] : {std::pair("golden", &golden_), std::pair("out", &out_)}) {
       const Rerun rerun(*run, from, step, fs::path("first") / side);
-      if (!rerun.reads_pipe()) notes.push_back(fmt::format("  {}: {}", side, rerun.command(more)));
+      if (rerun.is_repeatable())
+        notes.push_back(fmt::format("  {}: {}", side, rerun.command(more)));
     }
     return false;
   }

@@ -65,8 +65,11 @@ Rerun::Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, f
       directory_(std::move(directory)),
       checkpoint_(newest_checkpoint(run.path, from)) {
   const std::string input = input_from_pipe(run), &host = run.origin.host;
-  reads_pipe_ = !input.empty();
-  if (reads_pipe_)
+  const plan::Job& job = run.plan.ran();
+  is_repeatable_ = input.empty() && !job.loop;
+  if (job.loop)
+    obstacle_ = fmt::format("job `{}` has a loop, which --capture does not support", job.name);
+  else if (!input.empty())
     obstacle_ = fmt::format("input `{}` of {} came from a pipe, which gives its data once", input,
                             run.path.string());
   else if (!host.empty() && host != host_name())

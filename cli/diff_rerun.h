@@ -16,9 +16,10 @@ class Rerun {
   /// before step `from`, else from step 0. Writes nothing.
   Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory);
 
-  /// Why it cannot be made here: another machine, a pipe; empty where it can.
+  /// Why it cannot be made here: another machine, a pipe, a loop; empty where it can.
   const std::string& obstacle() const { return obstacle_; }
-  bool reads_pipe() const { return reads_pipe_; }
+  /// Can it be made elsewhere, if not here?
+  bool is_repeatable() const { return is_repeatable_; }
   /// The command with more words, as a user types it.
   std::string command(const std::vector<std::string>& more) const;
   /// Makes it; empty where it succeeded, else what flowrun said. REQUIRES: no obstacle.
@@ -33,7 +34,7 @@ class Rerun {
   const fs::path directory_;
   fs::path checkpoint_;  // empty: from step 0
   std::string obstacle_;
-  bool reads_pipe_ = false;
+  bool is_repeatable_ = true;
 };
 
 }  // namespace flow::cli

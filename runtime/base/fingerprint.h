@@ -14,10 +14,12 @@ namespace flow {
 /// have equal hashes, whatever the layout, the device and the number of threads; sums may differ in
 /// their last digits between devices.
 struct Fingerprint {
+  // A constant, since device code cannot call std::numeric_limits.
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
   int64_t count = 0;  // of all elements; 0: the tensor was not made
   double sum = 0, absolute = 0, square = 0;
-  double least = std::numeric_limits<double>::infinity();
-  double most = -std::numeric_limits<double>::infinity();
+  double least = kInfinity, most = -kInfinity;
   int64_t not_finite = 0;
   uint64_t hash = 0;
 

@@ -10,7 +10,9 @@ import unittest
 
 import numpy as np
 
+from first_test import LENET, First, hash_of
 from flow import BIN, FlowTest, device, train_job
+from launchers import RanksTest
 
 HOOKS = """    hooks:
       - {watch: hidden, every: 3}
@@ -163,6 +165,105 @@ class Gpu(FlowTest):
                     self.assertIn(b"loss", run.stdout.readline())
                 run.stdin.close()
                 self.assertEqual((run.stdout.read(), run.wait(timeout=60)), (b"", 0))
+
+
+@unittest.skipIf(device() == "cpu", "no GPU here")
+class Fingerprints(First, RanksTest):
+    SHARDS = ("    optimizer:", "    shards: 2\n    optimizer:")
+    PER_SHARD = ("op: dropout, rate: 0.25", "op: identity")
+
+    def record(self, out, *words):
+        self.flowrun("train", "job.yaml", "-o", out, "--fingerprint=1", "--steps", 2, *words)
+        return self.fingerprints(out)
+
+    def agrees(self, values, array, what, expected=None):
+        """Of one fingerprint with the tensor. `expected`: the hash, where words are others."""
+        count, total, absolute, square, least, most, bad, hashed = values
+        x = array.astype(np.float64)
+        self.assertEqual((count, bad, hashed), (x.size, 0, expected or hash_of(array)), what)
+        np.testing.assert_allclose([total, absolute, square, least, most], [x.sum(), abs(x).sum(), (x * x).sum(), x.min(), x.max()], rtol=1e-9, atol=1e-9)
+
+    def alike(self, one, other, what):
+        """But for the last digits of sums."""
+        self.assertEqual((one[0], *one[4:]), (other[0], *other[4:]), what)
+        np.testing.assert_allclose(one[1:4], other[1:4], rtol=1e-12, atol=1e-12 * one[2], err_msg=str(what))
+
+    def test_fingerprints_are_those_of_the_tensors_and_of_the_cpu_where_values_are(self):
+        self.write("job.yaml", LENET)
+        watched = ("conv1", "pool2", "dense2", "dense1/weight", "labels")
+        steps, names = self.record("gpu", *(word for name in watched for word in ("--watch", name)))
+        self.assertEqual(sorted(steps), [0, 1])
+        self.assertEqual(len(set(names)), len(names))
+        for name in watched:
+            for step, found in steps.items():
+                self.agrees(found[self.tensor("gpu", name)], self.load(f"gpu/watch/{name}/value.npy")[step], (name, step))
+        on_cpu, named_there = self.record("cpu", "--device", "cpu")
+        first = [name for name in names if name in ("x", "labels") or name.count("/") and ":" not in name]
+        self.assertGreater(len(first), 15)  # inputs, variables and slots
+        self.assertGreater(len(set(names) & set(named_there)), 30)
+        for name in set(first) & set(named_there) & {"x", "labels", "conv1/weight", "conv2/weight", "dense1/weight", "dense1/bias"}:
+            self.alike(steps[0][name], on_cpu[0][name], name)
+        report = self.first("cpu", "gpu", "--no-rerun", status=0)
+        self.assertEqual((report["by"], report["first"]), ("distance", None))
+
+    def test_results_and_fingerprints_depend_on_neither_graphs_nor_recorded_steps(self):
+        self.write("job.yaml", LENET)
+        self.flowrun("train", "job.yaml", "-o", "plain", "--steps", 2)
+        done = self.flowrun("train", "job.yaml", "-o", "second", "--steps", 2, "--fingerprint=2")
+        self.assertRegex(done.stderr, r"fingerprints of \d+ tensors every 2 steps took \d+\.\d % of the time of all steps")
+        graphs, _ = self.record("graphs")
+        eager, _ = self.record("eager", "--eager")
+        self.assertEqual(self.outputs("plain"), self.outputs("graphs"))
+        self.assertEqual(self.outputs("plain"), self.outputs("second"))
+        self.assertEqual(graphs, eager)
+        self.assertEqual(self.fingerprints("second")[0], {0: graphs[0]})
+        self.assertIsNone(self.first("graphs", "eager", status=0)["first"])
+
+    def test_the_first_difference_is_found_and_made_again(self):
+        self.write("job.yaml", LENET)
+        self.record("a")
+        self.record("b", "--set", "jobs.train.optimizer.momentum=0.8")
+        report = self.first("a", "b", "-o", "kept")
+        self.assertEqual((report["by"], report["first"]["step"], report["first"]["agreed_at"], report["recurs"]), ("hash", 1, 0, True))
+        self.assertIn(":update", report["first"]["made_by"])
+
+    def test_shards_and_ranks_have_the_fingerprints_of_the_whole(self):
+        self.write("job.yaml", LENET.replace(*self.SHARDS).replace(*self.PER_SHARD))
+        one, names = self.record("one", "--watch", "dense1", "--watch", "conv2", "--watch", "x")
+        for step, found in one.items():
+            for name in ("dense1", "conv2", "x"):
+                self.agrees(found[self.tensor("one", name)], self.load(f"one/watch/{name}/value.npy")[step], (name, step))
+        self.ranks(2, "train", "job.yaml", "-o", "two", "--fingerprint=1", "--steps", 2)
+        two, named = self.fingerprints("two")
+        self.assertEqual(named, names)
+        for step, found in two.items():
+            for name, values in found.items():
+                self.alike(one[step][name], values, (step, name))
+
+    def test_images_with_channels_last_have_the_fingerprints_of_their_order_in_the_plan(self):
+        self.write("job.yaml", LENET.replace("    type: train\n", "    type: train\n    precision: mixed_bfloat16\n"))
+        steps, _ = self.record("out", "--watch", "conv2", "--watch", "pool1")
+        for watched, tensor in (("conv2", "conv2/relu:bfloat16"), ("pool1", "pool1:bfloat16")):
+            for step, found in steps.items():
+                values = self.load(f"out/watch/{watched}/value.npy")[step]
+                self.assertTrue((values.view(np.uint32) & 0xFFFF == 0).all())
+                self.agrees(found[tensor], values, (watched, step), hash_of(values.view(np.uint32) >> 16))
+
+    def test_passes_of_a_loop_lie_one_behind_the_other(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.save(self.dir / "x.npy", x)
+        self.write("job.yaml", """flow: 1
+data: {d: {x: {npy: x.npy}}}
+jobs:
+  train:
+    type: predict
+    inputs: {x: {shape: [2, 3], dtype: float32, from: d.x}}
+    graph: {next: {op: add, in: [x, 1]}}
+    returns: {value: next, to: npy}
+    run: {loop: {feed: {x: next}, steps: 3}}
+""")
+        self.flowrun("train", "job.yaml", "-o", "out", "--fingerprint=1")
+        self.agrees(self.fingerprints("out")[0][0]["next"], np.stack([x + 1, x + 2, x + 3]), "next")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ import unittest
 
 import numpy as np
 
-from flow import FlowTest
+from first_test import First, hash_of
 
 # What each part of a loop does, with numbers that are easily followed.
 COUNTING = """flow: 1
@@ -32,7 +32,7 @@ jobs:
 """
 
 
-class Loop(FlowTest):
+class Loop(First):
     def count(self, out, limit, *flags, rows=5):
         x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
         np.save(self.dir / "x.npy", x)
@@ -53,6 +53,22 @@ class Loop(FlowTest):
         np.testing.assert_array_equal(made["more"], 4 * x)
         np.testing.assert_array_equal(made["shown"], x.sum(1)[:, None] * [2, 3, 3, 3])
         np.testing.assert_array_equal(self.load("out/watch/shown/value.npy"), 3 * x.sum(1))
+
+    def test_a_fingerprint_is_of_all_passes_one_after_another(self):
+        x, made = self.count("out", 7, "--fingerprint=1")  # after two passes
+        steps, names = self.fingerprints("out")
+        self.assertEqual(sorted(steps), [0, 1, 2])
+        for step, rows in enumerate((x[:2], x[2:4])):
+            passes = np.stack([2 * rows.sum(1), 3 * rows.sum(1)])
+            self.assertEqual((steps[step]["shown"][0], steps[step]["shown"][7]), (4, hash_of(passes)), step)
+            self.assertEqual(steps[step]["x"][0], 6)
+        self.count("whole", 100, "--fingerprint=1")
+        first = self.first("out", "whole", status=1)["first"]
+        self.assertEqual(first["step"], 0)
+        said = self.call("flowdiff", "--first", "out", "whole", status=1).stdout
+        self.assertIn("not run again: job `run` has a loop", said)
+        self.assertNotIn("flowrun run", said)
+        self.assertEqual(self.load("whole/returns/shown/value.npy").shape, made["shown"].shape)
 
     def test_a_bool_of_each_row_ends_when_all_are_true(self):
         x, made = self.count("out", 7, "--set", "jobs.run.graph.enough.in=[shown, 11]", rows=2)
@@ -120,7 +136,7 @@ jobs:
         np.save(self.dir / "x.npy", x)
         self.write("count.yaml", COUNTING.replace("LIMIT", "9"))
         for words, expected in ((("--profile",), "--profile is not supported for job `run`, which has a loop"),
-                                (("--fingerprint",), "--fingerprint is not supported for job `run`, which has a loop")):
+                                (("--capture", "shown@0"), "--capture is not supported for job `run`, which has a loop")):
             self.assertIn(expected, self.flowrun("count.yaml", "-o", "out", *words, status=2).stderr)
         self.assertIn("has a loop", self.call("flowrun", "verify", "run", "count.yaml", status=2).stderr)
         self.assertIn("generation loops are left out", self.call("flowc", "export", "count.yaml", "-o", "m.onnx", "--job", "run", status=2).stderr)

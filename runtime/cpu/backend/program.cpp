@@ -302,37 +302,37 @@ std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {
 }
 
 void CpuProgram::plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options) {
-  fingerprints_ = ProgramFingerprints(
-      job, [this](size_t step) { return !steps_[step].actions.empty() && !steps_[step].probe; },
-      [this](size_t step, TensorId id) { return fingerprinted_part(step, id); }, faults_.size(),
-      options.made);
+  const exec::FingerprintPlan::Rules rules{
+      [this](size_t step) { return !steps_[step].actions.empty() && !steps_[step].probe; },
+      [this](size_t step, TensorId id) { return fingerprinted_part(step, id); }};
+  fingerprints_ =
+      ProgramFingerprints(job, exec::FingerprintPlan(job, rules), faults_.size(), options.made);
   if (ranks_) rank_fingerprints_.emplace(*ranks_);
 }
 
 /// Of what shards combine: of a divided gradient each rank has the sums of its slice alone.
-ProgramFingerprints::Part CpuProgram::summed_part(TensorId id) const {
+exec::FingerprintPlan::Part CpuProgram::summed_part(TensorId id) const {
   for (const exec::SlicedUpdate& sliced : sums_.division.updates())
     if (address(sums_.shards->entries()[sliced.entry].tensor) == address(id))
       return {sliced.first, sliced.elements(), static_cast<size_t>(sliced.first) * sizeof(float)};
-  return {0, ranks_->rank() == 0 ? tensors_[id.index()].shape.elements() : 0, 0};
+  return exec::part_of_rank({}, tensors_[id.index()].shape.elements(), ranks_->rank());
 }
 
-/// Of what all ranks have, the fingerprint is rank 0's.
-ProgramFingerprints::Part CpuProgram::fingerprinted_part(size_t step, TensorId id) const {
+exec::FingerprintPlan::Part CpuProgram::fingerprinted_part(size_t step, TensorId id) const {
+  using Plan = exec::FingerprintPlan;
   const TensorInfo& tensor = tensors_[id.index()];
   const int64_t elements = tensor.shape.elements();
-  if (!ranks_ || step < shard_steps_) return {0, elements, 0};
-  if (step == ProgramFingerprints::kCombined) return summed_part(id);
+  if (step < shard_steps_) return {first_shard_ * elements, elements, 0};
+  if (!ranks_) return {0, elements, 0};
+  if (step == Plan::kCombined) return summed_part(id);
   if (const size_t rows = shard_bytes_[id.index()]; rows > 0) {
     const int64_t of_shard = static_cast<int64_t>(rows / size_of(tensor.dtype));
     return {first_shard_ * of_shard, (end_shard_ - first_shard_) * of_shard,
             static_cast<size_t>(first_shard_) * rows};
   }
-  const exec::TensorSlice slice = step == ProgramFingerprints::kFound
-                                      ? sums_.division.slot(id)
-                                      : sums_.division.slice(step, id);
-  if (slice.bounds.empty()) return {0, ranks_->rank() == 0 ? elements : 0, 0};
-  return {slice.bounds[static_cast<size_t>(ranks_->rank())], slice.elements, slice.offset};
+  return exec::part_of_rank(
+      step == Plan::kFound ? sums_.division.slot(id) : sums_.division.slice(step, id), elements,
+      ranks_->rank());
 }
 
 const CpuProgram::Output& CpuProgram::output_of(TensorId tensor) const {

@@ -132,8 +132,8 @@ class CpuProgram : public exec::Program {
   void read_slot(plan::TensorId id, std::span<std::byte> into) const;
 
   void plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options);
-  ProgramFingerprints::Part fingerprinted_part(size_t step, plan::TensorId id) const;
-  ProgramFingerprints::Part summed_part(plan::TensorId id) const;
+  exec::FingerprintPlan::Part fingerprinted_part(size_t step, plan::TensorId id) const;
+  exec::FingerprintPlan::Part summed_part(plan::TensorId id) const;
   void take_fingerprints(size_t step, const Turn& turn);
   void begin(const Turn& turn);
   void point_to_inputs(const Turn& turn);

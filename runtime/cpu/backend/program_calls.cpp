@@ -39,7 +39,7 @@ void CpuProgram::begin(const Turn& turn) {
   deliver(early_, turn);
   if (turn.call.fingerprints) {
     fingerprints_.begin(turn.output_slot);
-    take_fingerprints(ProgramFingerprints::kFound, turn);
+    take_fingerprints(exec::FingerprintPlan::kFound, turn);
   }
   clock_.stamp(turn.output_slot, 0, !early_.empty());
 }
@@ -50,12 +50,11 @@ void CpuProgram::take_fingerprints(size_t step, const Turn& turn) {
   for (const ProgramFingerprints::Entry& entry : fingerprints_.of_step(step)) {
     const size_t index = entry.tensor.index();
     const TensorInfo& tensor = tensors_[index];
-    const ProgramFingerprints::Part& part = entry.part;
+    const exec::FingerprintPlan::Part& part = entry.part;
     if (part.elements == 0) continue;
     fingerprints_.take(threads_, entry, turn.call.step, turn.output_slot,
                        {tensor.dtype, tensor.shape, layouts_[index],
-                        address(entry.tensor, turn.input_slot) + part.offset, part.elements,
-                        turn.shard * tensor.shape.elements() + part.first});
+                        address(entry.tensor, turn.input_slot) + part.offset, part.elements});
   }
 }
 
@@ -78,7 +77,7 @@ void CpuProgram::run_shards(const Turn& turn) {
   }
   if (sums_.ranks) finish_sums(turn);
   deliver(wholes_, turn);
-  if (turn.call.fingerprints) take_fingerprints(ProgramFingerprints::kCombined, turn);
+  if (turn.call.fingerprints) take_fingerprints(exec::FingerprintPlan::kCombined, turn);
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 

@@ -11,31 +11,14 @@ namespace flow::cpu {
 
 using plan::TensorId;
 
-ProgramFingerprints::ProgramFingerprints(const plan::Job& job,
-                                         const std::function<bool(size_t step)>& writes,
-                                         const PartOf& part_of, size_t output_slots, Made made)
-    : of_steps_(job.steps.size()), made_(std::move(made)) {
-  const auto find = [&](TensorId id) { add(job, id, part_of(kFound, id), found_); };
-  for (const plan::Input& input : job.inputs) find(input.tensor);
-  for (const plan::Variable& variable : job.variables) find(variable.tensor);
-  const size_t shard_steps = job.sharding ? job.sharding->steps.index() : 0;
-  for (size_t step = 0; step < job.steps.size(); ++step) {
-    if (!writes(step)) continue;
-    for (const TensorId id : job.steps[step].outputs) {
-      if (!id.valid()) continue;
-      const bool is_combined = step < shard_steps && job[id].combine;
-      add(job, id, part_of(is_combined ? kCombined : step, id),
-          is_combined ? combined_ : of_steps_[step]);
-    }
-  }
-  taken_.assign(output_slots, std::vector<Fingerprint>(tensors_.size()));
-}
-
-void ProgramFingerprints::add(const plan::Job& job, TensorId tensor, const Part& part,
-                              std::vector<Entry>& to) {
-  to.push_back({tensor, tensors_.size(), part});
-  tensors_.push_back(tensor);
-  chunks_.resize(std::max(chunks_.size(), fingerprint_chunks(plan::whole_shape(job, job[tensor]))));
+ProgramFingerprints::ProgramFingerprints(const plan::Job& job, exec::FingerprintPlan plan,
+                                         size_t output_slots, Made made)
+    : plan_(std::move(plan)), made_(std::move(made)) {
+  size_t chunks = 0;
+  for (const TensorId id : tensors())
+    chunks = std::max(chunks, fingerprint_chunks(plan::whole_shape(job, job[id])));
+  chunks_.resize(chunks);
+  taken_.assign(output_slots, std::vector<Fingerprint>(tensors().size()));
 }
 
 void ProgramFingerprints::begin(size_t output_slot) {
@@ -43,13 +26,15 @@ void ProgramFingerprints::begin(size_t output_slot) {
 }
 
 void ProgramFingerprints::take(int threads, const Entry& entry, int64_t step, size_t output_slot,
-                               const FingerprintSource& source) {
+                               FingerprintSource source) {
   if (made_)
     made_(step, entry.tensor,
           {const_cast<std::byte*>(source.data),
            static_cast<size_t>(source.elements) * size_of(source.dtype)});
   const auto begin = std::chrono::steady_clock::now();
-  taken_[output_slot][entry.at].merge(fingerprint_of(threads, source, chunks_));
+  Fingerprint& taken = taken_[output_slot][entry.at];
+  source.first = entry.part.first + taken.count;
+  taken.merge(fingerprint_of(threads, source, chunks_));
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

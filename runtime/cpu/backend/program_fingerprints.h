@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cpu/loops/fingerprint.h"
+#include "runtime/exec/run/fingerprint_plan.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cpu {
@@ -15,48 +16,29 @@ namespace flow::cpu {
 class ProgramFingerprints {
  public:
   using Made = std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)>;
-  /// Elements [first, first + elements) of a tensor, or of a shard's part of it; in its memory from
-  /// `offset` on, bytes.
-  struct Part {
-    int64_t first = 0, elements = 0;
-    size_t offset = 0;
-  };
-  struct Entry {
-    plan::TensorId tensor;
-    size_t at;  // among those of a call
-    Part part;  // that this rank has; none where the fingerprint is another rank's
-  };
-  /// Stand for steps: what a call finds before its first one; what shards combine, behind theirs.
-  static constexpr size_t kFound = SIZE_MAX, kCombined = SIZE_MAX - 1;
-  /// What this rank has of a tensor that the step makes.
-  using PartOf = std::function<Part(size_t step, plan::TensorId)>;
+  using Entry = exec::FingerprintPlan::Entry;
 
   /// Of a program that takes none.
   ProgramFingerprints() = default;
-  /// `writes`: does the step write to memory, in every call? `made`: as in PrepareOptions.
-  ProgramFingerprints(const plan::Job& job, const std::function<bool(size_t step)>& writes,
-                      const PartOf& part_of, size_t output_slots, Made made);
+  /// `made`: as in PrepareOptions.
+  ProgramFingerprints(const plan::Job& job, exec::FingerprintPlan plan, size_t output_slots,
+                      Made made);
 
-  const std::vector<plan::TensorId>& tensors() const { return tensors_; }
-  std::span<const Entry> of_step(size_t step) const {
-    return step == kFound ? found_ : step == kCombined ? combined_ : of_steps_[step];
-  }
+  const std::vector<plan::TensorId>& tensors() const { return plan_.tensors(); }
+  std::span<const Entry> of_step(size_t step) const { return plan_.of_step(step); }
   /// Before a call.
   void begin(size_t output_slot);
-  /// Adds that of `source`, which is the tensor or a shard's part of it, in the order of shards.
+  /// Adds that of `source`, which is the part of the entry's tensor that lies at `data`. Parts of
+  /// shards, and what passes of a loop make, come in order: each lies behind those before.
   void take(int threads, const Entry& entry, int64_t step, size_t output_slot,
-            const FingerprintSource& source);
+            FingerprintSource source);
   std::span<Fingerprint> taken(size_t output_slot) { return taken_[output_slot]; }
   std::span<const Fingerprint> taken(size_t output_slot) const { return taken_[output_slot]; }
   /// What taking them took until now.
   double seconds() const { return seconds_; }
 
  private:
-  void add(const plan::Job& job, plan::TensorId tensor, const Part& part, std::vector<Entry>& to);
-
-  std::vector<plan::TensorId> tensors_;
-  std::vector<Entry> found_, combined_;
-  std::vector<std::vector<Entry>> of_steps_;
+  exec::FingerprintPlan plan_;
   std::vector<std::vector<Fingerprint>> taken_;  // by output slot
   std::vector<Fingerprint> chunks_;
   Made made_;

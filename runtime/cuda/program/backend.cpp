@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/libraries/timed_libraries.h"
 #include "runtime/cuda/program/channels_last.h"
@@ -41,7 +42,7 @@ auto named(const plan::Job& job, F f) {
   }
 }
 
-/// Sums lie at the end of the arena.
+/// Sums and fingerprints lie at the end of the arena.
 void add_sums(PreparedJob& prepared, const exec::Collectives* ranks, exec::MemoryReport& report) {
   const auto add = [&](const char* name, size_t bytes) {
     if (bytes > 0) report.at_peak.push_back({name, bytes});
@@ -49,6 +50,7 @@ void add_sums(PreparedJob& prepared, const exec::Collectives* ranks, exec::Memor
   };
   prepared.sums_offset = add("sums over shards", prepared.sums.bytes);
   prepared.rank_sums_offset = add("sums over ranks", prepared.rank_sums.bytes);
+  prepared.fingerprints_offset = add("fingerprints", fingerprint_bytes(prepared.fingerprints));
   if (ranks) {
     const auto size = static_cast<size_t>(ranks->size());
     report.sent = exec::bytes_sent(prepared.rank_sums.buckets, ranks->size()) +
@@ -106,6 +108,7 @@ class CudaBackend : public exec::Backend {
   bool asynchronous() const override { return true; }
   bool runs_shards() const override { return true; }
   bool runs_ranks() const override { return true; }
+  bool takes_fingerprints() const override { return true; }
   std::map<std::string, std::string> libraries() const override {
     std::map<std::string, std::string> versions = libraries_->versions();
     versions["cuda"] = driver_->properties().runtime_version;
@@ -121,6 +124,7 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
+    FLOW_CHECK(!options.made, "faults are planted on the CPU");
     if (options.ranks) open_communicator(job, *options.ranks);
     exec::check_tensors_fit(job, available_memory(job), kMemory);
     std::optional<Tuner> tuner;
@@ -136,10 +140,12 @@ class CudaBackend : public exec::Backend {
     visible.insert(visible.end(), transferred.begin(), transferred.end());
     plan::Job plain = job;
     plain.loop.reset();  // its steps have other numbers by the end
-    const plan::Job moved = move_channels_last(lower_epilogues(plain), kept, transferred);
+    Versions versions;
+    const plan::Job moved =
+        move_channels_last(lower_epilogues(plain), kept, transferred, &versions);
     const plan::Job summed = options.fuse ? fuse_residuals(moved, visible) : moved;
-    Grouped grouped =
-        group_updates(in_16_bits(fused(summed, job, visible, options, source), visible, source));
+    Grouped grouped = group_updates(
+        in_16_bits(fused(summed, job, visible, options, source), visible, source, versions));
     const std::vector<size_t> parts = parts_of(job, options.segments, grouped.job);
     if (job.loop) {
       grouped.job.loop = renumbered(*job.loop, parts);
@@ -153,14 +159,18 @@ class CudaBackend : public exec::Backend {
         .transferred = options.transferred,
         .parts = parts,
         .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size()),
-        .constants = std::move(constants)};
+        .constants = std::move(constants),
+        .versions = std::move(versions)};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
     prepared.parallel = find_parallel_steps(grouped.job, prepared.owners, prepared.parts);
     plan_ranks(options.ranks, visible, prepared);
+    if (options.fingerprints)
+      prepared.fingerprints = plan_fingerprints(prepared, options.ranks, job.tensors.size());
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
     exec::MemoryReport report = choose_kernels(options, kept, source, prepared);
     // Less may be left by now: the libraries have taken some.
-    const bool keeps = account(grouped.job, options, available_memory(job), report);
+    const bool keeps = account(grouped.job, options, prepared.fingerprints.tensors().size(),
+                               available_memory(job), report);
     return named(job, [&] {
       return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(report),
                                            options, keeps,
@@ -294,15 +304,16 @@ class CudaBackend : public exec::Backend {
   }
 
   plan::Job in_16_bits(const plan::Job& job, std::span<const TensorId> visible,
-                       const KernelSource& source) {
-    return named(job,
-                 [&] { return lower_attention(job, visible, most_workspace(), source.libraries); });
+                       const KernelSource& source, Versions& versions) {
+    return named(job, [&] {
+      return lower_attention(job, visible, most_workspace(), source.libraries, &versions);
+    });
   }
 
   /// Completes the report. True where the columns are to be kept on the device: they may take half
   /// of what the job leaves.
-  bool account(const plan::Job& job, const exec::PrepareOptions& options, size_t available,
-               exec::MemoryReport& report) const {
+  bool account(const plan::Job& job, const exec::PrepareOptions& options, size_t fingerprints,
+               size_t available, exec::MemoryReport& report) const {
     const ProgramMemory::Sizes sizes{report.variables, report.arena,
                                      std::max<size_t>(1, options.input_slots),
                                      std::max<size_t>(1, options.output_slots)};
@@ -317,7 +328,8 @@ class CudaBackend : public exec::Backend {
     const InputLayout inputs = keeps ? with_columns : InputLayout(job, {});
     report.columns = keeps ? columns : 0;
     report.inputs = inputs.bytes;
-    report.pinned = ProgramMemory::pinned_bytes(sizes, inputs, OutputLayout(job, options));
+    report.pinned =
+        ProgramMemory::pinned_bytes(sizes, inputs, OutputLayout(job, options, fingerprints));
     return keeps;
   }
 

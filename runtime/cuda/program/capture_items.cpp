@@ -15,6 +15,16 @@ namespace flow::cuda {
 
 using plan::TensorId;
 
+namespace {
+
+std::optional<ProgramFingerprints> fingerprints_of(const PreparedJob& job,
+                                                   const ProgramMemory& memory) {
+  if (job.fingerprints.tensors().empty()) return {};
+  return ProgramFingerprints(job, memory);
+}
+
+}  // namespace
+
 GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job,
                            const KeptColumns& columns, const ProgramMemory& memory,
                            std::span<const TensorId> deliverables, RankSums* rank_sums)
@@ -26,6 +36,7 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
       first_shard_(job.first_shard),
       end_shard_(job.end_shard),
       rank_sums_(rank_sums),
+      fingerprints_(fingerprints_of(job, memory)),
       copies_(driver, driver.create_stream()),
       made_(driver, driver.create_event()),
       outer_copied_(driver, driver.create_event()),
@@ -115,6 +126,7 @@ void GraphCapture::add_step(const PreparedJob& job, size_t step) {
   item.probe = job.grouped.job.steps[step].probe;
   item.updates = writes_variable(job.grouped.job, job.grouped.job.steps[step]);
   item.constant = job.constants.steps[step] != 0;
+  item.first = step, item.end = step + 1;
   const Kernel& kernel = job.bound.kernels[step];
   if (kernel.launch) {
     item.launch = of_one(kernel.launch);
@@ -133,6 +145,7 @@ void GraphCapture::add_updates(const PreparedJob& job, const UpdateGroup& group,
   Item item;
   item.launch = updates.launch;
   item.updates = true;
+  item.first = group.first, item.end = group.end;
   for (size_t step = group.first; step < group.end; ++step) {
     item.operands.push_back(operands_of(job, step));
     item_of_[step] = items_.size();

@@ -35,17 +35,18 @@ bool layouts_coincide(const Shape& shape) { return shape[1] == 1 || shape.elemen
 class ImageMover {
  public:
   ImageMover(const plan::Job& job, std::span<const TensorId> delivered,
-             std::span<const TensorId> transferred)
+             std::span<const TensorId> transferred, Versions* shown)
       : job_(job),
+        shown_(shown),
         low_precision_(plan::low_precision_of(job.precision)),
-        versions_(job.tensors.size()),
+        places_(job.tensors.size()),
         uses_(job.tensors.size()) {
-    for (size_t i = 0; i < versions_.size(); ++i) versions_[i].plain = TensorId(i);
+    for (size_t i = 0; i < places_.size(); ++i) places_[i].plain = TensorId(i);
     for (const TensorId id : delivered) uses_[id.index()].delivered = true;
     for (const TensorId id : transferred) uses_[id.index()].transferred = true;
     for (const plan::Step& step : job.steps) {
       for (const TensorId id : step.outputs)
-        if (id.valid()) versions_[id.index()].plain = TensorId();
+        if (id.valid()) places_[id.index()].plain = TensorId();
       const bool convolves = uses_tensor_cores(job, step);
       plan::visit_operands(step, [&](TensorId id) {
         (convolves ? uses_[id.index()].convolved : uses_[id.index()].read) = true;
@@ -67,7 +68,7 @@ class ImageMover {
 
  private:
   /// A tensor of the plan: where it lies so far, if anywhere.
-  struct Versions {
+  struct Places {
     TensorId plain;           // as the plan says
     TensorId images;          // with channels last
     TensorId probed;          // as the plan says, in calls that deliver it
@@ -92,7 +93,7 @@ class ImageMover {
 
   /// May the step read an image that lies with channels last already, and all others so?
   bool follows(const plan::Step& step, ChannelsLast layout) const {
-    const auto is_activation = [&](TensorId id) { return versions_[id.index()].activation; };
+    const auto is_activation = [&](TensorId id) { return places_[id.index()].activation; };
     if (std::ranges::none_of(step.inputs, is_activation)) return false;
     const auto channels_are_axis = [&] { return step.attributes.get<int64_t>("axis") == 1; };
     switch (layout) {
@@ -119,17 +120,18 @@ class ImageMover {
   /// versions with channels last, which have 16 bits, a cast does nothing.
   void add_cast(plan::Step step) {
     const TensorId from = step.inputs[0], to = step.outputs[0];
-    const Versions known = versions_[from.index()];
+    const Places known = places_[from.index()];
     const bool same_images = dtype_of_images(job_[from].dtype) == dtype_of_images(job_[to].dtype);
     if (!known.plain.valid() && known.images.valid() && same_images) {
-      versions_[to.index()].images = known.images;
-      versions_[to.index()].activation = known.activation;
+      places_[to.index()].images = known.images;
+      places_[to.index()].activation = known.activation;
+      show(known.images, to);
       return deliver(to);
     }
     const Uses uses = uses_[to.index()];
     if (known.plain.valid() && uses.convolved && same_images && job_[to].shape.rank() == 4) {
-      versions_[to.index()].images = add_images(to);
-      convert(known.plain, versions_[to.index()].images, {0, 2, 3, 1}, false);
+      places_[to.index()].images = add_images(to);
+      convert(known.plain, places_[to.index()].images, {0, 2, 3, 1}, false);
       if (!uses.read && !uses.delivered && !uses.transferred && !job_[to].combine) return;
     }
     add_plain(std::move(step));
@@ -143,7 +145,7 @@ class ImageMover {
     for (const TensorId id : step.outputs) {
       if (!id.valid()) continue;
       keep_alias(id, id, inputs, step.inputs);
-      versions_[id.index()].plain = id;
+      places_[id.index()].plain = id;
     }
     job_.steps.push_back(std::move(step));
   }
@@ -159,17 +161,17 @@ class ImageMover {
       const TensorId id = outputs[i];
       if (!id.valid()) continue;
       if (job_[id].shape.rank() != 4 || layout == ChannelsLast::kAxes) {
-        versions_[id.index()].plain = id;
+        places_[id.index()].plain = id;
         continue;
       }
       const TensorId moved = add_images(id);
       keep_alias(id, moved, inputs, step.inputs);
-      versions_[id.index()].images = step.outputs[i] = moved;
-      versions_[id.index()].activation = step.op->result(i).images != ops::Images::kFilters;
+      places_[id.index()].images = step.outputs[i] = moved;
+      places_[id.index()].activation = step.op->result(i).images != ops::Images::kFilters;
     }
     job_.steps.push_back(std::move(step));
     for (const TensorId id : outputs)
-      if (id.valid() && !versions_[id.index()].plain.valid()) deliver(id);
+      if (id.valid() && !places_[id.index()].plain.valid()) deliver(id);
   }
 
   /// `made`, a version of `of`, may lie where `of` may, in the version that the step reads.
@@ -190,30 +192,30 @@ class ImageMover {
     if (job_[id].combine || uses_[id.index()].transferred) {
       plain(id, false);
     } else if (uses_[id.index()].delivered) {
-      convert(versions_[id.index()].images, id, {0, 3, 1, 2}, true);
-      versions_[id.index()].probed = id;
+      convert(places_[id.index()].images, id, {0, 3, 1, 2}, true);
+      places_[id.index()].probed = id;
     }
   }
 
   /// The tensor as the plan says, for a step that is a probe or not.
   TensorId plain(TensorId id, bool probe) {
-    const Versions known = versions_[id.index()];
+    const Places known = places_[id.index()];
     if (known.plain.valid()) return known.plain;
     if (probe && known.probed.valid()) return known.probed;
     const TensorId made = probe || known.probed == id ? add_tensor(job_[id]) : id;
     convert(known.images, made, {0, 3, 1, 2}, probe);
-    (probe ? versions_[id.index()].probed : versions_[id.index()].plain) = made;
+    (probe ? places_[id.index()].probed : places_[id.index()].plain) = made;
     return made;
   }
 
   /// The tensor with channels last.
   TensorId images(TensorId id) {
-    if (!versions_[id.index()].images.valid()) {
+    if (!places_[id.index()].images.valid()) {
       const TensorId made = add_images(id);
-      convert(versions_[id.index()].plain, made, {0, 2, 3, 1}, false);
-      versions_[id.index()].images = made;
+      convert(places_[id.index()].plain, made, {0, 2, 3, 1}, false);
+      places_[id.index()].images = made;
     }
-    return versions_[id.index()].images;
+    return places_[id.index()].images;
   }
 
   /// The dtype in which what has `dtype` lies with channels last.
@@ -228,12 +230,18 @@ class ImageMover {
     tensor.dtype = dtype_of_images(tensor.dtype);
     tensor.shape = channels_last(tensor.shape);
     if (tensor.batch_axis >= 0) tensor.batch_axis = kAxes[tensor.batch_axis];
-    return add_tensor(std::move(tensor));
+    const TensorId made = add_tensor(std::move(tensor));
+    show(made, of);
+    return made;
+  }
+
+  void show(TensorId images, TensorId of) {
+    if (shown_) shown_->push_back({images, of, true});
   }
 
   TensorId add_tensor(plan::Tensor tensor) {
     const TensorId id = add_result(job_, std::move(tensor));
-    versions_.push_back({id, {}, {}});
+    places_.push_back({id, {}, {}});
     uses_.emplace_back();
     return id;
   }
@@ -271,19 +279,20 @@ class ImageMover {
   }
 
   plan::Job job_;
+  Versions* const shown_;  // may be null
   const std::optional<DType> low_precision_;
-  std::vector<Versions> versions_;  // by tensor
-  std::vector<Uses> uses_;          // likewise
-  plan::Step origin_;               // what conversions are made of
+  std::vector<Places> places_;  // by tensor
+  std::vector<Uses> uses_;      // likewise
+  plan::Step origin_;           // what conversions are made of
 };
 
 }  // namespace
 
 plan::Job move_channels_last(const plan::Job& job, std::span<const TensorId> delivered,
-                             std::span<const TensorId> transferred) {
+                             std::span<const TensorId> transferred, Versions* versions) {
   const auto moves = [&](const plan::Step& step) { return uses_tensor_cores(job, step); };
   if (std::ranges::none_of(job.steps, moves)) return job;
-  return ImageMover(job, delivered, transferred).move();
+  return ImageMover(job, delivered, transferred, versions).move();
 }
 
 }  // namespace flow::cuda

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "runtime/cuda/program/versions.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {
@@ -12,8 +13,10 @@ namespace flow::cuda {
 /// kernels take images so (KernelEntry::channels_last) follow; what other steps, hooks and other
 /// devices read is as the plan says, converted by one step. Other convolutions stay as they are.
 /// `delivered`: tensors that hooks and returns read; `transferred`: those that other devices read.
-/// What is moved does not depend on them, nor on probes.
+/// What is moved does not depend on them, nor on probes. `versions`: gets images, by what they are
+/// images of; may be null.
 plan::Job move_channels_last(const plan::Job& job, std::span<const plan::TensorId> delivered,
-                             std::span<const plan::TensorId> transferred);
+                             std::span<const plan::TensorId> transferred,
+                             Versions* versions = nullptr);
 
 }  // namespace flow::cuda

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/driver/kernel_loader.h"
+#include "runtime/cuda/libraries/stopwatch.h"
 
 namespace flow::cuda {
 
@@ -25,12 +26,16 @@ void GraphCapture::put(size_t part, std::span<const uint8_t> wanted, size_t inpu
   const size_t first = index == 0 ? 0 : ends[index - 1];
   if (!of_job && first > 0 && items_[first - 1].gather) finish_item(first - 1, wanted, output_slot);
   for (size_t i = first; i < ends[index]; ++i) put_item(i, wanted, output_slot);
+  const bool last = part + 1 == part_ends_.size() || part + 1 == parts();
+  if (last && takes_fingerprints_)
+    fingerprints_->copy_to_host(output_slot, launch_state(output_slot));
   join_copies();
-  if (part + 1 == part_ends_.size() || part + 1 == parts()) times_.mark(output_slot, timed_end());
+  if (last) times_.mark(output_slot, timed_end());
 }
 
 void GraphCapture::put_item(size_t index, std::span<const uint8_t> wanted, size_t output_slot) {
   const Item& item = items_[index];
+  if (item.constant) take_made(item, output_slot);
   if (!item.runs(wanted)) return;
   // A variable is delivered as it was before its update.
   if (item.updates && std::exchange(outer_copying_, false))
@@ -41,8 +46,14 @@ void GraphCapture::put_item(size_t index, std::span<const uint8_t> wanted, size_
     if (is_parallel(index + 1)) driver_.record(forked_.get(), stream_);
     if (item.launch) item.launch(item.buffers, launch_state(output_slot));
   }
+  if (!item.gather) take_made(item, output_slot);
   if (!item.gather) deliver(item.deliveries, wanted, output_slot);
   if (item.launch) times_.mark(output_slot, timed_index(index));
+}
+
+void GraphCapture::take_made(const Item& item, size_t output_slot) {
+  if (takes_fingerprints_)
+    fingerprints_->take_steps(item.first, item.end, launch_state(output_slot));
 }
 
 bool GraphCapture::is_parallel(size_t item) const {
@@ -69,6 +80,7 @@ void GraphCapture::join_branch() {
 void GraphCapture::finish_item(size_t index, std::span<const uint8_t> wanted, size_t output_slot) {
   const Item& item = items_[index];
   item.finish(item.buffers, launch_state(output_slot));
+  take_made(item, output_slot);
   deliver(item.deliveries, wanted, output_slot);
   times_.mark(output_slot, timed_index(index));
 }
@@ -77,6 +89,10 @@ void GraphCapture::begin(std::span<const uint8_t> wanted, size_t input_slot, siz
   times_.begin(output_slot);
   copy_in(memory_.input_layout().whole, 0, input_slot);
   if (shards_ == 1) put_rows(0, input_slot, output_slot);
+  if (takes_fingerprints_) {
+    fingerprints_->begin(launch_state(output_slot));
+    fingerprints_->take_found(false, launch_state(output_slot));
+  }
   deliver(outer_, wanted, output_slot);
   times_.mark(output_slot, 0);
   outer_copying_ = std::ranges::any_of(
@@ -86,6 +102,7 @@ void GraphCapture::begin(std::span<const uint8_t> wanted, size_t input_slot, siz
 
 void GraphCapture::begin_shard(int64_t shard, size_t input_slot, size_t output_slot) {
   put_rows(shard, input_slot, output_slot);
+  if (takes_fingerprints_) fingerprints_->take_found(true, launch_state(output_slot));
   times_.mark(output_slot, 0);
 }
 
@@ -118,6 +135,7 @@ void GraphCapture::end_shard(int64_t shard, std::span<const uint8_t> wanted, siz
     rank_sums_->finish(stream_);
   else
     add_to_sums(shard - first_shard_, wanted, output_slot);
+  if (last && takes_fingerprints_) fingerprints_->take_combined(launch_state(output_slot));
   times_.mark(output_slot, 1 + part_ends_[0]);
   if (last) deliver(combined_, wanted, output_slot);
 }
@@ -163,6 +181,28 @@ void GraphCapture::rehearse(const PreparedJob& job) {
   }
   join_parts(sums_.always, 0, end_shard_ - first_shard_, launch_state(0));
   load_updates();
+}
+
+double GraphCapture::time_fingerprints() {
+  if (!fingerprints_) return 0;
+  const Stopwatch stopwatch(driver_);
+  LaunchState state = launch_state(0);
+  state.stream = stopwatch.stream();
+  const size_t shard_steps = shards_ > 1 ? part_ends_[0] : 0;
+  const auto put = [&] {
+    fingerprints_->begin(state);
+    fingerprints_->take_found(false, state);
+    for (int64_t shard = first_shard_; shards_ > 1 && shard < end_shard_; ++shard) {
+      fingerprints_->take_found(true, state);
+      for (size_t i = 0; i < shard_steps; ++i)
+        fingerprints_->take_steps(items_[i].first, items_[i].end, state);
+    }
+    fingerprints_->take_combined(state);
+    for (size_t i = shard_steps; i < items_.size(); ++i)
+      fingerprints_->take_steps(items_[i].first, items_[i].end, state);
+    return true;
+  };
+  return stopwatch.time(put).value_or(0) / 1000;
 }
 
 /// `shard`: of what each shard has its own of.

@@ -12,6 +12,7 @@
 #include "runtime/cuda/program/call_times.h"
 #include "runtime/cuda/program/constants.h"
 #include "runtime/cuda/program/device_dataset.h"
+#include "runtime/cuda/program/program_fingerprints.h"
 #include "runtime/cuda/program/program_memory.h"
 #include "runtime/cuda/program/rank_sums.h"
 #include "runtime/cuda/program/sum_plan.h"
@@ -40,6 +41,9 @@ struct PreparedJob {
   exec::Division division = {};
   RankPlan rank_sums = {};
   size_t rank_sums_offset = 0;  // in the arena
+  Versions versions = {};
+  exec::FingerprintPlan fingerprints = {};  // where it takes them
+  size_t fingerprints_offset = 0;           // in the arena
 };
 
 /// Copies to the host go through a stream of their own, beside the kernels that follow. So does the
@@ -58,6 +62,9 @@ class GraphCapture {
   size_t parts() const { return part_ends_.size() + piece_ends_.size(); }
   size_t pieces() const { return piece_ends_.size(); }
   size_t shard_pieces() const { return shard_pieces_; }
+
+  /// Does what is put from now on take fingerprints? REQUIRES: the job was prepared for that.
+  void take_fingerprints(bool take) { takes_fingerprints_ = take; }
 
   /// Puts a part of a call: `wanted` says for each deliverable whether it is delivered. Without
   /// shards, what comes before the first step belongs to it.
@@ -81,6 +88,8 @@ class GraphCapture {
   /// that cannot run is an error with its line and name. Results are lost. The kernels of steps
   /// that write variables are only loaded.
   void rehearse(const PreparedJob& job);
+  /// How long the fingerprints of a call take, by the device's clock.
+  double time_fingerprints();
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);
   const CallTimes& times() const { return times_; }
@@ -108,6 +117,7 @@ class GraphCapture {
     std::optional<size_t> gather;  // of RankSums: splits the item, with which a piece then ends
     std::vector<Operands> operands;
     std::vector<Buffers> buffers;         // of `operands`
+    size_t first = 0, end = 0;            // the steps
     bool updates = false, probe = false;  // updates: it writes variables
     bool parallel = false;                // it runs beside the item before
     bool constant = false;                // it runs before the first call, and never again
@@ -156,6 +166,7 @@ class GraphCapture {
   void put_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
   void finish_item(size_t item, std::span<const uint8_t> wanted, size_t output_slot);
   void load_updates();
+  void take_made(const Item& item, size_t output_slot);
   void gather_variables(size_t output_slot);
   size_t timed_index(size_t item) const;
   std::vector<exec::TimedStep> list_timed_steps(const PreparedJob& job) const;
@@ -166,8 +177,10 @@ class GraphCapture {
   const KeptColumns& columns_;
   const ProgramMemory& memory_;
   const int64_t shards_;
-  const int64_t first_shard_, end_shard_;  // of this rank
-  RankSums* const rank_sums_;              // null: there is one rank
+  const int64_t first_shard_, end_shard_;            // of this rank
+  RankSums* const rank_sums_;                        // null: there is one rank
+  std::optional<ProgramFingerprints> fingerprints_;  // where it takes them
+  bool takes_fingerprints_ = false;                  // in what is put
   OwnedStream copies_;
   OwnedEvent made_, outer_copied_, copied_;
   std::optional<OwnedStream> branch_;  // where steps are parallel

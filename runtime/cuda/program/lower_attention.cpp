@@ -25,11 +25,12 @@ using plan::TensorId;
 class AttentionLowering {
  public:
   AttentionLowering(const plan::Job& job, std::span<const TensorId> visible, size_t most_workspace,
-                    DType low_precision, Libraries& libraries)
+                    DType low_precision, Libraries& libraries, Versions* versions)
       : job_(job),
         most_workspace_(most_workspace),
         dtype_(low_precision),
         libraries_(libraries),
+        versions_(versions),
         visible_(job.tensors.size()),
         lowered_(job.steps.size()) {
     for (const TensorId id : visible)
@@ -141,6 +142,7 @@ class AttentionLowering {
       if (!result.valid()) continue;
       job_.tensors[result.index()].alias = TensorId();
       step.outputs[i] = add_tensor(result, name_of_cast(origin, step.op->results[i].name));
+      if (versions_) versions_->push_back({step.outputs[i], result});
       casts.push_back(cast(origin,
                            fmt::format("{}:{}:{}", origin.name, step.op->results[i].name,
                                        name_of(job_[result].dtype)),
@@ -224,6 +226,7 @@ class AttentionLowering {
   const size_t most_workspace_;
   const DType dtype_;
   Libraries& libraries_;
+  Versions* const versions_;                     // may be null
   std::vector<bool> visible_;                    // by tensor
   std::vector<bool> lowered_;                    // by step
   std::map<std::string, std::string> refusals_;  // by what was asked
@@ -235,10 +238,11 @@ class AttentionLowering {
 }  // namespace
 
 plan::Job lower_attention(const plan::Job& job, std::span<const TensorId> visible,
-                          size_t most_workspace, Libraries& libraries) {
+                          size_t most_workspace, Libraries& libraries, Versions* versions) {
   const std::optional<DType> low_precision = plan::low_precision_of(job.precision);
   if (!low_precision) return job;
-  return AttentionLowering(job, visible, most_workspace, *low_precision, libraries).lower();
+  return AttentionLowering(job, visible, most_workspace, *low_precision, libraries, versions)
+      .lower();
 }
 
 }  // namespace flow::cuda

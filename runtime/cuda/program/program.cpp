@@ -65,6 +65,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       first_shard_(prepared.first_shard),
       end_shard_(prepared.end_shard),
       deliverables_(options.deliverables),
+      fingerprinted_(prepared.fingerprints.tensors()),
       checks_(prepared.bound.checks),
       sizes_{report_.variables, report_.arena, std::max<size_t>(1, options.input_slots),
              std::max<size_t>(1, options.output_slots)},
@@ -73,8 +74,8 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       segments_(shards_ > 1 ? 1 : parts_),
       columns_(keep(driver, stream_.get(), prepared.grouped.job, options, keep_columns)),
       memory_(driver, stream_.get(), sizes_, InputLayout(prepared.grouped.job, columns_.inputs()),
-              OutputLayout(prepared.grouped.job, options), addresses(prepared.shared),
-              addresses(prepared.transferred)) {
+              OutputLayout(prepared.grouped.job, options, fingerprinted_.size()),
+              addresses(prepared.shared), addresses(prepared.transferred)) {
   const plan::Job& job = prepared.grouped.job;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     exec::Place& place = prepared.places[i];
@@ -97,6 +98,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
     graph_capture_->rehearse(prepared);
     capture_forms(options.always);
   }
+  fingerprint_seconds_ = graph_capture_->time_fingerprints();
 }
 
 std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVariable> shared) const {
@@ -119,19 +121,25 @@ std::vector<std::byte*> CudaProgram::addresses(
 /// What every call wants; then all there is, where that is more. Calls go round both kinds of
 /// slots: pairs that differ by what divides both numbers never meet.
 void CudaProgram::capture_forms(std::vector<uint8_t> always) {
-  const size_t divisor = std::gcd(input_slots(), sizes_.output_slots);
   always.resize(deliverables_.size());
   const std::vector<uint8_t> all(deliverables_.size(), 1);
   for (const std::vector<uint8_t>& wanted : {always, all}) {
     if (!forms_.empty() && forms_.front().wanted == wanted) break;
-    Form& form = forms_.emplace_back(Form{wanted, {}});
-    for (size_t in = 0; in < input_slots(); ++in)
-      for (size_t out = 0; out < sizes_.output_slots; ++out)
-        for (size_t part = 0; part < graph_capture_->parts(); ++part)
-          form.graphs.push_back(in % divisor == out % divisor && launches(part)
-                                    ? capture(part, wanted, in, out)
-                                    : OwnedGraph());
+    capture_form(wanted, false);
+    if (!fingerprinted_.empty()) capture_form(wanted, true);
   }
+}
+
+void CudaProgram::capture_form(const std::vector<uint8_t>& wanted, bool fingerprints) {
+  const size_t divisor = std::gcd(input_slots(), sizes_.output_slots);
+  graph_capture_->take_fingerprints(fingerprints);
+  Form& form = forms_.emplace_back(Form{wanted, fingerprints, {}});
+  for (size_t in = 0; in < input_slots(); ++in)
+    for (size_t out = 0; out < sizes_.output_slots; ++out)
+      for (size_t part = 0; part < graph_capture_->parts(); ++part)
+        form.graphs.push_back(in % divisor == out % divisor && launches(part)
+                                  ? capture(part, wanted, in, out)
+                                  : OwnedGraph());
 }
 
 OwnedGraph CudaProgram::capture(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
@@ -212,12 +220,14 @@ void CudaProgram::connect() {
 }
 
 /// The graphs of the first form that delivers all that is wanted.
-const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) const {
+const CudaProgram::Form& CudaProgram::form_for(const exec::Call& call) const {
   const auto suffices = [&](const Form& form) {
-    return std::ranges::equal(wanted, form.wanted, [](bool w, bool has) { return has || !w; });
+    return form.fingerprints == call.fingerprints &&
+           std::ranges::equal(call.wanted, form.wanted, [](bool w, bool has) { return has || !w; });
   };
   const auto found = std::ranges::find_if(forms_, suffices);
-  FLOW_CHECK(found != forms_.end(), "{} of {} deliverables", wanted.size(), deliverables_.size());
+  FLOW_CHECK(found != forms_.end(), "{} of {} deliverables", call.wanted.size(),
+             deliverables_.size());
   return *found;
 }
 
@@ -238,6 +248,8 @@ void CudaProgram::start(const exec::Call& call, size_t input_slot, size_t output
   for (int64_t shard = 0; CallBlock & block : memory_.calls(input_slot))
     block = {call.step, call.learning_rate, shard++};
   memory_.fault(output_slot) = {};
+  graph_capture_->take_fingerprints(call.fingerprints);
+  if (call.fingerprints) ++fingerprinted_calls_;
   if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
   if (!ranks_) return;
   ranks_->begin(call);
@@ -277,7 +289,7 @@ void CudaProgram::put_pieces(size_t first, size_t end, const exec::Call& call, s
 void CudaProgram::put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot) {
   if (forms_.empty()) return graph_capture_->put(part, call.wanted, input_slot, output_slot);
   const size_t slots = input_slot % input_slots() * sizes_.output_slots + output_slot;
-  const OwnedGraph& graph = form_for(call.wanted).graphs[slots * graph_capture_->parts() + part];
+  const OwnedGraph& graph = form_for(call).graphs[slots * graph_capture_->parts() + part];
   FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
   driver_.launch(graph.get(), stream_.get());
 }
@@ -288,7 +300,7 @@ void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
   try {
     ranks_ ? ranks_->wait(done) : driver_.synchronize(done);
     if (last && !times_.empty()) read_times(output_slot);
-    if (ranks_) ranks_->finish(memory_.host_outputs(output_slot), output_slot, found(output_slot));
+    if (ranks_) ranks_->finish(memory_, output_slot, found(output_slot));
   } catch (const RunError& error) {
     throw error.at(name_);
   }

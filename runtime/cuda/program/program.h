@@ -39,6 +39,13 @@ class CudaProgram : public exec::Program {
   std::span<const std::byte> delivered_part(plan::TensorId tensor, int64_t shard,
                                             size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
+  std::vector<plan::TensorId> fingerprinted() const override { return fingerprinted_; }
+  std::span<const Fingerprint> fingerprints(size_t output_slot) const override {
+    return memory_.fingerprints(output_slot);
+  }
+  double fingerprint_seconds() const override {
+    return static_cast<double>(fingerprinted_calls_) * fingerprint_seconds_;
+  }
   std::vector<exec::TimedStep> timed_steps() const override {
     return graph_capture_->times().steps();
   }
@@ -51,6 +58,7 @@ class CudaProgram : public exec::Program {
   /// a call may have.
   struct Form {
     std::vector<uint8_t> wanted;     // by deliverable
+    bool fingerprints;               // takes them
     std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then part
   };
   struct Times {
@@ -66,9 +74,10 @@ class CudaProgram : public exec::Program {
   bool launches(size_t part) const {
     return !ranks_ || part >= parts_ || (part == 0 && end_shard_ - first_shard_ > 1);
   }
+  void capture_form(const std::vector<uint8_t>& wanted, bool fingerprints);
   OwnedGraph capture(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
                      size_t output_slot);
-  const Form& form_for(std::span<const uint8_t> wanted) const;
+  const Form& form_for(const exec::Call& call) const;
   /// With which graphs differ. Shards get their inputs before their graph.
   size_t input_slots() const { return shards_ > 1 ? 1 : sizes_.input_slots; }
   const OutputLayout::Output& output_of(plan::TensorId tensor) const;
@@ -93,6 +102,7 @@ class CudaProgram : public exec::Program {
   const int64_t first_shard_, end_shard_;  // of this rank
   std::vector<exec::TensorInfo> tensors_;  // of the whole batch
   std::vector<plan::TensorId> deliverables_;
+  std::vector<plan::TensorId> fingerprinted_;
   Checks checks_;
   ProgramMemory::Sizes sizes_;
   OwnedStream stream_;
@@ -106,6 +116,8 @@ class CudaProgram : public exec::Program {
   std::vector<Form> forms_;                    // none: calls are put step by step
   std::vector<Times> times_;                   // by output slot, where it profiles
   int64_t last_end_ = 0;                       // of the call that was read last
+  int64_t fingerprinted_calls_ = 0;
+  double fingerprint_seconds_ = 0;  // of a call
 };
 
 }  // namespace flow::cuda

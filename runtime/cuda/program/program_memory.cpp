@@ -69,8 +69,9 @@ void InputLayout::place_on_device(const plan::Job& job, TensorId input) {
   bytes += aligned(exec::bytes_of(job[input]));
 }
 
-OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& options)
-    : bytes(aligned(sizeof(FaultBlock))) {
+OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& options,
+                           size_t fingerprint_count)
+    : fingerprint_count(fingerprint_count), bytes(aligned(sizeof(FaultBlock))) {
   const std::vector<bool> by_shards = tensors_of_shards(job);
   for (size_t i = 0; i < options.deliverables.size(); ++i) {
     const TensorId id = options.deliverables[i];
@@ -85,6 +86,8 @@ OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& opt
     output.part_bytes = exec::bytes_of(job[id]);
     bytes += aligned(output.part_bytes * static_cast<size_t>(plan::shards_of(job)));
   }
+  fingerprints = bytes;
+  bytes += aligned(fingerprint_count * sizeof(Fingerprint));
 }
 
 std::vector<bool> tensors_of_shards(const plan::Job& job) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/fingerprint.h"
 #include "runtime/cuda/driver/handles.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/exec/run/memory.h"
@@ -45,9 +46,11 @@ struct InputLayout {
   void place_on_device(const plan::Job& job, plan::TensorId input);
 };
 
-/// What a call leaves for the host: the fault block, then what is delivered, of the whole batch.
+/// What a call leaves for the host: the fault block, what is delivered, of the whole batch, and
+/// fingerprints.
 struct OutputLayout {
-  OutputLayout(const plan::Job& job, const exec::PrepareOptions& options);
+  /// `fingerprints`: of a call.
+  OutputLayout(const plan::Job& job, const exec::PrepareOptions& options, size_t fingerprints = 0);
 
   struct Output {
     size_t offset = 0;
@@ -56,7 +59,8 @@ struct OutputLayout {
     /// The whole is made of the parts, of which each rank has some, when a call is complete.
     bool spread = false;
   };
-  std::vector<Output> outputs;  // by deliverable
+  std::vector<Output> outputs;                     // by deliverable
+  size_t fingerprints = 0, fingerprint_count = 0;  // where they are
   size_t bytes = 0;
 };
 
@@ -97,6 +101,10 @@ class ProgramMemory {
   }
   std::span<int64_t> rows(size_t slot) const;
   std::byte* host_outputs(size_t slot) const;
+  std::span<Fingerprint> fingerprints(size_t slot) const {
+    return {reinterpret_cast<Fingerprint*>(host_outputs(slot) + output_layout_.fingerprints),
+            output_layout_.fingerprint_count};
+  }
   FaultBlock& fault(size_t slot) const {
     return *reinterpret_cast<FaultBlock*>(host_outputs(slot));
   }

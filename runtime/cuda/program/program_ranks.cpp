@@ -58,7 +58,9 @@ ProgramRanks::ProgramRanks(Driver& driver, Communicator& communicator, const Pre
       slots_(prepared.division, ranks_),
       streamed_(options.streamed),
       faults_(std::max<size_t>(1, options.output_slots)),
-      wanted_(options.deliverables.size()) {}
+      wanted_(options.deliverables.size()) {
+  if (options.fingerprints) fingerprints_.emplace(ranks_);
+}
 
 void ProgramRanks::connect(Stream stream) {
   calling_ = true;
@@ -69,18 +71,20 @@ void ProgramRanks::connect(Stream stream) {
 
 void ProgramRanks::begin(const exec::Call& call) {
   calling_ = true;
+  takes_fingerprints_ = call.fingerprints;
   std::ranges::copy(call.wanted, wanted_.begin());
 }
 
 void ProgramRanks::share(std::span<std::byte> bytes) { exec::broadcast(ranks_, 0, bytes); }
 
-void ProgramRanks::finish(std::byte* outputs, size_t output_slot,
+void ProgramRanks::finish(const ProgramMemory& memory, size_t output_slot,
                           const std::optional<exec::Fault>& found) {
   if (!calling_) return;
-  outputs_.gather(outputs, wanted_);
+  outputs_.gather(memory.host_outputs(output_slot), wanted_);
   std::optional<exec::Fault>& fault = faults_[output_slot];
   fault = found;
   exec::agree_on_fault(ranks_, fault);
+  if (takes_fingerprints_) fingerprints_->merge(memory.fingerprints(output_slot));
   calling_ = false;
 }
 

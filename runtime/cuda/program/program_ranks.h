@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/program/graph_capture.h"
+#include "runtime/exec/ranks/rank_fingerprints.h"
 #include "runtime/exec/ranks/rank_outputs.h"
 #include "runtime/exec/ranks/sliced_slots.h"
 
@@ -32,9 +33,10 @@ class ProgramRanks {
   /// The bytes of rank 0 become those of all.
   void share(std::span<std::byte> bytes);
   void wait(Event event) { communicator_.wait(event); }
-  /// What shards deliver comes to the output slot of rank 0, and their faults to all. `found`: by
-  /// this rank. A call that is finished already is left alone.
-  void finish(std::byte* outputs, size_t output_slot, const std::optional<exec::Fault>& found);
+  /// What shards deliver, and fingerprints, come to the output slot of rank 0, and faults to all.
+  /// `found`: by this rank. A call that is finished already is left alone.
+  void finish(const ProgramMemory& memory, size_t output_slot,
+              const std::optional<exec::Fault>& found);
   const std::optional<exec::Fault>& fault(size_t output_slot) const { return faults_[output_slot]; }
   /// Ends a call that is under way: other ranks may be gone.
   void give_up() noexcept;
@@ -46,9 +48,10 @@ class ProgramRanks {
   exec::RankOutputs outputs_;
   exec::SlicedSlots slots_;
   std::vector<plan::TensorId> streamed_;
-  std::vector<std::optional<exec::Fault>> faults_;  // by output slot
-  std::vector<uint8_t> wanted_;                     // in the call
-  bool calling_ = false;
+  std::vector<std::optional<exec::Fault>> faults_;      // by output slot
+  std::vector<uint8_t> wanted_;                         // in the call
+  std::optional<exec::RankFingerprints> fingerprints_;  // where the program takes them
+  bool calling_ = false, takes_fingerprints_ = false;   // the call
 };
 
 }  // namespace flow::cuda

@@ -88,7 +88,7 @@ struct PrepareOptions {
   std::vector<plan::TensorId> streamed = {};  // inputs that only rank 0 fills
   bool fingerprints = false;                  // calls may take them: Program::fingerprinted
   /// Is given each tensor that has a fingerprint between its writer and the fingerprint, and may
-  /// change it: how checks plant a fault. Empty in other runs.
+  /// change it: how checks plant a fault. Empty in other runs, and on other devices than the CPU.
   std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)> made = {};
   const Tuning* tuning = nullptr;  // null: algorithms are those that libraries prefer
 };

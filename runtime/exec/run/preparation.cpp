@@ -111,7 +111,6 @@ void refuse_for_loop(const RunRequest& request, const plan::Job& job) {
   };
   const bool own = &job == &request.job;
   refuse(request.ranks != nullptr, "several ranks are", "use one process and one device");
-  refuse(own && request.fingerprints, "--fingerprint is", "compare what the job returns");
   refuse(own && request.capture, "--capture is", "return or watch the results of its last pass");
   refuse(request.profile, "--profile is", "profile a job that makes one pass, without `loop`");
 }

@@ -9,8 +9,8 @@
 
 namespace flow::exec {
 
-/// Forwards what each call needs. Fingerprints and parts of shards are not forwarded: runs with
-/// them are refused before a program is wrapped.
+/// Forwards what each call needs. Parts of shards are not forwarded: runs with them are refused
+/// before a program is wrapped.
 class WrappedProgram : public Program {
  public:
   explicit WrappedProgram(std::unique_ptr<Program> program) : program_(std::move(program)) {}
@@ -42,6 +42,11 @@ class WrappedProgram : public Program {
   std::optional<Fault> fault(size_t output_slot) const override {
     return program_->fault(output_slot);
   }
+  std::vector<plan::TensorId> fingerprinted() const override { return program_->fingerprinted(); }
+  std::span<const Fingerprint> fingerprints(size_t output_slot) const override {
+    return program_->fingerprints(output_slot);
+  }
+  double fingerprint_seconds() const override { return program_->fingerprint_seconds(); }
   std::vector<TimedStep> timed_steps() const override { return program_->timed_steps(); }
   std::span<const int64_t> step_times(size_t output_slot) const override {
     return program_->step_times(output_slot);

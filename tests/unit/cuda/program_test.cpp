@@ -64,6 +64,43 @@ std::string refusal(FakeGpu& gpu, const plan::Job& job, const exec::PrepareOptio
 
 }  // namespace
 
+TEST_CASE("fingerprints follow their steps in the stream, and come to the host in one copy",
+          "[cuda]") {
+  SmallJob small;
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.eager = options.fingerprints = true;
+  const auto program = gpu.backend->prepare(small.job, options);
+  CHECK(program->fingerprinted() == std::vector<plan::TensorId>{small.g, small.w, small.v,
+                                                                small.tripled, small.y, small.early,
+                                                                small.late});
+  write(*program, small.g, 0, {1, -3});
+  gpu.driver->forget_calls();
+  program->launch({0, 0.5, {}, 0, true}, 0, 0);
+  program->wait(0);
+  CHECK(gpu.driver->calls() ==
+        std::vector<std::string>{
+            "copy 512 to device stream 1", "launch clear_fingerprints stream 1",
+            "launch fingerprint stream 1", "launch fingerprint stream 1",
+            "launch fingerprint stream 1", "launch scale stream 1", "launch fingerprint stream 1",
+            "launch add stream 1", "launch fingerprint stream 1", "launch sgd_update stream 1",
+            "launch fingerprint stream 1", "launch fingerprint stream 1",
+            "copy 448 to host stream 1", "record stream 1", "synchronize event"});
+  const std::span<const Fingerprint> taken = program->fingerprints(0);
+  REQUIRE(taken.size() == 7);
+  CHECK(taken[0].count == 2);
+  CHECK(taken[0].sum == -2);
+  CHECK(taken[4].absolute == 4);  // y = g, where w is 0
+  CHECK(taken[5].most == 1.5);    // w -= 0.5 g
+  CHECK(program->fingerprint_seconds() > 0);
+
+  gpu.driver->forget_calls();
+  program->launch({1, 0.5, {}}, 0, 0);
+  program->wait(0);
+  for (const std::string& call : gpu.driver->calls())
+    CHECK(call.find("fingerprint") == std::string::npos);
+}
+
 TEST_CASE("a call copies in, computes, updates last and copies out", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
