@@ -48,17 +48,13 @@ class JobVariables {
   JobVariables(const plan::Plan& plan, const plan::Job& job, const std::vector<std::string>& load,
                bool ema)
       : state_({&job}) {
-    const auto& own = job.run.checkpoint.load;
-    if (load.empty() && own.value_or("none") == "none")
+    const std::vector<exec::LoadedPath> paths = exec::loaded_paths(job, plan.root, load);
+    if (paths.empty())
       throw RequestError(
           fmt::format("{}: job `{}` has {}, but nothing to load them from", job.where, job.name,
                       counted(state_.entries().size(), "variable")),
           "add --load CHECKPOINT or --load RUN");
-    std::vector<fs::path> paths(load.begin(), load.end());
-    if (load.empty()) paths.push_back(fs::path(plan.root) / *own);
-    const auto stored =
-        exec::open_by_rules(paths, load.empty() ? job.run.checkpoint.load_where : "--load", ema,
-                            job, exec::wanted_variables({&job}), {});
+    const auto stored = exec::open_by_rules(paths, ema, job, exec::wanted_variables({&job}), {});
     path_ = stored->path().string();
     exec::load(*stored, job, state_);
   }

@@ -85,8 +85,9 @@ int list_names(const FlowcOptions& options) {
   const auto loaded = load(request_of(options));
   if (!loaded) return kRequestWrong;
   const plan::Job& job = job_for_names(loaded->plan, options.job);
-  const std::vector<fs::path> paths(options.weights.begin(), options.weights.end());
-  const auto stored = exec::open_joined(paths, "WEIGHTS", options.ema);
+  std::vector<exec::LoadedPath> paths;
+  for (const std::string& path : options.weights) paths.push_back({path, "WEIGHTS"});
+  const auto stored = exec::open_joined(paths, options.ema);
   const std::vector<plan::NameRule> none;
   const std::vector<plan::NameRule>& rules =
       stored->has_names_of_flow() ? none : job.run.checkpoint.names;
@@ -121,7 +122,7 @@ int export_weights(const FlowcOptions& options) {
   } else if (!options.job.empty() || !options.sets.empty()) {
     throw RequestError("--job and --set require --names", "add --names FILE, or omit them");
   }
-  const auto stored = exec::open_joined({options.checkpoint}, "CKPT", options.ema);
+  const auto stored = exec::open_joined({{options.checkpoint, "CKPT"}}, options.ema);
   if (!stored->has_names_of_flow())
     throw RequestError(fmt::format("{} is not a checkpoint or a run", options.checkpoint),
                        "name a run directory or a folder in its checkpoints/");

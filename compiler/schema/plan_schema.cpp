@@ -59,12 +59,21 @@ class Object {
     properties_[std::string(key)] = of(list);
   }
   template <typename T>
+  void one_or_more(std::string_view key, const std::vector<T>& list) {
+    properties_[std::string(key)] = {{"anyOf", {of(T{}), of(list), type("null")}}};
+    required_.push_back(key);
+  }
+  template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     (*this)(key, list);
   }
   template <typename T>
   void remark(std::string_view key, const T& value) {
     (*this)(key, value);
+  }
+  void remarks(std::string_view key, const std::vector<std::string>& texts) {
+    properties_[std::string(key)] = {{"anyOf", {of(std::string()), of(texts)}}};
+    required_.push_back(key);
   }
   template <typename V, typename Describe>
   void named(const V&, std::string_view, const Describe& describe) {

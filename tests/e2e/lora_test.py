@@ -90,10 +90,26 @@ class Lora(FlowTest):
         changed = self.named("before") | {names[0]: self.named("after")[names[0]]}
         safetensors(self.dir / "adapter.safetensors", {names[0]: changed[names[0]]})
         safetensors(self.dir / "first.safetensors", self.named("before"))
-        self.flowrun("train", "lora.yaml", "-o", "out", "--load", "base.safetensors", "--load", "first.safetensors", "--load", "adapter.safetensors", "--steps", 1,
-                     *self.sets(lr=0), "--quiet")
-        for theirs, ours in ADAPTERS.items():
-            np.testing.assert_array_equal(np.load(self.checkpoint("out") / f"{ours}.npy"), changed[theirs], err_msg=theirs)
+        paths = ["base.safetensors", "first.safetensors", "adapter.safetensors"]
+        for flags in ([word for path in paths for word in ("--load", path)], ["--set", f"+jobs.train.run.checkpoint.load=[{', '.join(paths)}]"]):
+            self.flowrun("train", "lora.yaml", "-o", "out", *flags, "--steps", 1, *self.sets(lr=0), "--quiet", "--force")
+            for theirs, ours in ADAPTERS.items():
+                np.testing.assert_array_equal(np.load(self.checkpoint("out") / f"{ours}.npy"), changed[theirs], err_msg=theirs)
+        # --load replaces the whole list; a plan keeps it.
+        done = self.flowrun("train", "lora.yaml", "-o", "base", *flags, "--load", "base.safetensors", *self.sets(), status=2)
+        self.assertIn(": no array", done.stderr)
+        self.flowrun("train", "out/plan.json", "-o", "again", "--steps", 1, "--quiet")
+        self.assertEqual(self.outputs("again"), self.outputs("out"))
+
+    def test_each_path_of_a_list_has_its_place_in_the_file(self):
+        text = (self.dir / "lora.yaml").read_text()
+        run = "    run: {checkpoint: {names: $names}}"
+        for second, expected in (("missing.npz", f"lora.yaml:{{}}:11: {self.dir}/missing.npz does not exist"), ("none", "lora.yaml:{}:11: `none` and other paths")):
+            listed = f"    run:\n      checkpoint:\n        names: $names\n        load:\n        - base.safetensors\n        - {second}"
+            self.write("lora.yaml", text.replace(run, listed))
+            line = (self.dir / "lora.yaml").read_text().splitlines().index(f"        - {second}") + 1
+            done = self.flowrun("train", "lora.yaml", "-o", "out", *self.sets(), status=2)
+            self.assertIn(expected.format(line), done.stderr)
 
     def test_what_no_file_has_is_an_error(self):
         done = self.flowrun("train", "lora.yaml", "--load", "base.safetensors", "--load", "out", *self.sets(), status=2)

@@ -7,6 +7,7 @@
 #include "compiler/job/read/name_rules.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/sub_jobs.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
 
@@ -50,18 +51,22 @@ void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& 
   if (job.run.early_stopping) job.early_stopping_span = fields.find("watch")->span;
 }
 
+/// The paths of `load`: one, or a list.
+void read_loaded(Reader& reader, const yaml::Node& node, plan::Checkpointing& made) {
+  const auto paths = read_globs(reader, node, "`load`", "a path");
+  if (!paths) return;
+  for (const Name& path : *paths) {
+    made.load.push_back(path.text);
+    made.load_where.push_back(reader.sources.where(path.span));
+  }
+}
+
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
                                     bool has_dataset, Span& keep_best_span) {
   plan::Checkpointing made;
   const Fields fields(reader, node, key, checkpoint_section());
   const yaml::Node* load = fields.find("load");
-  if (load && load->is_list()) {
-    reader.expect(*load, yaml::Kind::kScalar, "`load`",
-                  "write one path; to load several files, repeat --load of flowrun");
-  } else if (load) {
-    made.load = fields.text("load");
-    made.load_where = reader.sources.where(load->span);
-  }
+  if (load) read_loaded(reader, *load, made);
   if (const yaml::Node* names = fields.find("names")) made.names = read_name_rules(reader, *names);
   for (const KeyDef& def : checkpoint_section().keys) {
     if (train || !def.train_only || !fields.find(def.name)) continue;

@@ -78,7 +78,7 @@ std::vector<KeyDef> keys_of(const VariantKind& kind, const Variant* variant) {
 }
 
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,
-                                            std::string_view what) {
+                                            std::string_view what, std::string_view expected) {
   std::vector<Name> globs;
   bool good = true;
   for (const yaml::Node& item : yaml::each_of(node)) {
@@ -89,7 +89,8 @@ std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& no
   }
   if (!good) return {};
   if (!globs.empty()) return globs;
-  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty; expected a pattern", what));
+  reader.error(Diagnosis::kBadScalar, node,
+               fmt::format("{} is empty; expected {}", what, expected));
   return {};
 }
 

@@ -41,8 +41,9 @@ class ParsedVariant {
   std::optional<Fields> fields_;
 };
 
-/// A list of patterns, or one.
+/// A list of patterns, or one; `expected`: of what, where they are no patterns.
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,
-                                            std::string_view what);
+                                            std::string_view what,
+                                            std::string_view expected = "a pattern");
 
 }  // namespace flow::job

@@ -254,9 +254,9 @@ const Section& checkpoint_section() {
   static const Section kSection = [] {
     Section made{
         "`checkpoint`",
-        {text("load", "none",
-              "path to load variables from: a checkpoint, a run directory, a .safetensors file, a "
-              "folder with one, or an .npz file"),
+        {{"load", KeyType::kGlobs, "none",
+          "path or paths to load variables from: checkpoints, runs, .safetensors files or folders "
+          "with one, .npz files; of a name in several, the last counts"},
          {.name = "names",
           .type = KeyType::kSections,
           .fallback = "none",

@@ -30,26 +30,14 @@ fs::path existing_ancestor(const fs::path& path) {
 
 }  // namespace
 
-std::vector<fs::path> loaded_from(const RunRequest& request) {
-  const bool given = !request.load.empty();
-  std::vector<std::string> texts = request.load;
-  if (const auto& in_file = request.job.run.checkpoint.load; !given && in_file)
-    texts.push_back(*in_file);
-  if (texts.size() == 1 && texts[0] == kNone) return {};
-  std::vector<fs::path> paths;
-  for (const std::string& text : texts) {
-    if (text == kNone)
-      throw RequestError(fmt::format("{}: `none` and other paths",
-                                     given ? "--load" : request.job.run.checkpoint.load_where),
-                         "write only `none` to initialize the variables");
-    paths.push_back(given ? fs::path(text) : (request.root / text).lexically_normal());
-  }
-  return paths;
+std::vector<LoadedPath> loaded_from(const RunRequest& request) {
+  return loaded_paths(request.job, request.root, request.load);
 }
 
 std::vector<fs::path> paths_read(const RunRequest& request) {
-  const std::vector<fs::path> loaded = loaded_from(request);
-  std::vector<fs::path> paths = loaded;
+  const std::vector<LoadedPath> loaded = loaded_from(request);
+  std::vector<fs::path> paths;
+  for (const LoadedPath& one : loaded) paths.push_back(one.path);
   for (const plan::Job* job : jobs_of(request)) {
     for (const plan::Dataset& dataset : job->datasets)
       for (const plan::Column& column : dataset.columns)

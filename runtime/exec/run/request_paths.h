@@ -6,12 +6,13 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/run/run.h"
+#include "runtime/exec/weights/loaded_variables.h"
 
 namespace flow::exec {
 
 /// What the variables are loaded from: `--load`, else the file's words; nothing where it is
 /// "none". RequestError where "none" is one of several.
-std::vector<fs::path> loaded_from(const RunRequest& request);
+std::vector<LoadedPath> loaded_from(const RunRequest& request);
 
 /// What a run of this request reads: data, the checkpoint, arrays that variables start with.
 /// RequestError where an `--input` cannot be read.

@@ -28,17 +28,17 @@ void require_values(const RunRequest& request) {
   if (request.ema && loaded_from(request).empty())
     throw RequestError("--ema requires a checkpoint to load", "add --load CHECKPOINT");
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
-  if (request.load.empty() && !job.run.checkpoint.load && !job.train && parameters > 0)
+  if (request.load.empty() && job.run.checkpoint.load.empty() && !job.train && parameters > 0)
     throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
                                    job.where, job.name, parameters),
                        "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
 /// Loads what the run asks for, and again where another run replaced it meanwhile.
-Loaded load_unreplaced(const std::string& where, const RunRequest& request, State& state) {
+Loaded load_unreplaced(const RunRequest& request, State& state) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
-    const auto stored = open_by_rules(loaded_from(request), where, request.ema, request.job,
+    const auto stored = open_by_rules(loaded_from(request), request.ema, request.job,
                                       wanted_variables(jobs_of(request)), request.load_partial);
     try {
       return load(*stored, request.job, state, request.load_partial);
@@ -52,8 +52,7 @@ Loaded load_unreplaced(const std::string& where, const RunRequest& request, Stat
 void load_variables(const RunRequest& request, State& state) {
   state.initialize(request.root, true);
   std::vector<std::string> anew;
-  const std::string where = request.load.empty() ? request.job.run.checkpoint.load_where : "--load";
-  const Loaded loaded = load_unreplaced(where, request, state);
+  const Loaded loaded = load_unreplaced(request, state);
   for (State::Entry* entry : loaded.missing) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");

@@ -16,13 +16,15 @@ namespace {
 
 using Parts = std::vector<std::unique_ptr<StoredVariables>>;
 
-Parts open_parts(const std::vector<fs::path>& paths, const std::string& where, bool ema) {
+constexpr const char* kDrawn = "none";  // in the place of a path
+
+Parts open_parts(const std::vector<LoadedPath>& paths, bool ema) {
   if (ema && paths.size() > 1)
     throw RequestError(
         fmt::format("--ema takes averages of one checkpoint; found {} paths to load", paths.size()),
         "load only the checkpoint, or omit --ema");
   Parts parts;
-  for (const fs::path& path : paths) parts.push_back(open_variables(path, where));
+  for (const LoadedPath& loaded : paths) parts.push_back(open_variables(loaded.path, loaded.where));
   if (ema) parts[0] = std::make_unique<AveragedVariables>(std::move(parts[0]));
   return parts;
 }
@@ -73,17 +75,33 @@ bool JoinedVariables::has_names_of_flow() const {
   return std::ranges::all_of(parts_, [](const auto& part) { return part->has_names_of_flow(); });
 }
 
-std::unique_ptr<StoredVariables> open_joined(const std::vector<fs::path>& paths,
-                                             const std::string& where, bool ema) {
-  return joined(open_parts(paths, where, ema));
+std::vector<LoadedPath> loaded_paths(const plan::Job& job, const fs::path& root,
+                                     const std::vector<std::string>& flags) {
+  const plan::Checkpointing& own = job.run.checkpoint;
+  std::vector<LoadedPath> paths;
+  for (const std::string& flag : flags) paths.push_back({flag, "--load"});
+  if (flags.empty())
+    for (size_t i = 0; i < own.load.size(); ++i)
+      paths.push_back({own.load[i], i < own.load_where.size() ? own.load_where[i] : job.where});
+  if (paths.size() == 1 && paths[0].path == kDrawn) return {};
+  for (LoadedPath& loaded : paths) {
+    if (loaded.path == kDrawn)
+      throw RequestError(fmt::format("{}: `none` and other paths", loaded.where),
+                         "write only `none` to initialize the variables");
+    if (flags.empty()) loaded.path = (root / loaded.path).lexically_normal();
+  }
+  return paths;
 }
 
-std::unique_ptr<StoredVariables> open_by_rules(const std::vector<fs::path>& paths,
-                                               const std::string& where, bool ema,
+std::unique_ptr<StoredVariables> open_joined(const std::vector<LoadedPath>& paths, bool ema) {
+  return joined(open_parts(paths, ema));
+}
+
+std::unique_ptr<StoredVariables> open_by_rules(const std::vector<LoadedPath>& paths, bool ema,
                                                const plan::Job& job,
                                                const std::vector<WantedVariable>& wanted,
                                                const std::vector<std::string>& optional) {
-  Parts parts = open_parts(paths, where, ema);
+  Parts parts = open_parts(paths, ema);
   if (job.run.checkpoint.names.empty()) return joined(std::move(parts));
   std::vector<Parts> groups = grouped(std::move(parts));
   const MappedVariables::Missing missing =

@@ -1,10 +1,12 @@
 // The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
 // or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
 // object; text.optional(key, value) as the first, where there is a value; text.flag(key, value)
-// likewise, where it is true; text.some(key, list), where it has elements; text.lines(key, list)
-// with one element a line; text.remark(key, value) as the first, but outside the plan's hash, for
-// what names nothing that runs. text.named(variant, noun, write) calls write(values) with the
-// values of a record by name.
+// likewise, where it is true; text.some(key, list), where it has elements;
+// text.one_or_more(key, list) as the element where it has one, null where it has none;
+// text.lines(key, list) with one element a line; text.remark(key, value) as the first, but outside
+// the plan's hash, for what names nothing that runs; text.remarks(key, texts) likewise, as the text
+// where there is one, "" where there is none. text.named(variant, noun, write) calls write(values)
+// with the values of a record by name.
 #pragma once
 
 #include <array>
@@ -332,8 +334,8 @@ void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text("every_steps", checkpoint.every_steps);
   text("keep", checkpoint.keep);
   text.optional("keep_best", checkpoint.keep_best);
-  text("load", checkpoint.load);
-  text.remark("load_where", checkpoint.load_where);
+  text.one_or_more("load", checkpoint.load);
+  text.remarks("load_where", checkpoint.load_where);
   text.some("names", checkpoint.names);
   text("save", checkpoint.save);
   text.remark("save_where", checkpoint.save_where);

@@ -58,12 +58,23 @@ class JsonReader {
     if (json_.contains(key)) child(key).read(out);
   }
   template <typename T>
+  void one_or_more(std::string_view key, std::vector<T>& out) {
+    if (child(key).json_.is_null())
+      out.clear();
+    else
+      read_elements(key, out);
+  }
+  template <typename T>
   void lines(std::string_view key, std::vector<T>& out) {
     (*this)(key, out);
   }
   template <typename T>
   void remark(std::string_view key, T& out) {
     (*this)(key, out);
+  }
+  void remarks(std::string_view key, std::vector<std::string>& out) {
+    read_elements(key, out);
+    if (out.size() == 1 && out.front().empty()) out.clear();
   }
   template <typename V, typename Read>
   void named(V& out, std::string_view noun, const Read& read_values) {
@@ -89,6 +100,14 @@ class JsonReader {
         index_(index),
         ids_(parent.ids_) {}
 
+  /// A list, or its only element.
+  template <typename T>
+  void read_elements(std::string_view key, std::vector<T>& out) {
+    JsonReader value = child(key);
+    if (value.json_.is_array()) return value.read(out);
+    out.clear();
+    value.read(out.emplace_back());
+  }
   /// The value of `key`, which is then known.
   JsonReader child(std::string_view key);
   JsonReader item(size_t index) const { return {*this, json_[index], {}, index}; }

@@ -48,6 +48,13 @@ class JsonWriter {
     if (!list.empty()) (*this)(key, list);
   }
   template <typename T>
+  void one_or_more(std::string_view key, const std::vector<T>& list) {
+    if (list.size() > 1)
+      (*this)(key, list);
+    else
+      (*this)(key, list.empty() ? std::nullopt : std::optional(list.front()));
+  }
+  template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     begin_key(key);
     put_list(list, true);
@@ -55,6 +62,12 @@ class JsonWriter {
   template <typename T>
   void remark(std::string_view key, const T& value) {
     if (remarks_ == Remarks::kKept) (*this)(key, value);
+  }
+  void remarks(std::string_view key, const std::vector<std::string>& texts) {
+    if (texts.size() > 1)
+      remark(key, texts);
+    else
+      remark(key, texts.empty() ? std::string() : texts.front());
   }
   template <typename V, typename Write>
   void named(const V& value, std::string_view, const Write& write_values) {

@@ -287,12 +287,14 @@ void visit_tensors(AnyOptimizer& optimizer, const Visit& visit) {
 }
 
 struct Checkpointing {
-  std::optional<std::string> load, save;      // paths as written
+  std::vector<std::string> load;    // paths as written; of what several have, the last counts
+  std::optional<std::string> save;  // as written
   int64_t every_steps = 0, every_epochs = 0;  // 0: not
   int64_t keep = 3;
   std::optional<FollowedValue> keep_best = {};  // by this value
   std::vector<NameRule> names = {};             // of arrays that `load` reads
-  std::string load_where, save_where;
+  std::vector<std::string> load_where = {};     // one for each path, in the job file
+  std::string save_where;
 };
 
 /// Another job that is called while this one runs, on the same variables: when N, 2N, ... steps or

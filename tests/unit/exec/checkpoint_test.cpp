@@ -380,7 +380,7 @@ TEST_CASE("a predict job with variables needs something to load", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(false, 2);
-  job.run.checkpoint.load.reset();
+  job.run.checkpoint.load.clear();
   TestRun run(job, home.path());
   CHECK(run.refusal() ==
         "job.yaml:4:3: job `eval` has 1 variables, but nothing to load them from\n"

@@ -169,7 +169,7 @@ plan::Job make_job(bool train, int64_t batch) {
     const plan::Schedule rate{plan::schedules::Constant{0.125}};
     job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", {}, "job.yaml:8:5"};
   } else {
-    job.run.checkpoint.load = "none";
+    job.run.checkpoint.load = {"none"};
   }
   return job;
 }

@@ -293,7 +293,10 @@ TEST_CASE("the run section and notes are in the plan", "[job]") {
   CHECK_FALSE(run.epochs);
   CHECK(run.log_every == 2);
   CHECK_FALSE(run.fail_on_nonfinite);
-  CHECK(run.checkpoint.load == "a");
+  CHECK(run.checkpoint.load == std::vector<std::string>{"a"});
+  const plan::Plan several =
+      plan_of(train(kSgd, "    run: {checkpoint: {load: [a, \"b_$(seed)\"]}}\n"));
+  CHECK(several.jobs[0].run.checkpoint.load == std::vector<std::string>{"a", "b_0"});
   CHECK(run.checkpoint.save == "b_0");
   CHECK(run.checkpoint.every_steps == 3);
   CHECK(run.checkpoint.keep == 1);

@@ -309,7 +309,7 @@ Job train_job() {
   b.job.run.epochs = 20;
   b.job.run.shuffle = true;
   b.job.run.checkpoint = {
-      "start",
+      {"start"},
       "saved",
       100,
       1,
@@ -324,7 +324,7 @@ Job train_job() {
        {.from = {"e"}, .to = {"a", "b"}, .copy = true, .reshape = true},
        {.from = {"l"}, .to = {"c", "d"}, .split = 1},
        {.from = {"**"}, .ignore = true}},
-      "job.yaml:50:1",
+      {"job.yaml:50:1"},
       "job.yaml:51:1"};
   return b.done();
 }

@@ -107,6 +107,24 @@ TEST_CASE("each step and each tensor of a plan stands on a line of its own", "[p
   CHECK(written == tensors);
 }
 
+TEST_CASE("one path to load is a text, several are a list with a place each", "[plan]") {
+  using Texts = std::vector<std::string>;
+  Plan plan = sample::small_plan();
+  Checkpointing& checkpoint = plan.jobs[0].run.checkpoint;
+  const auto check = [&](const Texts& load, const Texts& where, const std::string& written) {
+    checkpoint.load = load;
+    checkpoint.load_where = where;
+    const std::string text = to_json(plan);
+    CHECK(text.find(written) != std::string::npos);
+    const Checkpointing read = from_json(text, "plan.json").jobs[0].run.checkpoint;
+    CHECK(read.load == load);
+    CHECK(read.load_where == where);
+  };
+  check({}, {}, R"("load":null,"load_where":"")");
+  check({"a"}, {"x:1:2"}, R"("load":"a","load_where":"x:1:2")");
+  check({"a", "b"}, {"x:1:2", "x:1:5"}, R"("load":["a","b"],"load_where":["x:1:2","x:1:5"])");
+}
+
 TEST_CASE("a plan's hash leaves out root, source, notes and places, and nothing else", "[plan]") {
   const Plan plan = sample::full_plan();
   const std::string named = hash(plan);
@@ -117,7 +135,7 @@ TEST_CASE("a plan's hash leaves out root, source, notes and places, and nothing 
   other.notes = {};
   other.jobs[0].where = other.jobs[0].steps[0].where = other.jobs[0].tensors[0].where =
       "x.yaml:1:1";
-  other.jobs[0].run.checkpoint.load_where = "x.yaml:2:1";
+  other.jobs[0].run.checkpoint.load_where = {"x.yaml:2:1"};
   CHECK(hash(other) == named);
   other.jobs[0].seed = 3;
   CHECK(hash(other) != named);
