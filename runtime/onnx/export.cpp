@@ -223,12 +223,38 @@ class JobExport {
     }
   }
 
+  static bool has_8_bits(const Value& value) {
+    return value.dtype == DType::kInt8 || value.dtype == DType::kUInt8;
+  }
+
+  /// Makes an integer of 8 bits a tensor of int32, of another name.
+  bool widen(Value& value, const std::string& step) {
+    if (!has_8_bits(value) || value.name.empty()) return false;
+    value.name = state_.graph.fresh(step + "/int32");
+    value.dtype = DType::kInt32;
+    return true;
+  }
+
+  void cast(const std::string& from, const std::string& to, DType dtype) {
+    state_.graph.node("Cast", {from}, {to}, {{"to", int64_t{data_type_of(dtype)}}});
+  }
+
   void write_op(const ops::OpRef& op, const std::string& name, const plan::Attributes& attributes,
                 std::vector<Value> operands, std::vector<Value> results) {
     const ExportRule& rule = *find_rule(op.spec());
-    StepExport step(state_, name, rule.type, attributes, std::move(operands), std::move(results));
+    const std::vector<Value> wanted = results;
+    if (rule.widens) {
+      for (Value& operand : operands) {
+        const std::string given = operand.name;
+        if (widen(operand, name)) cast(given, operand.name, operand.dtype);
+      }
+      for (Value& result : results) widen(result, name);
+    }
+    StepExport step(state_, name, rule.type, attributes, std::move(operands), results);
     for (size_t i = 0; rule.broadcasts && i < step.operands(); ++i) step.fix_batch_of_constant(i);
     rule.write(step);
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (results[i].name != wanted[i].name) cast(results[i].name, wanted[i].name, wanted[i].dtype);
   }
 
   void describe(pb::ValueInfoProto& info, const std::string& name, TensorId id) const {

@@ -18,12 +18,6 @@ float float_of(const StepExport& step, std::string_view name) {
   return static_cast<float>(step.attribute<double>(name));
 }
 
-/// uint8 has no Neg.
-void negative(StepExport& step) {
-  if (step.in().dtype != DType::kUInt8) return step.result("Neg", step.names());
-  step.result("Sub", {step.number(0), step.in().name});
-}
-
 void square(StepExport& step) { step.result("Mul", {step.in().name, step.in().name}); }
 
 void trunc(StepExport& step) {
@@ -124,15 +118,6 @@ void scale(StepExport& step) {
   step.result("Mul", {step.in().name, step.number(step.attribute<double>("factor"))});
 }
 
-/// Pow has no integers of 8 bits.
-void power(StepExport& step) {
-  const DType dtype = step.in().dtype;
-  if (dtype != DType::kInt8 && dtype != DType::kUInt8) return step.result("Pow", step.names());
-  const auto wide = [&](size_t i) { return step.cast(step.in(i).name, dtype, DType::kInt32); };
-  step.result("Cast", {step.node("Pow", {wide(0), wide(1)})},
-              {{"to", int64_t{data_type_of(dtype)}}});
-}
-
 /// The operands of a comparison: integers of different dtypes as int64.
 Names compared(StepExport& step) {
   if (step.in(0).dtype == step.in(1).dtype) return step.names();
@@ -199,10 +184,10 @@ void sigmoid_cross_entropy(StepExport& step) {
 }
 
 constexpr ExportRule kElementwise[] = {
-    {"negative", negative},
+    {"negative", direct, "Neg", !kBroadcasts, kWidens},
     {"abs", direct, "Abs"},
     {"sign", direct, "Sign"},
-    {"square", square},
+    {"square", square, "", !kBroadcasts, kWidens},
     {"floor", direct, "Floor"},
     {"ceil", direct, "Ceil"},
     {"round", direct, "Round"},
@@ -252,29 +237,29 @@ constexpr ExportRule kElementwise[] = {
     {"copy", direct, "Identity"},
     {"cast", cast},
     {"logical_not", direct, "Not"},
-    {"add", direct, "Add", true},
-    {"subtract", direct, "Sub", true},
-    {"multiply", direct, "Mul", true},
-    {"divide", direct, "Div", true},
-    {"floor_divide", floor_divide, "", true},
-    {"mod", mod, "", true},
-    {"fmod", fmod, "", true},
-    {"pow", power, "", true},
-    {"maximum", direct, "Max", true},
-    {"minimum", direct, "Min", true},
-    {"equal", comparison, "Equal", true},
-    {"not_equal", not_equal, "", true},
-    {"greater", comparison, "Greater", true},
-    {"greater_equal", comparison, "GreaterOrEqual", true},
-    {"less", comparison, "Less", true},
-    {"less_equal", comparison, "LessOrEqual", true},
-    {"logical_and", direct, "And", true},
-    {"logical_or", direct, "Or", true},
-    {"where", direct, "Where", true},
-    {"mse", squared_difference, "", true},
-    {"l1", absolute_difference, "", true},
-    {"smooth_l1", smooth_difference, "", true},
-    {"sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy, "", true},
+    {"add", direct, "Add", kBroadcasts, kWidens},
+    {"subtract", direct, "Sub", kBroadcasts, kWidens},
+    {"multiply", direct, "Mul", kBroadcasts, kWidens},
+    {"divide", direct, "Div", kBroadcasts},
+    {"floor_divide", floor_divide, "", kBroadcasts, kWidens},
+    {"mod", mod, "", kBroadcasts, kWidens},
+    {"fmod", fmod, "", kBroadcasts, kWidens},
+    {"pow", direct, "Pow", kBroadcasts, kWidens},
+    {"maximum", direct, "Max", kBroadcasts, kWidens},
+    {"minimum", direct, "Min", kBroadcasts, kWidens},
+    {"equal", comparison, "Equal", kBroadcasts, kWidens},
+    {"not_equal", not_equal, "", kBroadcasts, kWidens},
+    {"greater", comparison, "Greater", kBroadcasts, kWidens},
+    {"greater_equal", comparison, "GreaterOrEqual", kBroadcasts, kWidens},
+    {"less", comparison, "Less", kBroadcasts, kWidens},
+    {"less_equal", comparison, "LessOrEqual", kBroadcasts, kWidens},
+    {"logical_and", direct, "And", kBroadcasts},
+    {"logical_or", direct, "Or", kBroadcasts},
+    {"where", direct, "Where", kBroadcasts, kWidens},
+    {"mse", squared_difference, "", kBroadcasts},
+    {"l1", absolute_difference, "", kBroadcasts},
+    {"smooth_l1", smooth_difference, "", kBroadcasts},
+    {"sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy, "", kBroadcasts},
 };
 
 }  // namespace

@@ -43,17 +43,11 @@ void bias_add(StepExport& step) {
   step.result("Add", {step.in(0).name, step.along(step.in(1).name, axis, step.in(0).shape.rank())});
 }
 
-/// Top, bottom, left, right as ONNX has them: all starts before all ends.
-Integers pads_of(const StepExport& step) {
-  const Integers& padding = step.integers("padding");
-  return {padding[0], padding[2], padding[1], padding[3]};
-}
-
 NodeAttributes window_attributes(const StepExport& step) {
   const Shape& weight = step.in(1).shape;
   return {{"kernel_shape", Integers{weight[2], weight[3]}},
           {"strides", step.integers("strides")},
-          {"pads", pads_of(step)},
+          {"pads", step.pads()},
           {"dilations", step.integers("dilation")},
           {"group", step.attribute<int64_t>("groups")}};
 }
@@ -80,7 +74,7 @@ void pool(StepExport& step) {
   step.result(step.type(), {step.in().name},
               {{"kernel_shape", step.integers("ksize")},
                {"strides", step.integers("strides")},
-               {"pads", pads_of(step)}});
+               {"pads", step.pads()}});
 }
 
 float epsilon_of(const StepExport& step) {

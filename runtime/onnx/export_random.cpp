@@ -1,4 +1,7 @@
 // Nodes that draw random numbers. A runtime of ONNX draws its own.
+#include <algorithm>
+#include <limits>
+
 #include "runtime/onnx/proto.h"
 #include "runtime/onnx/step_export.h"
 
@@ -71,9 +74,60 @@ void draw_indices(StepExport& step) {
                           step.reshaping(step.out().shape, step.out().batch_axis)});
 }
 
+/// Logits from the largest to the smallest, and their tokens.
+struct SortedLogits {
+  std::string logits, tokens;
+};
+
+/// Hides tokens behind the fewest likeliest whose probabilities reach `top_p`.
+std::string keep_likeliest(StepExport& step, const std::string& sorted, double top_p) {
+  const NodeAttributes last = {{"axis", int64_t{-1}}};
+  const std::string before =
+      step.node("CumSum", {step.node("Softmax", {sorted}, last), step.number(1, DType::kInt64)},
+                {{"exclusive", int64_t{1}}});
+  const std::string kept = step.node("Less", {before, step.number(top_p)});
+  const double hidden = std::numeric_limits<float>::lowest();
+  return step.node("Where", {kept, sorted, step.number(hidden)});
+}
+
+SortedLogits sort_logits(StepExport& step, const std::string& rows) {
+  const Value& x = step.in();
+  const int64_t tokens = x.shape[x.shape.rank() - 1];
+  const auto top_k = step.attribute<int64_t>("top_k");
+  const int64_t kept = top_k > 0 ? std::min(top_k, tokens) : tokens;
+  const std::vector<std::string> sorted =
+      step.nodes("TopK", {rows, step.vector({kept})}, 2, {{"axis", int64_t{-1}}});
+  const auto top_p = step.attribute<double>("top_p");
+  return {top_p < 1 ? keep_likeliest(step, sorted[0], top_p) : sorted[0], sorted[1]};
+}
+
+/// The position seeds draws of flow alone.
+void sample(StepExport& step) {
+  const Value& x = step.in();
+  const auto temperature = step.attribute<double>("temperature");
+  if (x.batch_axis == ops::kBatchReduced || x.batch_axis == x.shape.rank() - 1) step.fix_batch();
+  const NodeAttributes to_result = {{"to", int64_t{data_type_of(step.out().dtype)}}};
+  if (temperature == 0) {
+    const std::string largest =
+        step.node("ArgMax", {x.name}, {{"axis", int64_t{-1}}, {"keepdims", int64_t{0}}});
+    return step.result("Cast", {largest}, to_result);
+  }
+  const std::string rows =
+      step.node("Reshape", {x.name, step.vector({-1, x.shape[x.shape.rank() - 1]})});
+  const auto [logits, tokens] =
+      sort_logits(step, step.node("Div", {rows, step.number(temperature)}));
+  const std::string drawn =
+      step.node("Multinomial", {logits},
+                {{"dtype", int64_t{data_type_of(DType::kInt64)}}, {"sample_size", int64_t{1}}});
+  const std::string token = step.node("GatherElements", {tokens, drawn}, {{"axis", int64_t{1}}});
+  const std::string shaped =
+      step.node("Reshape", {token, step.reshaping(step.out().shape, step.out().batch_axis)});
+  step.result("Cast", {shaped}, to_result);
+}
+
 constexpr ExportRule kRandom[] = {
     {"random_normal", random_normal}, {"random_uniform", random_uniform}, {"gumbel", gumbel},
-    {"bernoulli", bernoulli},         {"draw_indices", draw_indices},
+    {"bernoulli", bernoulli},         {"draw_indices", draw_indices},     {"sample", sample},
 };
 
 }  // namespace

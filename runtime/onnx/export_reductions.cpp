@@ -1,4 +1,7 @@
-// Nodes that reduce: sums and extremes over axes, softmax, cumulative sums, and losses of rows.
+// Nodes that reduce: sums and extremes over axes, softmax, cumulative sums and products, and losses
+// of rows.
+#include <limits>
+
 #include "runtime/onnx/step_export.h"
 
 namespace flow::onnx {
@@ -6,41 +9,28 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// The dtype that an operator without integers of 8 bits computes a value of `dtype` in; wrapped
-/// around, sums and products are the same.
-DType summed_dtype(DType dtype) {
-  return dtype == DType::kInt8 || dtype == DType::kUInt8 ? DType::kInt32 : dtype;
-}
-
-/// Writes the result: `type`, of operand 0 as `wide`.
-void result_in(StepExport& step, DType wide, std::string_view type,
-               const std::vector<std::string>& more, const NodeAttributes& attributes) {
-  const DType dtype = step.in().dtype;
-  std::vector<std::string> inputs = {step.cast(step.in().name, dtype, wide)};
-  inputs.insert(inputs.end(), more.begin(), more.end());
-  if (wide == dtype) return step.result(type, inputs, attributes);
-  step.result("Cast", {step.node(type, inputs, attributes)},
-              {{"to", int64_t{data_type_of(dtype)}}});
-}
-
 int64_t kept(const StepExport& step) { return step.attribute<bool>("keepdims") ? 1 : 0; }
 
-/// Reduces in dtype `wide`. Only a scalar has no axes, for which ONNX would take all.
-void reduce_in(StepExport& step, DType wide) {
+/// Only a scalar has no axes, for which ONNX would take all.
+void reduce(StepExport& step) {
   const Integers& axes = step.integers("axes");
   if (axes.empty()) return step.result("Identity", step.names());
   // Of these, only ReduceSum has its axes as an input in opset 17.
   if (step.type() == "ReduceSum")
-    return result_in(step, wide, step.type(), {step.vector(axes)}, {{"keepdims", kept(step)}});
-  result_in(step, wide, step.type(), {}, {{"axes", axes}, {"keepdims", kept(step)}});
+    return step.result("ReduceSum", {step.in().name, step.vector(axes)},
+                       {{"keepdims", kept(step)}});
+  step.result(step.type(), step.names(), {{"axes", axes}, {"keepdims", kept(step)}});
 }
 
-void reduce(StepExport& step) { reduce_in(step, summed_dtype(step.in().dtype)); }
-
-void reduce_extreme(StepExport& step) { reduce_in(step, step.in().dtype); }
-
 /// A maximum or minimum of bools.
-void reduce_bools(StepExport& step) { reduce_in(step, DType::kInt32); }
+void reduce_bools(StepExport& step) {
+  const Integers& axes = step.integers("axes");
+  if (axes.empty()) return step.result("Identity", step.names());
+  const std::string numbers = step.cast(step.in().name, DType::kBool, DType::kInt32);
+  const std::string reduced =
+      step.node(step.type(), {numbers}, {{"axes", axes}, {"keepdims", kept(step)}});
+  step.result("Cast", {reduced}, {{"to", int64_t{data_type_of(DType::kBool)}}});
+}
 
 void softmax(StepExport& step) {
   step.result(step.type(), step.names(), {{"axis", step.attribute<int64_t>("axis")}});
@@ -48,9 +38,37 @@ void softmax(StepExport& step) {
 
 void cumsum(StepExport& step) {
   const auto axis = static_cast<double>(step.attribute<int64_t>("axis"));
-  result_in(step, summed_dtype(step.in().dtype), "CumSum", {step.number(axis, DType::kInt64)},
-            {{"exclusive", int64_t{step.attribute<bool>("exclusive")}},
-             {"reverse", int64_t{step.attribute<bool>("reverse")}}});
+  step.result("CumSum", {step.in().name, step.number(axis, DType::kInt64)},
+              {{"exclusive", int64_t{step.attribute<bool>("exclusive")}},
+               {"reverse", int64_t{step.attribute<bool>("reverse")}}});
+}
+
+/// `value` with its elements `count` places along an axis further from where products begin, behind
+/// ones.
+std::string shifted(StepExport& step, const std::string& value, int64_t count) {
+  const auto axis = step.attribute<int64_t>("axis");
+  const auto rank = static_cast<size_t>(step.in().shape.rank());
+  const bool reverse = step.attribute<bool>("reverse");
+  Integers pads(2 * rank, 0);
+  pads[static_cast<size_t>(axis) + (reverse ? rank : 0)] = count;
+  const std::string padded =
+      step.node("Pad", {value, step.vector(pads), step.number(1)}, {{"mode", "constant"}});
+  const int64_t end = reverse ? std::numeric_limits<int64_t>::max() : -count;
+  return step.node("Slice", {padded, step.vector({reverse ? count : 0}), step.vector({end}),
+                             step.vector({axis})});
+}
+
+/// Opset 17 has no CumProd. Each factor doubles how many elements a product has (Hillis and Steele,
+/// 1986), so that a few nodes are enough, and zeros stay exact.
+void cumprod(StepExport& step) {
+  const Value& x = step.in();
+  const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
+  if (x.batch_axis == axis || x.batch_axis == ops::kBatchReduced) step.fix_batch();
+  std::string product = x.name;
+  if (step.attribute<bool>("exclusive")) product = shifted(step, product, 1);
+  for (int64_t count = 1; count < x.shape[axis]; count *= 2)
+    product = step.node("Mul", {product, shifted(step, product, count)});
+  step.result("Identity", {product});
 }
 
 /// The second result of both losses.
@@ -82,19 +100,20 @@ void cross_entropy(StepExport& step) {
 }
 
 constexpr ExportRule kReductions[] = {
-    {"reduce_sum", reduce, "ReduceSum"},
+    {"reduce_sum", reduce, "ReduceSum", !kBroadcasts, kWidens},
     {"reduce_mean", reduce, "ReduceMean"},
-    {"reduce_prod", reduce, "ReduceProd"},
-    {"reduce_max", reduce_extreme, "ReduceMax"},
-    {"reduce_min", reduce_extreme, "ReduceMin"},
+    {"reduce_prod", reduce, "ReduceProd", !kBroadcasts, kWidens},
+    {"reduce_max", reduce, "ReduceMax"},
+    {"reduce_min", reduce, "ReduceMin"},
     {"reduce_any", reduce_bools, "ReduceMax"},
     {"reduce_all", reduce_bools, "ReduceMin"},
     {"logsumexp", reduce, "ReduceLogSumExp"},
     {"softmax", softmax, "Softmax"},
     {"log_softmax", softmax, "LogSoftmax"},
-    {"cumsum", cumsum},
+    {"cumsum", cumsum, "", !kBroadcasts, kWidens},
+    {"cumprod", cumprod, "", !kBroadcasts, kWidens},
     {"sparse_softmax_cross_entropy_with_logits", sparse_cross_entropy},
-    {"softmax_cross_entropy_with_logits", cross_entropy, "", true},
+    {"softmax_cross_entropy_with_logits", cross_entropy, "", kBroadcasts},
 };
 
 }  // namespace

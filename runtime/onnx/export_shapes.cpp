@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/axes.h"
+#include "runtime/base/visit.h"
 #include "runtime/onnx/step_export.h"
 
 namespace flow::onnx {
@@ -190,10 +191,15 @@ void one_hot(StepExport& step) {
               {{"to", int64_t{data_type_of(DType::kBool)}}});
 }
 
+/// Runtimes have no integers other than int64 here.
 void triangle(StepExport& step) {
+  const Value& x = step.in();
+  const DType dtype = is_float(x.dtype) ? x.dtype : DType::kInt64;
   const auto diagonal = static_cast<double>(step.attribute<int64_t>("diagonal"));
-  step.result("Trilu", {step.in().name, step.number(diagonal, DType::kInt64)},
-              {{"upper", int64_t{step.type() == "upper"}}});
+  const std::string made =
+      step.node("Trilu", {step.cast(x.name, x.dtype, dtype), step.number(diagonal, DType::kInt64)},
+                {{"upper", int64_t{step.type() == "upper"}}});
+  step.result("Identity", {step.cast(made, dtype, x.dtype)});
 }
 
 void top_k(StepExport& step) {
@@ -230,6 +236,83 @@ void evenly_spaced(StepExport& step) {
     values[static_cast<size_t>(i)] =
         first + static_cast<double>(i) * (last - first) / static_cast<double>(count - 1);
   step.result("Identity", {step.numbers(values, step.attribute<DType>("dtype"))});
+}
+
+/// Windows of unfold and fold along height, axis 0, or width, axis 1, of images.
+struct Places {
+  int64_t size, stride, dilation, before, count;  // `before`: padding; `count`: of windows
+
+  Places(const StepExport& step, const Shape& images, size_t axis)
+      : size(step.integers("kernel_size")[axis]),
+        stride(step.integers("strides")[axis]),
+        dilation(step.integers("dilation_rate")[axis]),
+        before(step.integers("padding")[2 * axis]),
+        count((padded(step, images, axis) - reach()) / stride + 1) {}
+
+  /// Elements that a window spans.
+  int64_t reach() const { return dilation * (size - 1) + 1; }
+  static int64_t padded(const StepExport& step, const Shape& images, size_t axis) {
+    const Integers& padding = step.integers("padding");
+    return images[2 + static_cast<int>(axis)] + padding[2 * axis] + padding[2 * axis + 1];
+  }
+  /// Elements of the padded images behind the last window.
+  int64_t left_over(const StepExport& step, const Shape& images, size_t axis) const {
+    return padded(step, images, axis) - ((count - 1) * stride + reach());
+  }
+};
+
+/// Gathers the places of windows along an axis: [..., H, ...] becomes [..., kernel, windows, ...].
+std::string gather_windows(StepExport& step, const std::string& images, const Places& places,
+                           int64_t axis) {
+  Array indices(DType::kInt64, Shape{places.size, places.count});
+  for (int64_t place = 0; place < places.size; ++place)
+    for (int64_t window = 0; window < places.count; ++window)
+      indices.as<int64_t>()[static_cast<size_t>(place * places.count + window)] =
+          window * places.stride + place * places.dilation;
+  return step.node("Gather", {images, step.constant(indices.view())}, {{"axis", axis}});
+}
+
+/// ONNX has no operator for it. Elements by index, since products with a kernel of zeros and ones
+/// would make NaN of infinite ones.
+void unfold(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  needs_batch_axis(step, x, y.batch_axis);
+  std::string images = x.name;
+  const Integers pads = step.pads();
+  if (std::ranges::count(pads, 0) < std::ssize(pads))
+    images =
+        step.node("Pad", {images, step.vector({0, 0, pads[0], pads[1], 0, 0, pads[2], pads[3]})},
+                  {{"mode", "constant"}});
+  const std::string rows = gather_windows(step, images, Places(step, x.shape, 0), 2);
+  const std::string columns = gather_windows(step, rows, Places(step, x.shape, 1), 4);
+  const std::string by_window =
+      step.node("Transpose", {columns}, {{"perm", Integers{0, 1, 2, 4, 3, 5}}});
+  step.result("Reshape", {by_window, step.reshaping(y.shape, y.batch_axis)});
+}
+
+/// Col2Im is of opset 18. Here a transposed convolution of each channel adds up the places of
+/// windows, which are channels of its input: its kernel has a 1 at the place of each.
+void fold(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  needs_batch_axis(step, x, y.batch_axis);
+  const Places rows(step, y.shape, 0), columns(step, y.shape, 1);
+  const int64_t places = rows.size * columns.size;
+  Array kernel(x.dtype, Shape{places, 1, rows.size, columns.size});
+  visit_float(x.dtype, [&]<typename T>(T) {
+    for (int64_t place = 0; place < places; ++place)
+      kernel.as<T>()[static_cast<size_t>(place * places + place)] = 1;
+  });
+  const std::string windows = step.reshape(
+      x.name, {y.shape[0] * y.shape[1], places, rows.count, columns.count}, y.batch_axis);
+  const std::string images = step.node(
+      "ConvTranspose", {windows, step.constant(kernel.view())},
+      {{"kernel_shape", step.integers("kernel_size")},
+       {"strides", step.integers("strides")},
+       {"pads", step.pads()},
+       {"dilations", step.integers("dilation_rate")},
+       {"output_padding",
+        Integers{rows.left_over(step, y.shape, 0), columns.left_over(step, y.shape, 1)}}});
+  step.result("Reshape", {images, step.reshaping(y.shape, y.batch_axis)});
 }
 
 /// By sizes, whose first are those of the images, unless a factor says where pixels are.
@@ -282,12 +365,14 @@ constexpr ExportRule kShapes[] = {
     {"one_hot", one_hot},
     {"tril", triangle, "lower"},
     {"triu", triangle, "upper"},
-    {"top_k", top_k},
+    {"top_k", top_k, "", !kBroadcasts, kWidens},
     {"argmax", arg_extreme, "ArgMax"},
     {"argmin", arg_extreme, "ArgMin"},
     {"broadcast_to", broadcast_to},
     {"fill", fill},
     {"evenly_spaced", evenly_spaced},
+    {"unfold", unfold},
+    {"fold", fold},
     {"resize", resize},
 };
 

@@ -1,4 +1,4 @@
-// Images in another size, and channels that become pixels.
+// Images in another size, channels that become pixels, and windows that become images.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -153,7 +153,28 @@ Tensors space_to_depth(NodeImport& node) {
                      x.batch_axis)};
 }
 
+/// An attribute with a number for each of two axes, or `otherwise`.
+Integers numbers_of(NodeImport& node, std::string_view name, size_t count, int64_t otherwise) {
+  Integers numbers = node.integers(name).value_or(Integers(count, otherwise));
+  if (numbers.size() != count) throw Unsupported(fmt::format("{} {}", numbers.size(), name));
+  return numbers;
+}
+
+Tensors columns_to_image(NodeImport& node) {
+  const Integers size = node.values_as_int64(1), kernel = node.values_as_int64(2);
+  if (size.size() != 2 || kernel.size() != 2)
+    throw Unsupported(fmt::format("windows of {} dimensions", kernel.size()));
+  const Integers pads = numbers_of(node, "pads", 4, 0);  // top, left, bottom, right
+  return {node.call("fold", {node.operand(0)},
+                    {{"output_size", size},
+                     {"kernel_size", kernel},
+                     {"strides", numbers_of(node, "strides", 2, 1)},
+                     {"padding", Integers{pads[0], pads[2], pads[1], pads[3]}},
+                     {"dilation_rate", numbers_of(node, "dilations", 2, 1)}})};
+}
+
 constexpr ImportRule kImageImports[] = {
+    {"Col2Im", columns_to_image},
     {"Resize", resize},
     {"Upsample", resize},
     {"DepthToSpace", depth_to_space},

@@ -28,6 +28,11 @@ std::vector<std::string> StepExport::names() const {
   return names;
 }
 
+std::vector<int64_t> StepExport::pads() const {
+  const std::vector<int64_t>& padding = integers("padding");
+  return {padding[0], padding[2], padding[1], padding[3]};
+}
+
 std::string StepExport::node(std::string_view type, const std::vector<std::string>& inputs,
                              const NodeAttributes& attributes) {
   std::string output = state_.graph.fresh(name_ + "/" + std::string(type));

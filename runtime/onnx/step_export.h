@@ -56,6 +56,8 @@ class StepExport {
   const std::vector<int64_t>& integers(std::string_view name) const {
     return attribute<std::vector<int64_t>>(name);
   }
+  /// The attribute `padding`, top, bottom, left, right, as ONNX has it: all starts before all ends.
+  std::vector<int64_t> pads() const;
 
   /// Adds a node on the way to the result; the name of its output.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
@@ -104,6 +106,9 @@ class StepExport {
   std::vector<Value> operands_, results_;
 };
 
+// Of rules, which have no names for their members.
+inline constexpr bool kBroadcasts = true, kWidens = true;
+
 /// Writes the nodes of a step.
 using StepWriter = void (*)(StepExport& step);
 
@@ -112,6 +117,9 @@ struct ExportRule {
   StepWriter write;
   std::string_view type = {};  // of ONNX, where several ops have one writer
   bool broadcasts = false;     // all operands, to the result
+  /// Runtimes lack the operator for integers of 8 bits: they are int32 for it. What is cast back
+  /// has wrapped around alike.
+  bool widens = false;
   bool takes_product = false;  // its operands are those of recurrent_operands
 };
 

@@ -337,6 +337,22 @@ class Import(OnnxTest):
         self.imported()
         np.testing.assert_array_equal([3, -3, -3, 3, 2, -2], self.run_imported(a=a, b=b)["y"])
 
+    def test_columns_of_windows_become_an_image(self):
+        sizes = [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in {"image": [5, 6], "block": [2, 3]}.items()]
+        node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], pads=[1, 0, 0, 1], strides=[2, 1])
+        self.save([node], inputs={"x": [2, 12, 15]}, initializers=sizes, opset=18)
+        self.imported()
+        x = np.random.default_rng(2).normal(size=(2, 12, 15)).astype(np.float32)
+        padded, windows = np.zeros((2, 2, 6, 7)), x.reshape(2, 2, 2, 3, 3, 5)
+        for row in range(3):
+            for column in range(5):
+                padded[:, :, 2 * row:2 * row + 2, column:column + 3] += windows[..., row, column]
+        np.testing.assert_allclose(self.run_imported(x=x)["y"], padded[:, :, 1:, :6], rtol=1e-5, atol=1e-6)
+        for attribute, value, reason in (("pads", [1], "1 pads"), ("strides", [1, 1, 1], "3 strides")):
+            self.save([helper.make_node("Col2Im", ["x", "image", "block"], ["y"], **{attribute: value})], inputs={"x": [2, 12, 15]}, initializers=sizes, opset=18)
+            (self.dir / "m.yaml").unlink(missing_ok=True)
+            self.assertIn(reason, self.refused())
+
     def test_models_that_are_not_valid_are_refused(self):
         relu, huge = helper.make_node("Relu", ["x"], ["y"]), 2**40
         external = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)

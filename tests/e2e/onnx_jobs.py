@@ -203,6 +203,9 @@ ENTRIES = """
       batch_mean: {op: reduce_mean, in: x}
       cumsum: {op: cumsum, in: images, axis: 2, exclusive: true}
       cumsum_i8: {op: cumsum, in: bytes, axis: 1, reverse: true}
+      cumprod: {op: cumprod, in: images, axis: 2, exclusive: true}
+      cumprod_back: {op: cumprod, in: x, axis: -1, reverse: true}
+      cumprod_u8: {op: cumprod, in: bytes, axis: 1}
       matmul: {op: matmul, in: [images, images], transpose_b: true}
       product: {op: matmul, in: [x, rows], transpose_b: true}
       dense: {op: dense, in: images, units: 3, activation: relu}
@@ -266,6 +269,11 @@ ENTRIES = """
       prelu: {op: prelu, in: images}
       instance_norm: {op: instance_norm, in: images}
       response_norm: {op: local_response_norm, in: images, size: 3}
+      unfold: {op: unfold, in: images, kernel_size: [3, 2], strides: [2, 1], padding: [[1, 0], [1, 1]], dilation_rate: [1, 2]}
+      unfold_plain: {op: unfold, in: images, kernel_size: 2}
+      fold: {op: fold, in: unfold, output_size: [9, 8], kernel_size: [3, 2], strides: [2, 1], padding: [[1, 0], [1, 1]], dilation_rate: [1, 2]}
+      fold_apart: {op: fold, in: columns, output_size: [8, 11], kernel_size: [2, 1], strides: 3}
+      columns: {op: reshape, in: images, shape: [-1, 24, 12]}
       shuffled: {op: pixel_shuffle, in: images, factor: 2}
       volumes: {op: reshape, in: images, shape: [-1, 2, 2, 9, 8]}
       conv3d: {op: conv3d, in: volumes, filters: 2, kernel_size: 2}
@@ -290,6 +298,50 @@ ENTRIES = """
       roll: {op: roll, in: x, shift: 1, axis: 1}
       variable: {op: variable, shape: [4], initializer: ones}
       shifted: {op: bias_add, in: images, bias: variable}
+      l2_norm: {op: l2_normalize, in: images, axis: 1}
+      dropped: {op: dropout, in: x, rate: 0.5}
+      stopped: {op: stop_gradient, in: relu}
+      log_y: {op: log, in: y}
+      kl_div: {op: kl_div, log_probs: log_y, target: y}
+      hinge: {op: hinge, labels: x, scores: y}
+      huber: {op: huber, in: [x, y], delta: 0.7}
+      focal: {op: focal, labels: y, logits: x}
+      cosine_loss: {op: cosine_embedding, a: x, b: y, labels: first_x}
+      first_x: {op: slice, in: x, index: "[:, 0]"}
+      triplet: {op: triplet_margin, anchor: x, positive: y, negative: square, swap: true}
+      pairs: {op: slice, in: i, index: "[:, 0:1]"}
+      gathered: {op: gather_nd, params: halves, indices: pairs}
+      counted: {op: bincount, in: row_pairs, size: 5}
+      argsort: {op: argsort, in: x, descending: true}
+      sorted: {op: sort, in: images, axis: 2, descending: true}
+      sampled: {op: sample, in: x, temperature: 0}
+      sampled_likeliest: {op: sample, in: x, position: zero, temperature: 0.5, top_k: 3, top_p: 0.01}
+      sampled_first: {op: sample, in: x, position: zero, top_k: 1}
+      zero: {op: constant, value: 0, dtype: int32}
+      adaptive: {op: adaptive_avg_pool, in: images, output_size: [4, 3]}
+      global_avg: {op: adaptive_avg_pool, in: images, output_size: 1}
+      avg_pool1d: {op: avg_pool1d, in: lines, ksize: 3, padding: same}
+      linspace: {op: linspace, start: 0, stop: 1, num: 5}
+      repeated: {op: repeat_elements, in: x, repeats: 2, axis: 1}
+      spread: {op: broadcast_to, in: more_axes, shape: [6, 3, 4]}
+      unshuffled: {op: pixel_unshuffle, in: even, factor: 2}
+      even: {op: slice, in: images, index: "[:, :, 1:]"}
+      dotted: {op: dot, in: [x, y]}
+      outer: {op: outer, in: [x, y]}
+      smoothed: {op: sparse_softmax_cross_entropy_with_logits, labels: k, logits: x, label_smoothing: 0.1, ignore_index: 2, reduction: mean}
+      scattered: {op: scatter_nd, in: rows, indices: row_pairs, updates: added_rows, reduction: add}
+      row_pairs: {op: cast, in: row_halves, dtype: int32}
+      row_halves: {op: reshape, in: starts, shape: [3, 1]}
+      starts: {op: range, stop: 3, dtype: float32}
+      added_rows: {op: constant, value: 2, shape: [3, 4]}
+      added_u8: {op: add, in: [bytes, 250]}
+      largest_i8: {op: maximum, in: [narrow, 2]}
+      chosen_i8: {op: where, condition: both_i8, x: narrow, y: 1}
+      both_i8: {op: greater, in: [narrow, 1]}
+      sorted_u8: {op: sort, in: bytes}
+      tril_bool: {op: tril, in: any_pair}
+      any_pair: {op: greater, in: [x, y]}
+      tril_u8: {op: tril, in: bytes}
 """.strip("\n").splitlines()
 
 
