@@ -130,9 +130,23 @@ bool window_fits(const Attended& all) {
   return false;
 }
 
+/// Plans give the diagonal of what is aligned at the bottom right.
+bool diagonal_fits(const Attended& all) {
+  const Attribute* diagonal = all.call.attributes().find("diagonal");
+  if (!diagonal) return true;
+  const int rows = all.rank() - 2;
+  const int64_t expected = all.shape(1)[rows] - all.shape(0)[rows];
+  if (all.call.attribute<bool>("causal") && std::get<int64_t>(*diagonal) == expected) return true;
+  all.call.bad_attribute("diagonal", Reason::kBadAttribute,
+                         fmt::format("`diagonal` is {}; expected {}, of a causal call",
+                                     std::get<int64_t>(*diagonal), expected));
+  return false;
+}
+
 bool all_fit(const Attended& all) {
   return three_fit(all) && broadcast_fits(all, all.at.mask, "mask") &&
-         broadcast_fits(all, all.at.bias, "bias") && lengths_fit(all) && window_fits(all);
+         broadcast_fits(all, all.at.bias, "bias") && lengths_fit(all) && window_fits(all) &&
+         diagonal_fits(all);
 }
 
 /// The axis of the scores that carries the rows of an operand that broadcasts to them.
@@ -177,8 +191,26 @@ int batch_of_query_grad(const Attended& all) {
   return without_places(all, without_shared_heads(all, common_batch(batch_axis, value)));
 }
 
+/// `align` becomes the last key that query 0 attends to, where it is not key 0.
+void normalise_alignment(Call& call, Attributes& attributes) {
+  const bool bottom_right = call.attribute<std::string>("align") == "bottom_right";
+  attributes.erase("align");
+  if (!bottom_right) return;
+  if (!call.attribute<bool>("causal")) {
+    call.bad_attribute("align", Reason::kBadAttribute,
+                       "`align` without `causal: true`: every query attends to all keys")
+        .with_hint("add `causal: true`, or remove `align`");
+    return;
+  }
+  const Shape &query = call.shape(0), &key = call.shape(1);
+  if (query.rank() < 2 || key.rank() < 2) return;  // `infer` refuses them
+  const int64_t diagonal = key[key.rank() - 2] - query[query.rank() - 2];
+  if (diagonal != 0) attributes.set("diagonal", diagonal);
+}
+
 /// Replaces NaN, which stands for the default scale. `infer` refuses a query without a depth.
 void normalise_attention(Call& call, Attributes& attributes) {
+  normalise_alignment(call, attributes);
   const Shape& query = call.shape(0);
   if (!std::isnan(call.attribute<double>("scale")) || query.rank() == 0) return;
   const int64_t depth = query[query.rank() - 1];
@@ -236,10 +268,11 @@ void infer_attention_grad_bias(Call& call) {
               has_rows && !keeps ? Combine::kSum : Combine::kNone);
 }
 
-std::vector<AttributeSpec> attention_attributes() {
+/// Of the gradients.
+std::vector<AttributeSpec> attention_grad_attributes() {
   return {
       {"causal", AttributeType::kBool, "false",
-       "let query i attend to keys 0 to i only (aligned at the top left)"},
+       "let query i attend to keys 0 to i only, or as `align` says"},
       {"scale", AttributeType::kNumber, "1/sqrt(D)", "factor on the scores before the softmax"},
       {.name = "window",
        .type = AttributeType::kInteger,
@@ -249,8 +282,22 @@ std::vector<AttributeSpec> attention_attributes() {
        .max = static_cast<double>(kMaxSize)}};
 }
 
+std::vector<AttributeSpec> attention_attributes() {
+  std::vector<AttributeSpec> attributes = attention_grad_attributes();
+  attributes.insert(
+      attributes.begin() + 1,
+      {.name = "align",
+       .type = AttributeType::kText,
+       .fallback = "top_left",
+       .doc = "with causal, the last key of query i: key i for top_left, as in PyTorch; key i + S "
+              "- T for bottom_right, as in flash-attention",
+       .choices = {"top_left", "bottom_right"}});
+  return attributes;
+}
+
 std::vector<PlanAttribute> attention_plan_attributes() {
   return {{"causal", Kind::kFlag},
+          {.name = "diagonal", .kind = Kind::kOffset, .optional = true},
           {"scale", Kind::kFinite},
           {.name = "window", .kind = Kind::kCount, .optional = true}};
 }
@@ -367,7 +414,11 @@ std::span<const OpSpec> attention() {
                        "scaled_dot_product_attention(f32[2,2,6,4], f32[2,1,6,4], f32[2,1,6,3], "
                        "bool[6,1], f32[2,6,1], i64[2]) causal=true window=3",
                        "scaled_dot_product_attention(f32[150,2], f32[150,2], f32[150,2]) "
-                       "causal=true window=70"},
+                       "causal=true window=70",
+                       "scaled_dot_product_attention(f32[2,3,4], f32[2,7,4], f32[2,7,4]) "
+                       "causal=true align=bottom_right window=4",
+                       "scaled_dot_product_attention(f32[2,6,4], f32[2,4,4], f32[2,4,4]) "
+                       "causal=true align=bottom_right"},
       },
       {
           .name = "scaled_dot_product_attention_grad",
@@ -376,7 +427,7 @@ std::span<const OpSpec> attention() {
                      "query, dvalue = p^T dy",
           .operands = gradient_operands(
               {attention_mask(), attention_bias(), attention_lengths(limit_of_key_lengths_back)}),
-          .attributes = attention_attributes(),
+          .attributes = attention_grad_attributes(),
           .plan_attributes = attention_plan_attributes(),
           .results = {{"dquery"}, {"dkey"}, {"dvalue"}},
           .infer = infer_attention_grad,
@@ -391,7 +442,7 @@ std::span<const OpSpec> attention() {
           .formula = "dbias = sum p (dy value^T - dy . y)",
           .operands = gradient_operands({attention_bias(false), attention_mask(),
                                          attention_lengths(limit_of_key_lengths_back)}),
-          .attributes = attention_attributes(),
+          .attributes = attention_grad_attributes(),
           .plan_attributes = attention_plan_attributes(),
           .infer = infer_attention_grad_bias,
           .optional_by_dtype = true,

@@ -194,9 +194,14 @@ class AttentionExport {
     return step_.in().dtype == DType::kFloat64 ? std::numeric_limits<double>::lowest()
                                                : double{std::numeric_limits<float>::lowest()};
   }
-  /// A causal mask alone lets each query attend to a key, but in a window behind the last one.
+  /// A causal mask alone lets each query attend to a key, but before the first one or in a window
+  /// behind the last one.
   bool may_see_nothing() const {
-    return at_.mask || at_.lengths || (window() > 0 && queries() - window() >= keys());
+    return at_.mask || at_.lengths || diagonal() < 0 ||
+           (window() > 0 && queries() + diagonal() - window() >= keys());
+  }
+  int64_t diagonal() const {
+    return step_.has("diagonal") ? step_.attribute<int64_t>("diagonal") : 0;
   }
   int64_t window() const { return step_.has("window") ? step_.attribute<int64_t>("window") : 0; }
 
@@ -256,14 +261,14 @@ class AttentionExport {
     return mask.empty() ? other : step_.node("And", {mask, other});
   }
 
-  /// Query i attends to keys 0 to i, or to the window's last of those.
+  /// Query i attends to keys up to i + diagonal, or to the window's last of those.
   std::string causal_mask() {
     if (step_.in(0).batch_axis == rank_ - 2) step_.fix_batch();
     Array mask(DType::kBool, Shape{queries(), keys()});
     for (int64_t i = 0; i < queries(); ++i)
       for (int64_t j = 0; j < keys(); ++j)
         mask.as<bool>()[static_cast<size_t>(i * keys() + j)] =
-            j <= i && (window() == 0 || i - j < window());
+            j <= i + diagonal() && (window() == 0 || i + diagonal() - j < window());
     return step_.constant(mask.view());
   }
 

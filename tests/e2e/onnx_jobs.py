@@ -234,6 +234,9 @@ ENTRIES = """
       scores: {op: slice, in: images, index: "[:, :, 0:8]"}
       grouped: {op: scaled_dot_product_attention, query: turned, key: shared, value: shared}
       all_forms: {op: scaled_dot_product_attention, query: turned, key: shared, value: shared, bias: scores, lengths: k, causal: true, window: 3}
+      few: {op: slice, in: images, index: "[:, :, 0:4]"}
+      last_queries: {op: scaled_dot_product_attention, query: few, key: images, value: images, causal: true, align: bottom_right, window: 6}
+      late_queries: {op: scaled_dot_product_attention, query: images, key: few, value: few, causal: true, align: bottom_right}
       padded: {op: scaled_dot_product_attention, query: images, key: images, value: images, mask: lets, lengths: k}
       rope: {op: rope, in: images}
       rope_pairs: {op: rope, in: images, positions: positions, layout: pairs, dims: 4}

@@ -326,12 +326,12 @@ def stepped():
         write("rnn_steps" + name, [x, w, h] + more, rnn_steps(x, w, h, steps, given, (lambda a: np.maximum(a, 0)) if given else np.tanh))
 
 
-def attention(query, key, value, mask, causal, scale):
+def attention(query, key, value, mask, causal, scale, diagonal=0):
     """The result, the logarithms of the sums (0 where nothing is let through), and the weights."""
     query, key, value = wide(query, key, value)
     scores = query @ np.swapaxes(key, -1, -2) * scale
     if causal:
-        mask = mask & np.tri(*scores.shape[-2:], dtype=bool)
+        mask = mask & np.tri(*scores.shape[-2:], diagonal, dtype=bool)
     exps = np.exp(scores) * mask
     sums = exps.sum(axis=-1, keepdims=True)
     weights = exps / np.where(sums == 0, 1, sums)
@@ -347,12 +347,12 @@ def attention_gradients(dy, query, key, value, weights, scale):
 
 def judge_attention():
     draw = np.random.default_rng(31)
-    for name, mask_shape, causal in (("attention", None, False), ("attention_causal", None, True),
-                                     ("attention_masked", (2, 1, 5, 7), True)):
+    for name, mask_shape, causal, diagonal in (("attention", None, False, 0), ("attention_causal", None, True, 0),
+                                               ("attention_masked", (2, 1, 5, 7), True, 0), ("attention_bottom_right", None, True, 2)):
         q, k, v, dy = (draw.uniform(-1, 1, (2, 3) + last).astype(np.float32)
                        for last in ((5, 4), (7, 4), (7, 3), (5, 3)))
         mask = draw.uniform(size=mask_shape or (1,)) < (0.3 if mask_shape else 2)
-        y, sums, weights = attention(q, k, v, mask, causal, 0.5)
+        y, sums, weights = attention(q, k, v, mask, causal, 0.5, diagonal)
         masks = [mask] if mask_shape else []
         write(name, [q, k, v] + masks, [y, sums])
         write(name + "_grad",

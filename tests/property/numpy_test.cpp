@@ -44,6 +44,11 @@ std::vector<std::pair<std::string, plan::Attribute>> attention(bool causal) {
   return {{"causal", causal}, {"scale", 0.5}};
 }
 
+/// Of two queries less than keys.
+std::vector<std::pair<std::string, plan::Attribute>> from_bottom_right() {
+  return {{"causal", true}, {"diagonal", int64_t{2}}, {"scale", 0.5}};
+}
+
 std::vector<std::pair<std::string, plan::Attribute>> in_window() {
   return {{"causal", true}, {"scale", 0.5}, {"window", int64_t{3}}};
 }
@@ -178,6 +183,8 @@ const std::vector<Judged>& judged() {
       {"attention_grad", kAttention + "_grad", attention(false)},
       {"attention_causal_grad", kAttention + "_grad", attention(true)},
       {"attention_masked_grad", kAttention + "_grad", attention(true)},
+      {"attention_bottom_right", kAttention, from_bottom_right()},
+      {"attention_bottom_right_grad", kAttention + "_grad", from_bottom_right()},
       {"attention_grouped", kAttention, in_window()},
       {"attention_grouped_grad", kAttention + "_grad", in_window()},
       {"attention_bias_grad", kAttention + "_grad_bias", in_window()},

@@ -39,7 +39,8 @@ struct Attention {
   int64_t batches = 0, group = 1, queries = 0, keys = 0, depth = 0, value_depth = 0;
   double scale = 1;
   bool causal = false;
-  int64_t window = 0;  // 0: none
+  int64_t window = 0;    // 0: none
+  int64_t diagonal = 0;  // query i of a causal call sees keys up to i + diagonal
   std::optional<ScoreOperand> mask, bias;
 
   /// Of a call of attention, or of its gradients.
@@ -54,9 +55,9 @@ struct Attention {
 
   /// The keys that some of the queries [first, end) of a batch may see.
   KeyRange seen_keys(const Buffers& buffers, int64_t batch, int64_t first, int64_t end) const {
-    KeyRange seen{window > 0 ? std::max<int64_t>(0, first - window + 1) : 0,
+    KeyRange seen{window > 0 ? std::max<int64_t>(0, first + diagonal - window + 1) : 0,
                   length(buffers, batch)};
-    if (causal) seen.end = std::min(seen.end, end);
+    if (causal) seen.end = std::clamp<int64_t>(end + diagonal, 0, seen.end);
     seen.first = std::min(seen.first, seen.end);
     return seen;
   }

@@ -22,6 +22,8 @@ Attention::Attention(const Request& request, bool gradients) {
   causal = request.step.attributes.get<bool>("causal");
   if (request.step.attributes.has("window"))
     window = request.step.attributes.get<int64_t>("window");
+  if (request.step.attributes.has("diagonal"))
+    diagonal = request.step.attributes.get<int64_t>("diagonal");
   if (at.mask) mask.emplace(*at.mask, request.inputs[*at.mask].shape, q, keys);
   if (at.bias) bias.emplace(*at.bias, request.inputs[*at.bias].shape, q, keys);
   if (!at.lengths) return;

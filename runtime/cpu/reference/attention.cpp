@@ -32,6 +32,8 @@ struct Attended {
     causal = request.step.attributes.get<bool>("causal");
     if (request.step.attributes.has("window"))
       window = request.step.attributes.get<int64_t>("window");
+    if (request.step.attributes.has("diagonal"))
+      diagonal = request.step.attributes.get<int64_t>("diagonal");
     scores = q;
     scores[rank - 1] = keys;
     if (operands.mask) mask_shape = request.inputs[*operands.mask].shape;
@@ -51,7 +53,8 @@ struct Attended {
 
   /// Does a query, row i of batch b, see key j?
   bool sees(const Buffers& buffers, int64_t b, int64_t i, int64_t j) const {
-    if (causal && (j > i || (window > 0 && j <= i - window))) return false;
+    const int64_t last = i + diagonal;
+    if (causal && (j > last || (window > 0 && j <= last - window))) return false;
     if (lengths &&
         j >= integer_at(lengths->dtype, buffers.inputs[*operands.lengths], b / batches_of_length))
       return false;
@@ -73,6 +76,7 @@ struct Attended {
   double scale;
   bool causal;
   int64_t window = 0;                    // 0: none
+  int64_t diagonal = 0;                  // the last key that query 0 of a causal call sees
   Shape scores, mask_shape, bias_shape;  // [..., queries, keys], to which the others broadcast
   std::optional<LabelCheck> lengths;
 };

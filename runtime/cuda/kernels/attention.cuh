@@ -37,7 +37,8 @@ struct Attention {
   int64_t queries = 0, keys = 0, depth = 0, value_depth = 0;
   double scale = 1;
   bool causal = false;
-  int64_t window = 0;  // keys that a query of a causal call sees at most
+  int64_t window = 0;    // keys that a query of a causal call sees at most
+  int64_t diagonal = 0;  // query i of a causal call sees keys up to i + diagonal
   ScoreOperand mask, bias;
   Integers lengths{nullptr, DType::kInt32};  // without data: all keys are there
   int64_t batches_of_length = 1;             // batches that have one length
@@ -53,8 +54,8 @@ struct Attention {
   __device__ KeyRange seen_keys(int64_t batch, int64_t first, int64_t end, int64_t tile) const {
     KeyRange seen{0, length(batch)};
     if (!causal) return seen;
-    if (end < seen.end) seen.end = end;
-    if (first >= window) seen.first = (first - window + 1) / tile * tile;
+    if (end + diagonal < seen.end) seen.end = end + diagonal;
+    if (first + diagonal >= window) seen.first = (first + diagonal - window + 1) / tile * tile;
     return seen;
   }
 };
@@ -71,7 +72,8 @@ struct BatchScores {
 
   __device__ bool sees(const Attention& at, int64_t query, int64_t key) const {
     if (query >= at.queries || key >= keys) return false;
-    if (at.causal && (key > query || query - key >= at.window)) return false;
+    const int64_t last = query + at.diagonal;
+    if (at.causal && (key > last || last - key >= at.window)) return false;
     return !mask || mask[query * at.mask.query + key * at.mask.key];
   }
 

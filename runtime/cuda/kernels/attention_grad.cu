@@ -100,13 +100,15 @@ __global__ void attend_back_to_keys(Attention at, Given<S> given, S* dkey, S* dv
   const int64_t first = place.batch * at.keys + place.row, rows = at.keys - place.row;
   const Rows<S> key{given.key + first * at.depth, rows, at.depth};
   const Rows<S> value{given.value + first * at.value_depth, rows, at.value_depth};
-  const int64_t last = place.row + kTile<T> - 1 + at.window;  // no query from there on sees a key
+  // Of a causal call: the first query that sees a key of the tile, and one from which on none does.
+  const int64_t sees = place.row > at.diagonal ? place.row - at.diagonal : 0;
+  const int64_t last = place.row - at.diagonal + kTile<T> - 1 + at.window;
   const int64_t end = at.causal && last < at.queries ? last : at.queries;
   Part<T> key_sums, value_sums;
   for (int64_t batch = place.batch * at.group; batch < (place.batch + 1) * at.group; ++batch) {
     const GivenScores<S> scores(at, given, batch);
     if (place.row >= scores.scores.keys) continue;
-    for (int64_t at_query = at.causal ? place.row : 0; at_query < end; at_query += kTile<T>) {
+    for (int64_t at_query = at.causal ? sees : 0; at_query < end; at_query += kTile<T>) {
       const int64_t from = batch * at.queries + at_query, count = at.queries - at_query;
       const Rows<S> query{given.query + from * at.depth, count, at.depth};
       const Rows<S> dy{given.dy + from * at.value_depth, count, at.value_depth};

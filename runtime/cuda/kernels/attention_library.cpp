@@ -57,6 +57,11 @@ Expected<AttentionSpec> attention_spec(const plan::Step& step, std::span<const S
   spec.scale = step.attributes.get<double>("scale");
   spec.causal = step.attributes.get<bool>("causal");
   if (step.attributes.has("window")) spec.window = step.attributes.get<int64_t>("window");
+  if (step.attributes.has("diagonal")) {
+    if (step.attributes.get<int64_t>("diagonal") < 0)
+      return RunError("it has queries without keys");
+    spec.bottom_right = true;
+  }
   spec.log_sums = forward && log_sums;
   spec.math_mode = math_mode;
   return spec;

@@ -51,6 +51,8 @@ struct AttentionRequest {
     at.causal = attribute<bool>(request, "causal");
     at.window = request.step.attributes.has("window") ? attribute<int64_t>(request, "window")
                                                       : std::max(at.queries, at.keys);
+    if (request.step.attributes.has("diagonal"))
+      at.diagonal = attribute<int64_t>(request, "diagonal");
     if (operands.mask) at.mask = score_operand(request.inputs[*operands.mask].shape, q, at.keys);
     if (operands.bias) at.bias = score_operand(request.inputs[*operands.bias].shape, q, at.keys);
     if (!operands.lengths) return;

@@ -87,7 +87,10 @@ class AttentionGraph {
     Attributes attributes;
     attributes.set_attn_scale(static_cast<float>(spec_.scale));
     if (spec_.causal)
-      attributes.set_diagonal_alignment(cudnn_frontend::DiagonalAlignment_t::TOP_LEFT)
+      attributes
+          .set_diagonal_alignment(spec_.bottom_right
+                                      ? cudnn_frontend::DiagonalAlignment_t::BOTTOM_RIGHT
+                                      : cudnn_frontend::DiagonalAlignment_t::TOP_LEFT)
           .set_diagonal_band_right_bound(0);
     // The front end keeps keys where key + bound > query.
     if (spec_.window > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(spec_.window));
@@ -99,8 +102,9 @@ class AttentionGraph {
 
 inline std::string text_of(const AttentionSpec& spec) {
   const bool forward = spec.pass == AttentionSpec::Pass::kForward;
-  return fmt::format("{}{}{} of {} with {} and {}, {}", forward ? "" : "gradients of ",
+  return fmt::format("{}{}{}{} of {} with {} and {}, {}", forward ? "" : "gradients of ",
                      spec.causal ? "causal attention" : "attention",
+                     spec.bottom_right ? " from the bottom right" : "",
                      spec.window > 0 ? fmt::format(" in a window of {}", spec.window) : "",
                      spec.query.str(), spec.key.str(), spec.value.str(), name_of(spec.dtype));
 }

@@ -99,9 +99,10 @@ struct AttentionSpec {
   DType dtype;  // of all but the logarithms of sums, which are float32
   Shape query, key, value;
   double scale = 1;
-  bool causal = false;    // query i sees keys 0 to i
-  int64_t window = 0;     // of a causal call: keys that a query sees at most; 0: all
-  bool log_sums = false;  // does the forward pass store, for each query, log(sum(exp(scores)))?
+  bool causal = false;        // query i sees keys 0 to i
+  bool bottom_right = false;  // of a causal call: the last query sees all keys
+  int64_t window = 0;         // of a causal call: keys that a query sees at most; 0: all
+  bool log_sums = false;      // does the forward pass store, for each query, log(sum(exp(scores)))?
   MathMode math_mode = {};
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
 

@@ -98,9 +98,9 @@ class AttentionLowering {
     if (!asked) return asked.error().what();
     AttentionSpec spec = std::move(asked).value();
     spec.most_workspace = most_workspace_;
-    const std::string key = fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(spec.pass),
-                                        spec.query.str(), spec.key.str(), spec.value.str(),
-                                        spec.scale, spec.causal, spec.window, spec.log_sums);
+    const std::string key = fmt::format(
+        "{} {} {} {} {} {} {} {} {}", static_cast<int>(spec.pass), spec.query.str(), spec.key.str(),
+        spec.value.str(), spec.scale, spec.causal, spec.bottom_right, spec.window, spec.log_sums);
     const auto known = refusals_.find(key);
     if (known != refusals_.end()) return known->second;
     const Expected<AttentionKernel> kernel = libraries_.find(spec);

@@ -56,6 +56,8 @@ KernelCase attention(const std::string& op, Random& random) {
       op, {{"causal", toss(random)}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
   if (std::get<bool>(one.attributes[0].second) && toss(random))
     one.attributes.emplace_back("window", random_between(random, 1, keys + 1));
+  if (std::get<bool>(one.attributes[0].second) && toss(random))
+    one.attributes.emplace_back("diagonal", keys - queries);
   if (!forward) one.inputs.push_back(random_array(random, kF, out));
   for (const Shape& shape : {query, key, value})
     one.inputs.push_back(random_array(random, kF, shape));

@@ -61,11 +61,12 @@ struct CasePair {
   }
 };
 
-/// `window`: 0 for none.
-CasePair pair_of(const char* op, bool causal, int64_t depth, int64_t window) {
+/// `window`, `diagonal`: 0 for none.
+CasePair pair_of(const char* op, bool causal, int64_t depth, int64_t window, int64_t diagonal) {
   KernelCase one{
       op, {{"causal", causal}, {"scale", 1 / std::sqrt(static_cast<double>(depth))}}, {}, {}};
   if (window > 0) one.attributes.emplace_back("window", window);
+  if (diagonal != 0) one.attributes.emplace_back("diagonal", diagonal);
   return {one, one};
 }
 
@@ -107,10 +108,11 @@ TEST_CASE("attention in 16 bits is the reference's on rounded operands, whoever 
   const double tolerance = dtype == DType::kBFloat16 ? 0.02 : 0.003;
   const bool shared = n.queries < n.keys;  // heads share a key, and causal calls have a window
   const int64_t heads = shared ? 1 : 2, window = shared && causal ? 50 : 0;
+  const int64_t diagonal = causal && dtype == DType::kFloat16 ? n.keys - n.queries : 0;
   const Shape query{1, 2, n.queries, n.depth}, key{1, heads, n.keys, n.depth},
       value{1, heads, n.keys, n.value_depth}, out{1, 2, n.queries, n.value_depth};
   Random random(21);
-  CasePair forward = pair_of("scaled_dot_product_attention", causal, n.depth, window);
+  CasePair forward = pair_of("scaled_dot_product_attention", causal, n.depth, window, diagonal);
   const auto draw = [&](const Shape& shape) {
     return round_to(dtype, random_array(random, DType::kFloat32, shape));
   };
@@ -121,7 +123,8 @@ TEST_CASE("attention in 16 bits is the reference's on rounded operands, whoever 
   check_both(forward, {n.queries, n.keys}, tolerance);
 
   const KernelRun made = run_kernel(forward.wide, {cpu::reference_kernels()});
-  CasePair backward = pair_of("scaled_dot_product_attention_grad", causal, n.depth, window);
+  CasePair backward =
+      pair_of("scaled_dot_product_attention_grad", causal, n.depth, window, diagonal);
   backward.add(draw(out));
   for (const RoundedArray* operand : {&q, &k, &v}) backward.add(*operand);
   backward.add(round_to(dtype, made.outputs[0]));

@@ -251,17 +251,19 @@ struct Attended {
   int64_t heads, group, queries, keys, depth, value_depth;  // `group` heads share a key
   double scale;
   bool causal, log_sums;
-  int64_t window;  // 0: none
+  int64_t window;    // 0: none
+  int64_t diagonal;  // query i of a causal call sees keys up to i + diagonal
 
   int64_t key_rows() const { return heads / group * keys; }
   /// The rows of keys that a row of queries sees: from the first one on, before the end.
   int64_t first_key(int64_t row) const {
-    const int64_t query = row % queries;
+    const int64_t last = row % queries + diagonal;
     return row / queries / group * keys +
-           (window > 0 ? std::max<int64_t>(query - window + 1, 0) : 0);
+           (window > 0 ? std::max<int64_t>(last - window + 1, 0) : 0);
   }
   int64_t end_key(int64_t row) const {
-    return row / queries / group * keys + (causal ? std::min(row % queries + 1, keys) : keys);
+    return row / queries / group * keys +
+           (causal ? std::min(row % queries + diagonal + 1, keys) : keys);
   }
 };
 
@@ -383,7 +385,8 @@ Attended attended(const AttentionSpec& spec) {
           spec.scale,
           spec.causal,
           spec.log_sums,
-          spec.window};
+          spec.window,
+          spec.bottom_right ? spec.key[2] - spec.query[2] : 0};
 }
 
 /// Calls make(T) for the type of the operands.

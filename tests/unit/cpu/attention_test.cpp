@@ -1,6 +1,7 @@
 // Attention where random numbers do not reach: large scores, NaN, nothing to see, what is hidden.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -73,6 +74,56 @@ TEST_CASE("With causal the first query sees the first key alone, however many th
                          {{DType::kFloat32, {4, 3}}, {DType::kFloat32, {4}}}};
     for (const KernelRun& run : runs_of(one))
       for (size_t i = 0; i < 3; ++i) CHECK(floats(run.outputs[0])[i] == floats(value)[i]);
+  }
+}
+
+TEST_CASE("From the bottom right, a few queries see what the last ones of all see", "[cpu]") {
+  constexpr int64_t kKeys = 300, kQueries = 7;
+  Random random(5);
+  const Array query = random_array(random, DType::kFloat32, {kKeys, 4}),
+              key = random_array(random, DType::kFloat32, {kKeys, 4}),
+              value = random_array(random, DType::kFloat32, {kKeys, 3});
+  const KernelCase all{kAttention,
+                       attributes(true),
+                       {query, key, value},
+                       {{DType::kFloat32, {kKeys, 3}}, {DType::kFloat32, {kKeys}}}};
+  Array last(DType::kFloat32, {kQueries, 4});
+  std::ranges::copy(query.as<float>().last(last.as<float>().size()), last.as<float>().begin());
+  auto aligned = attributes(true);
+  aligned.emplace_back("diagonal", kKeys - kQueries);
+  const KernelCase few{kAttention,
+                       aligned,
+                       {last, key, value},
+                       {{DType::kFloat32, {kQueries, 3}}, {DType::kFloat32, {kQueries}}}};
+  const std::vector<KernelRun> of_all = runs_of(all), of_few = runs_of(few);
+  for (size_t i = 0; i < of_all.size(); ++i) {
+    const auto made = of_few[i].outputs[0].as<float>();
+    const auto expected = of_all[i].outputs[0].as<float>().last(made.size());
+    for (size_t k = 0; k < made.size(); ++k) CHECK(std::abs(made[k] - expected[k]) < 1e-6f);
+  }
+}
+
+TEST_CASE("From the bottom right, queries before the first key are 0", "[cpu]") {
+  auto aligned = attributes(true);
+  aligned.emplace_back("diagonal", int64_t{-2});
+  const Array query = array_of<float>({3, 1}, {1, 1, 1}), key = array_of<float>({1, 1}, {2}),
+              value = array_of<float>({1, 1}, {5}), ones = query;
+  const KernelCase forward{kAttention,
+                           aligned,
+                           {query, key, value},
+                           {{DType::kFloat32, {3, 1}}, {DType::kFloat32, {3}}}};
+  for (const KernelRun& run : runs_of(forward)) {
+    CHECK(floats(run.outputs[0]) == std::vector<float>{0, 0, 5});
+    CHECK(floats(run.outputs[1]) == std::vector<float>{0, 0, 2});
+    const KernelCase backward{
+        kGrad,
+        aligned,
+        {ones, query, key, value, run.outputs[0], run.outputs[1]},
+        {{DType::kFloat32, {3, 1}}, {DType::kFloat32, {1, 1}}, {DType::kFloat32, {1, 1}}}};
+    for (const KernelRun& gradients : runs_of(backward)) {
+      CHECK(floats(gradients.outputs[0]) == std::vector<float>{0, 0, 0});
+      CHECK(floats(gradients.outputs[2]) == std::vector<float>{1});
+    }
   }
 }
 

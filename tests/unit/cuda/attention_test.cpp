@@ -164,6 +164,23 @@ TEST_CASE("the library is asked for attention and its gradients in 16 bits", "[c
   for (const plan::TensorId id : grad.outputs) CHECK(job[id].dtype == DType::kBFloat16);
 }
 
+TEST_CASE("the library is asked for alignment at the bottom right, unless queries lack keys",
+          "[cuda]") {
+  const auto lower_aligned = [](int64_t diagonal) {
+    plan::Job job = AttentionJob().build();
+    for (plan::Step& step : job.steps)
+      if (step.attributes.has("causal")) step.attributes.set("diagonal", diagonal);
+    return lower_attended(job);
+  };
+  const LoweredAttention lowered = lower_aligned(1);
+  REQUIRE(lowered.asked.size() == 2);
+  for (const AttentionSpec& spec : lowered.asked) CHECK(spec.bottom_right);
+  const LoweredAttention refused = lower_aligned(-1);
+  CHECK(refused.asked.empty());
+  CHECK(attribute(step_of(refused.job, ops::kAttention), "refusal") ==
+        "it has queries without keys");
+}
+
 TEST_CASE("what is read in both dtypes is there in both", "[cuda]") {
   AttentionJob made;
   const plan::Job job = lower_attended(made.build(), {}, {made.out, made.rounded}).job;

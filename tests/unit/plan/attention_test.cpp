@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <optional>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/check/call_check.h"
@@ -16,9 +17,11 @@ using Results = std::vector<std::pair<DType, Shape>>;
 
 using Others = std::vector<std::pair<DType, Shape>>;
 
-/// Of a call with float operands of `shapes` and other ones.
+/// Of a call with float operands of `shapes` and other ones. A window below 0 is one of a causal
+/// call.
 Results attention_of(const std::string& op, const std::vector<Shape>& shapes,
-                     const Others& others = {}, int64_t window = 0) {
+                     const Others& others = {}, int64_t window = 0,
+                     std::optional<int64_t> diagonal = {}) {
   std::vector<Tensor> tensors;
   for (const Shape& shape : shapes)
     tensors.emplace_back().dtype = kF32, tensors.back().shape = shape;
@@ -30,6 +33,7 @@ Results attention_of(const std::string& op, const std::vector<Shape>& shapes,
   const Location location(path);
   Attributes attributes = sample::attributes_of({{"causal", window < 0}, {"scale", 1.0}});
   if (window != 0) attributes.set("window", std::abs(window));
+  if (diagonal) attributes.set("diagonal", *diagonal);
   Results results;
   for (const ops::Result& result : check_call(spec_of(op, location), std::move(operands),
                                               attributes, {.compute = kF32}, location))
@@ -97,6 +101,20 @@ TEST_CASE("attention: dtypes tell optional operands apart, in their order", "[pl
 TEST_CASE("attention: a window is causal", "[plan]") {
   CHECK(attention_of(kOp, {kQ, kK, kV}, {}, -3).size() == 2);
   CHECK(refuses(kOp, {kQ, kK, kV}, {}, 3));
+}
+
+TEST_CASE("attention: the diagonal is that of the last key and the last query", "[plan]") {
+  const auto refuses_diagonal = [](int64_t diagonal, bool causal) {
+    try {
+      attention_of(kOp, {kQ, kK, kV}, {}, causal ? -9 : 0, diagonal);
+      return false;
+    } catch (const RequestError&) {
+      return true;
+    }
+  };
+  CHECK_FALSE(refuses_diagonal(2, true));
+  CHECK(refuses_diagonal(2, false));
+  for (const int64_t diagonal : {0, 1, 3, -2}) CHECK(refuses_diagonal(diagonal, true));
 }
 
 TEST_CASE("the gradient of attention's bias has its shape", "[plan]") {
