@@ -15,13 +15,12 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// out [m, n] = a [m, k] b, b stored as [n, k] where `transpose` says so, else as [k, n]; all rows
-/// without gaps, but those of a and out, which lie a_row and out_row apart.
-void multiply(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, const float* b,
-              bool transpose, float* out, int64_t out_row) {
+/// out [m, n] = a [m, k] b [k, n]. Rows of a and out lie a_row and out_row apart.
+void multiply(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, const Factor& b,
+              float* out, int64_t out_row) {
   must_succeed([&] {
-    return dnnl_sgemm('N', transpose ? 'T' : 'N', m, n, k, 1.0f, a, a_row, b, transpose ? k : n,
-                      0.0f, out, out_row);
+    return dnnl_sgemm('N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a, a_row, b.data, b.row, 0.0f,
+                      out, out_row);
   });
 }
 
@@ -175,40 +174,40 @@ FLOW_VECTORISED void add_row(const float* x, int64_t n, float* y) {
 Kernel prepare_lstm_steps(const Request& request) {
   const int64_t n = units_of(request, 1);
   StepOrder order(request, request.inputs[0].shape, n, 4, 4);
-  Scratch scratch(order, {n, n, 4 * n});
-  return over_chunks(
-      request, std::move(order), std::move(scratch), [n](const ChunkRun& run, auto array) {
-        float *h = array(0), *c = array(1), *w = array(2);
-        run.load(2, h);
-        run.load(3, c);
-        for (int64_t step = 0; step < run.order.steps; ++step) {
-          if (run.any(step))
-            multiply(run.rows.count, 4 * n, n, h, n, input<float>(run.buffers, 1), true, w, 4 * n);
-          run.for_rows(
-              step,
-              [&](int64_t row, int64_t place) {
-                lstm_gates(input<float>(run.buffers, 0) + place * 4 * n, w + row * 4 * n, n,
-                           c + row * n, h + row * n);
-                store_floats(run.result(0), place, h + row * n, n);
-                store_floats(run.result(3), place, w + row * 4 * n, 4 * n);
-                store_floats(run.result(4), place, c + row * n, n);
-              },
-              [&](int64_t, int64_t place) {
-                store_zeros(run.result(0), place, n);
-                store_zeros(run.result(3), place, 4 * n);
-                store_zeros(run.result(4), place, n);
-              });
-        }
-        run.save(h, 1);
-        run.save(c, 2);
-      });
+  Scratch scratch(request, order, {n, n, 4 * n}, StateWeight(request, 1, order.steps));
+  return over_chunks(request, std::move(order), std::move(scratch),
+                     [n](const ChunkRun& run, auto array) {
+                       float *h = array(0), *c = array(1), *w = array(2);
+                       run.load(2, h);
+                       run.load(3, c);
+                       for (int64_t step = 0; step < run.order.steps; ++step) {
+                         if (run.any(step))
+                           multiply(run.rows.count, 4 * n, n, h, n, run.weight, w, 4 * n);
+                         run.for_rows(
+                             step,
+                             [&](int64_t row, int64_t place) {
+                               lstm_gates(input<float>(run.buffers, 0) + place * 4 * n,
+                                          w + row * 4 * n, n, c + row * n, h + row * n);
+                               store_floats(run.result(0), place, h + row * n, n);
+                               store_floats(run.result(3), place, w + row * 4 * n, 4 * n);
+                               store_floats(run.result(4), place, c + row * n, n);
+                             },
+                             [&](int64_t, int64_t place) {
+                               store_zeros(run.result(0), place, n);
+                               store_zeros(run.result(3), place, 4 * n);
+                               store_zeros(run.result(4), place, n);
+                             });
+                       }
+                       run.save(h, 1);
+                       run.save(c, 2);
+                     });
 }
 
 /// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths -> dgates, previous, dh0, dc0
 Kernel prepare_lstm_steps_grad(const Request& request) {
   const int64_t n = units_of(request, 3);
   StepOrder order(request, request.inputs[0].shape, n, 4, 9);
-  Scratch scratch(order, {n, n, n, 4 * n});
+  Scratch scratch(request, order, {n, n, n, 4 * n}, StateWeight(request, 3));
   return over_chunks(
       request, std::move(order), std::move(scratch), [n](const ChunkRun& run, auto array) {
         float *dh = array(0), *dc = array(1), *back = array(2), *d = array(3);
@@ -233,8 +232,7 @@ Kernel prepare_lstm_steps_grad(const Request& request) {
                 store_zeros(run.result(1), place, n);
               });
           if (!run.any(step)) continue;
-          multiply(run.rows.count, n, 4 * n, d, 4 * n, input<float>(run.buffers, 3), false, back,
-                   n);
+          multiply(run.rows.count, n, 4 * n, d, 4 * n, run.weight, back, n);
           run.for_active(
               step, [&](int64_t row, int64_t) { copy_floats(back + row * n, n, dh + row * n); });
         }
@@ -248,24 +246,23 @@ Kernel prepare_gru_steps(const Request& request) {
   const int64_t n = units_of(request, 1);
   const bool linear = request.step.attributes.get<bool>("linear_before_reset");
   StepOrder order(request, request.inputs[0].shape, n, 3, 4);
-  Scratch scratch(order, {n, 4 * n, n});
+  Scratch scratch(request, order, {n, 4 * n, n}, StateWeight(request, 1, order.steps));
   return over_chunks(
       request, std::move(order), std::move(scratch), [n, linear](const ChunkRun& run, auto array) {
         float *h = array(0), *w = array(1), *rh = array(2);
-        const float* weight = input<float>(run.buffers, 1);
         const float* bias = input<float>(run.buffers, 2);
         const int64_t saved = linear ? 4 * n : 3 * n;
         const auto x = [&](int64_t place) { return input<float>(run.buffers, 0) + place * 3 * n; };
         run.load(3, h);
         for (int64_t step = 0; step < run.order.steps; ++step) {
           if (run.any(step))
-            multiply(run.rows.count, linear ? 3 * n : 2 * n, n, h, n, weight, true, w, 4 * n);
+            multiply(run.rows.count, linear ? 3 * n : 2 * n, n, h, n, run.weight, w, 4 * n);
           if (run.any(step) && !linear) {
             clear(rh, run.floats());
             run.for_active(step, [&](int64_t row, int64_t place) {
               gru_reset(x(place), bias, h + row * n, w + row * 4 * n, n, rh + row * n);
             });
-            multiply(run.rows.count, n, n, rh, n, weight + 2 * n * n, true, w + 2 * n, 4 * n);
+            multiply(run.rows.count, n, n, rh, n, run.weight.from(0, 2 * n), w + 2 * n, 4 * n);
           }
           run.for_rows(
               step,
@@ -292,11 +289,10 @@ Kernel prepare_gru_steps_grad(const Request& request) {
   const int64_t n = units_of(request, 2);
   const bool linear = request.step.attributes.get<bool>("linear_before_reset");
   StepOrder order(request, request.inputs[0].shape, n, 3, 6);
-  Scratch scratch(order, {n, 3 * n, 3 * n, n});
+  Scratch scratch(request, order, {n, 3 * n, 3 * n, n}, StateWeight(request, 2));
   return over_chunks(
       request, std::move(order), std::move(scratch), [n, linear](const ChunkRun& run, auto array) {
         float *dh = array(0), *d = array(1), *w = array(2), *back = array(3);
-        const float* weight = input<float>(run.buffers, 2);
         const int64_t hidden = linear ? 3 * n : n, saved = linear ? 4 * n : 3 * n;
         run.load(1, dh);
         for (int64_t step = run.order.steps - 1; step >= 0; --step) {
@@ -326,7 +322,7 @@ Kernel prepare_gru_steps_grad(const Request& request) {
               });
           if (!run.any(step)) continue;
           if (!linear) {
-            multiply(run.rows.count, n, n, d + 2 * n, 3 * n, weight + 2 * n * n, false, back, n);
+            multiply(run.rows.count, n, n, d + 2 * n, 3 * n, run.weight.from(2 * n, 0), back, n);
             run.for_active(step, [&](int64_t row, int64_t place) {
               gru_reset_grad(gates(place), before(row), back + row * n, n, dh + row * n,
                              d + row * 3 * n, w + row * 3 * n);
@@ -336,7 +332,7 @@ Kernel prepare_gru_steps_grad(const Request& request) {
             store_floats(run.result(0), place, d + row * 3 * n, 3 * n);
             store_floats(run.result(3), place, w + row * 3 * n, hidden);
           });
-          multiply(run.rows.count, n, linear ? 3 * n : 2 * n, linear ? w : d, 3 * n, weight, false,
+          multiply(run.rows.count, n, linear ? 3 * n : 2 * n, linear ? w : d, 3 * n, run.weight,
                    back, n);
           run.for_active(step,
                          [&](int64_t row, int64_t) { add_row(back + row * n, n, dh + row * n); });
@@ -353,15 +349,14 @@ bool is_relu(const Request& request) {
 Kernel prepare_rnn_steps(const Request& request) {
   const int64_t n = units_of(request, 1);
   StepOrder order(request, request.inputs[0].shape, n, 1, 3);
-  Scratch scratch(order, {n, n});
+  Scratch scratch(request, order, {n, n}, StateWeight(request, 1, order.steps));
   return over_chunks(
       request, std::move(order), std::move(scratch),
       [n, advance = is_relu(request) ? relu_step : tanh_step](const ChunkRun& run, auto array) {
         float *h = array(0), *w = array(1);
         run.load(2, h);
         for (int64_t step = 0; step < run.order.steps; ++step) {
-          if (run.any(step))
-            multiply(run.rows.count, n, n, h, n, input<float>(run.buffers, 1), true, w, n);
+          if (run.any(step)) multiply(run.rows.count, n, n, h, n, run.weight, w, n);
           run.for_rows(
               step,
               [&](int64_t row, int64_t place) {
@@ -378,7 +373,7 @@ Kernel prepare_rnn_steps(const Request& request) {
 Kernel prepare_rnn_steps_grad(const Request& request) {
   const int64_t n = units_of(request, 2);
   StepOrder order(request, request.inputs[0].shape, n, 1, 5);
-  Scratch scratch(order, {n, n, n});
+  Scratch scratch(request, order, {n, n, n}, StateWeight(request, 2));
   return over_chunks(
       request, std::move(order), std::move(scratch),
       [n, retreat = is_relu(request) ? relu_step_grad : tanh_step_grad](const ChunkRun& run,
@@ -401,7 +396,7 @@ Kernel prepare_rnn_steps_grad(const Request& request) {
                 store_zeros(run.result(1), place, n);
               });
           if (!run.any(step)) continue;
-          multiply(run.rows.count, n, n, d, n, input<float>(run.buffers, 2), false, back, n);
+          multiply(run.rows.count, n, n, d, n, run.weight, back, n);
           run.for_active(
               step, [&](int64_t row, int64_t) { copy_floats(back + row * n, n, dh + row * n); });
         }

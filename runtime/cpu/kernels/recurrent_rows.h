@@ -11,6 +11,7 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/kernels/labels.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/strided_copy.h"
 
 namespace flow::cpu::fast {
 
@@ -79,11 +80,61 @@ inline void store_zeros(float* all, int64_t place, int64_t n) {
   if (all) clear(all + place * n, n);
 }
 
-/// What a thread works with: rows of floats side by side, for each row of a chunk.
+/// The right factor of products, a matrix in rows of `row` elements, or one that is stored
+/// transposed.
+struct Factor {
+  const float* data;
+  int64_t row;
+  bool transposed;
+
+  /// The part from there on.
+  Factor from(int64_t first_row, int64_t first_column) const {
+    return {data + (transposed ? first_column * row + first_row : first_row * row + first_column),
+            row, transposed};
+  }
+};
+
+/// The recurrent weight (G H, H), by which each step multiplies.
+class StateWeight {
+ public:
+  /// Forward steps multiply by its transpose. oneDNN's product copies a factor that is stored
+  /// transposed in each call, at half the speed for a few rows, so that several steps share a copy.
+  StateWeight(const Request& request, size_t operand, int64_t steps)
+      : operand_(operand), shape_(request.inputs[operand].shape), transposed_(true) {
+    constexpr int64_t kStepsThatPay = 4;
+    if (steps < kStepsThatPay) return;
+    const int64_t gates = shape_[0], units = shape_[1];
+    const std::vector<StridedCopy::Axis> axes = {{units, 1, gates}, {gates, units, 1}};
+    transpose_.emplace(sizeof(float), axes, 0, 0);
+  }
+  /// Gradients multiply by the weight itself.
+  StateWeight(const Request& request, size_t operand)
+      : operand_(operand), shape_(request.inputs[operand].shape), transposed_(false) {}
+
+  size_t bytes() const {
+    return transpose_ ? static_cast<size_t>(shape_.elements()) * sizeof(float) : 0;
+  }
+  /// `space`: of bytes().
+  Factor prepare(int threads, const Buffers& buffers, std::byte* space) const {
+    if (!transpose_) return {input<float>(buffers, operand_), shape_[1], transposed_};
+    transpose_->run(threads, buffers.inputs[operand_], space);
+    return {reinterpret_cast<const float*>(space), shape_[0], false};
+  }
+
+ private:
+  size_t operand_;
+  Shape shape_;
+  bool transposed_;
+  std::optional<StridedCopy> transpose_;
+};
+
+/// What threads work with: rows of floats side by side, for each row of a chunk, and the weight.
 class Scratch {
  public:
   /// `widths`: of the rows of each array.
-  Scratch(const StepOrder& order, std::initializer_list<int64_t> widths) {
+  Scratch(const Request& request, const StepOrder& order, std::initializer_list<int64_t> widths,
+          StateWeight weight)
+      : workers_(std::min<int64_t>(request.threads, order.chunks())), weight_(std::move(weight)) {
     for (const int64_t width : widths) {
       starts_.push_back(floats_);
       floats_ += round_up(order.most_rows() * width, 16);
@@ -93,14 +144,17 @@ class Scratch {
   float* at(const Buffers& buffers, int worker, size_t i) const {
     return reinterpret_cast<float*>(buffers.workspace) + worker * floats_ + starts_[i];
   }
-  size_t bytes(const Request& request, const StepOrder& order) const {
-    const int64_t workers = std::min<int64_t>(request.threads, order.chunks());
-    return static_cast<size_t>(workers * floats_) * sizeof(float);
+  size_t bytes() const { return own_bytes() + weight_.bytes(); }
+  Factor prepare_weight(int threads, const Buffers& buffers) const {
+    return weight_.prepare(threads, buffers, buffers.workspace + own_bytes());
   }
 
  private:
+  size_t own_bytes() const { return static_cast<size_t>(workers_ * floats_) * sizeof(float); }
+
   std::vector<int64_t> starts_;
-  int64_t floats_ = 0;
+  int64_t floats_ = 0, workers_;
+  StateWeight weight_;
 };
 
 /// One launch of one chunk.
@@ -108,6 +162,7 @@ struct ChunkRun {
   const Buffers& buffers;
   const StepOrder& order;
   RowChunk rows;
+  Factor weight;
 
   int64_t length(int64_t row) const { return order.length(buffers, rows.first + row); }
   /// Does any row of the chunk have a step?
@@ -160,14 +215,15 @@ struct ChunkRun {
 template <typename Run>
 Kernel over_chunks(const Request& request, StepOrder order, Scratch scratch, Run run) {
   Kernel kernel;
-  kernel.workspace = scratch.bytes(request, order);
+  kernel.workspace = scratch.bytes();
   kernel.library = "oneDNN sgemm";
   kernel.launch = [threads = request.threads, order = std::move(order),
                    scratch = std::move(scratch),
                    run](const Buffers& buffers, const CallState& state) {
     order.check(buffers, state);
+    const Factor weight = scratch.prepare_weight(threads, buffers);
     parallel_for(threads, order.chunks(), [&](int64_t i, int worker) {
-      run(ChunkRun{buffers, order, order.chunk(i)},
+      run(ChunkRun{buffers, order, order.chunk(i), weight},
           [&](size_t array) { return scratch.at(buffers, worker, array); });
     });
   };
