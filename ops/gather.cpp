@@ -3,6 +3,7 @@
 
 #include "ops/axes.h"
 #include "ops/count_attribute.h"
+#include "ops/embedding.h"
 #include "ops/families.h"
 #include "ops/stored_value.h"
 
@@ -104,13 +105,7 @@ std::span<const OpSpec> gather() {
           .doc = "Looks up one vector per integer in a weight (vocab_size, units).",
           .formula = "y[...] = W[x[...]]",
           .operands = {{"in", "integers of any shape", Accepts::kInteger}},
-          .attributes = {count_attribute("vocab_size",
-                                         "number of vectors; integers are in [0, vocab_size)"),
-                         count_attribute("units", "size of each vector"),
-                         {"embeddings_initializer", AttributeType::kInitializer,
-                          "random_normal(0.02)", "initial value of the weight"},
-                         {"embeddings_regularizer", AttributeType::kRegularizer, "none",
-                          "L1 or L2 penalty on the weight"}},
+          .attributes = embedding_attributes(),
           .takes_variables = true,
       },
       {

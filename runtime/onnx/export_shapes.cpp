@@ -133,6 +133,61 @@ void gather(StepExport& step) {
               {{"axis", step.attribute<int64_t>("axis")}});
 }
 
+/// Which indices of bags are less than the lengths.
+std::string in_bags(StepExport& step) {
+  const Value &indices = step.in(0), &lengths = step.in(1);
+  if (lengths.batch_axis != indices.batch_axis) step.fix_batch();
+  std::vector<double> numbers(static_cast<size_t>(indices.shape[indices.shape.rank() - 1]));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const std::string ends = step.node(
+      "Unsqueeze",
+      {step.cast(lengths.name, lengths.dtype, DType::kInt64), step.vector({lengths.shape.rank()})});
+  return step.node("Less", {step.numbers(numbers, DType::kInt64), ends});
+}
+
+void bag_indices(StepExport& step) {
+  const Value& in = step.in(0);
+  const std::string none = step.number(-1, DType::kInt64);
+  std::string indices = step.cast(in.name, in.dtype, DType::kInt64);
+  if (step.has("padding")) {
+    const auto padding = static_cast<double>(step.attribute<int64_t>("padding"));
+    const std::string padded = step.node("Equal", {indices, step.number(padding, DType::kInt64)});
+    indices = step.node("Where", {padded, none, indices});
+  }
+  if (step.operands() > 1)
+    step.result("Where", {in_bags(step), indices, none});
+  else
+    step.result("Identity", {indices});
+}
+
+/// Rows of a table by indices of bags, `neutral` in place of those that do not count.
+std::string rows_of_bags(StepExport& step, double neutral) {
+  const Value& indices = step.in(1);
+  const std::string last = step.vector({-1}), zero = step.number(0, DType::kInt64);
+  const std::string places = step.cast(indices.name, indices.dtype, DType::kInt64);
+  std::string rows = step.node("Gather", {step.in(0).name, step.node("Max", {places, zero})},
+                               {{"axis", int64_t{0}}});
+  if (step.operands() > 2)
+    rows = step.node("Mul", {rows, step.node("Unsqueeze", {step.in(2).name, last})});
+  const std::string counted = step.node("GreaterOrEqual", {places, zero});
+  return step.node("Where", {step.node("Unsqueeze", {counted, last}), rows, step.number(neutral)});
+}
+
+void bag_sum(StepExport& step) {
+  step.result("ReduceSum", {rows_of_bags(step, 0), step.vector({-2})}, {{"keepdims", int64_t{0}}});
+}
+
+/// Only an empty bag has no index, whose largest element is below all numbers.
+void bag_max(StepExport& step) {
+  const std::string rows = rows_of_bags(step, -std::numeric_limits<double>::infinity());
+  const std::string largest =
+      step.node("ReduceMax", {rows}, {{"axes", Integers{-2}}, {"keepdims", int64_t{0}}});
+  const std::string last =
+      step.node("ReduceMax", {step.in(1).name}, {{"axes", Integers{-1}}, {"keepdims", int64_t{1}}});
+  const std::string empty = step.node("Less", {last, step.number(0, step.in(1).dtype)});
+  step.result("Where", {empty, step.number(0), largest});
+}
+
 /// `axes` moved to the front, in order, and the inverse of that.
 std::pair<Integers, Integers> axes_first(int rank, int first, int count) {
   Integers perm(static_cast<size_t>(rank)), inverse(static_cast<size_t>(rank));
@@ -357,6 +412,9 @@ constexpr ExportRule kShapes[] = {
     {"tile", tile},
     {"flip", flip},
     {"gather", gather},
+    {"bag_indices", bag_indices},
+    {"bag_sum", bag_sum},
+    {"bag_max", bag_max},
     {"scatter_add", scatter, "add"},
     {"scatter_update", scatter, "none"},
     {"take_along_axis", take_along_axis},

@@ -179,6 +179,10 @@ ENTRIES = """
       more_axes: {op: expand_dims, in: x, axis: 1}
       gather: {op: gather, params: rows, indices: i, axis: 1}
       embedding: {op: embedding, in: k, vocab_size: 5, units: 3}
+      bag_sum: {op: embedding_bag, in: i, lengths: k, weights: bag_weights, vocab_size: 9, units: 3, mode: sum}
+      bag_weights: {op: slice, in: images, index: "[:, 0, 0, 0:5]"}
+      bag_mean: {op: embedding_bag, in: i, vocab_size: 9, units: 3, padding: 2}
+      bag_max: {op: embedding_bag, in: i, lengths: k, padding: 1, vocab_size: 9, units: 3, mode: max}
       scatter: {op: scatter_add, in: x, indices: places, updates: y, axis: 1}
       places: {op: argmax, in: ones, axis: 0}
       ones: {op: constant, value: 1, shape: [3, 4]}

@@ -62,7 +62,6 @@ constexpr Advice kAdvice[] = {
     {"repeat", "tile", "use `tile` to repeat a tensor, or `repeat_elements` to repeat elements"},
     {"take indexselect", "gather", "use `gather` with `params`, `indices` and an `axis`"},
     {"indexadd", "scatter_add", "use `scatter_add` with `in`, `indices`, `updates` and an `axis`"},
-    {"embeddingbag", "embedding", "write the `reduce_sum` or `reduce_mean` of the `embedding`"},
     {"zeroslike oneslike fulllike", "constant",
      "write a number as an operand, as in `in: [x, 0]`, or use `constant` with the `shape` of x"},
     {"cdist pairwisedistance", "subtract",

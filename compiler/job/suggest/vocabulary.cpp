@@ -212,6 +212,8 @@ constexpr Term kTerms[] = {
     {"outputdim", "units"},
     {"embeddingdim", "units"},
     {"numembeddings", "vocab_size"},
+    {"paddingidx", "padding"},
+    {"persampleweights", "weights"},
     {"inputdim", "vocab_size"},
     {"outchannels", "filters"},
     {"kernel", "kernel_size"},

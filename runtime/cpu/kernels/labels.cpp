@@ -4,13 +4,13 @@
 namespace flow::cpu {
 
 void LabelCheck::run(const std::byte* labels, const CallState& state) const {
-  if (!state.fault || *state.fault) return;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t label = integer_at(dtype, labels, row);
-    if (label >= 0 && label < limit) continue;
-    *state.fault = exec::Fault{where, operand, place.at(row, state.shard), label, limit};
-    return;
-  }
+  for (int64_t row = 0; row < rows && state.fault && !*state.fault; ++row)
+    check(integer_at(dtype, labels, row), row, state);
+}
+
+void LabelCheck::check(int64_t label, int64_t row, const CallState& state) const {
+  if ((label >= 0 && label < limit) || !state.fault || *state.fault) return;
+  *state.fault = exec::Fault{where, operand, place.at(row, state.shard), label, limit};
 }
 
 }  // namespace flow::cpu

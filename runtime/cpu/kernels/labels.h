@@ -23,6 +23,8 @@ struct LabelCheck {
   /// Notes the first label outside [0, limit), in row order, unless the call has a fault already.
   /// Its row is that of the whole batch.
   void run(const std::byte* labels, const CallState& state) const;
+  /// The same of one label.
+  void check(int64_t label, int64_t row, const CallState& state) const;
 
   std::string where, operand;
   DType dtype;

@@ -22,16 +22,24 @@ inline RangeCheck add_check(const Request& request, const TensorDesc& integers, 
           static_cast<int32_t>(request.checks.size())};
 }
 
-/// Notes the first integer out of range, unless the call has a fault already. The work of one block
-/// of whole warps, with shared memory for over_block.
+/// Notes the first of the integers that threads found out of range, unless the call has a fault
+/// already; check.count: a thread found none. The work of one block of whole warps, with shared
+/// memory for over_block.
+__device__ inline void report_first(int64_t found, const Integers& integers,
+                                    const RangeCheck& check, const CallBlock* call,
+                                    FaultBlock* fault) {
+  const int64_t first = over_block(found, Smaller{});
+  if (threadIdx.x == 0 && first < check.count && fault->check == 0)
+    *fault = {check.number, check.place.at(first, call->shard), integers[first]};
+}
+
+/// Notes the first integer out of range, likewise.
 __device__ inline void check_range(const Integers& integers, const RangeCheck& check,
                                    const CallBlock* call, FaultBlock* fault) {
   int64_t first = check.count;
   for (int64_t i = threadIdx.x; i < check.count && first == check.count; i += blockDim.x)
     if (integers[i] < 0 || integers[i] >= check.limit) first = i;
-  first = over_block(first, Smaller{});
-  if (threadIdx.x == 0 && first < check.count && fault->check == 0)
-    *fault = {check.number, check.place.at(first, call->shard), integers[first]};
+  report_first(first, integers, check, call, fault);
 }
 
 }  // namespace flow::cuda

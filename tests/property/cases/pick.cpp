@@ -45,6 +45,40 @@ KernelCase gather_grad(const std::string& op, Random& random) {
           {{kF, picking.params}}};
 }
 
+/// A table, and bags of indices, of which some are behind its end.
+KernelCase bags(const std::string& op, Random& random) {
+  const int64_t rows = extent(random, 40), units = extent(random, 70);
+  Shape indices = with_few_rows(any_shape(random, 1), 0, 1);
+  int64_t& count = indices[indices.rank() - 1];
+  count = std::min<int64_t>(count, 20);
+  std::vector<int64_t> out = indices.extents();
+  out.back() = units;
+  return {op,
+          {},
+          {random_array(random, kF, {rows, units}),
+           random_labels(random, random_between(random, 0, 1) ? DType::kInt64 : DType::kUInt8,
+                         indices, rows + 2)},
+          {{kF, Shape(out)}}};
+}
+
+KernelCase bag_sum(const std::string& op, Random& random) {
+  KernelCase one = bags(op, random);
+  if (random_between(random, 0, 1))
+    one.inputs.push_back(random_array(random, kF, one.inputs[1].shape()));
+  return one;
+}
+
+KernelCase bag_max(const std::string& op, Random& random) {
+  KernelCase one = bags(op, random);
+  one.results.push_back({DType::kInt64, one.results[0].shape});
+  return one;
+}
+
+int64_t size_of_bags(const KernelCase& one) {
+  const Shape& indices = one.inputs[1].shape();
+  return indices[indices.rank() - 1];
+}
+
 int64_t picked_of(const KernelCase& one) { return one.inputs[0].shape().elements(); }
 
 KernelCase one_hot(const std::string& op, Random& random) {
@@ -105,7 +139,8 @@ std::span<const CaseMaker> pick_cases() {
       {"gather", gather},         {"gather_grad", gather_grad, picked_of},
       {"one_hot", one_hot},       {"tril", triangle},
       {"triu", triangle},         {"top_k", top_k},
-      {"top_k_grad", top_k_grad},
+      {"top_k_grad", top_k_grad}, {"bag_sum", bag_sum, size_of_bags},
+      {"bag_max", bag_max},
   };
   return kCases;
 }

@@ -125,6 +125,8 @@ TEST_CASE("So does every layer", "[job]") {
       {"[4], dtype: int32",
        "op: embedding, vocab_size: 9, units: 2, embeddings_initializer: {type: random_normal, "
        "stddev: 2e-2}"},
+      {"[4, 3], dtype: int32",
+       "op: embedding_bag, vocab_size: 9, units: 2, mode: mean, padding: 0"},
   };
   for (const auto& [input, call] : kLayers)
     check_forms(

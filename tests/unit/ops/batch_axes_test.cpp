@@ -82,6 +82,22 @@ TEST_CASE("gather moves the batch axis by the axes of its indices", "[ops]") {
   CHECK(batch_axes("gather", {{{3, 5}}, {{8, 2}, 0, I}}, axis1) == Axes{1});
 }
 
+TEST_CASE("bags keep the batch axis before their indices", "[ops]") {
+  const Attributes extent{{"extent", int64_t{7}}};
+  const Typed rows{{8, 2, 5}, 0, I}, inside{{2, 8}, 1, I}, table{{7, 3}};
+  CHECK(batch_axes("bag_indices", {rows}, extent) == Axes{0});
+  CHECK(batch_axes("bag_indices", {inside}, extent) == Axes{1});
+  CHECK(batch_axes("bag_indices", {inside, {{2}, kNoBatch, I}}, extent) == Axes{kBatchReduced});
+  CHECK(batch_axes("bag_indices", {{{8, 5}, kNoBatch, I}, {{8}, 0, I}}, extent) == Axes{0});
+  CHECK(batch_axes("bag_sum", {table, rows}, {}) == Axes{0});
+  CHECK(batch_axes("bag_sum", {table, inside}, {}) == Axes{kBatchReduced});
+  CHECK(batch_axes("bag_sum", {table, {{2, 8}, kNoBatch, I}, {{2, 8}, 1}}, {}) ==
+        Axes{kBatchReduced});
+  CHECK(batch_axes("bag_sum", {{{7, 8}, 1}, {{4, 5}, kNoBatch, I}}, {}) == Axes{1});
+  CHECK(batch_axes("bag_sum", {{{8, 3}, 0}, {{4, 5}, kNoBatch, I}}, {}) == Axes{kBatchReduced});
+  CHECK(batch_axes("bag_max", {table, rows}, {}) == Axes{0, 0});
+}
+
 TEST_CASE("group_normalize keeps a batch axis before the channels only", "[ops]") {
   const Attributes groups{{"groups", int64_t{2}}, {"epsilon", 0.1}};
   const auto axes = [&](int batch_axis) {

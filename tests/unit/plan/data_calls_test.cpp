@@ -137,6 +137,18 @@ TEST_CASE("paddings, copies, indices and ranks are in range", "[plan]") {
   CHECK(refuses("gather_grad", {{I, {2}}, {F, {5, 3, 3}}}, picking(1, 7)));
   CHECK(refuses("gather_grad", {{I, {2, 3}}, {F, {2}}}, picking(0, 7)));
   CHECK(refuses("gather_grad", {{I, {2}}, {F, {2}}}, picking(0, 0)));
+  const Entries table = {{"extent", int64_t{7}}};
+  const DType kLong = DType::kInt64;
+  CHECK(results_of("bag_indices", {{I, {2, 4}}, {I, {2}}}, table) == Results{{kLong, {2, 4}}});
+  CHECK(refuses("bag_indices", {{I, {2, 4}}, {I, {4}}}, table));
+  CHECK(refuses("bag_indices", {{I, {}}}, table));
+  CHECK(refuses("bag_indices", {{F, {2, 4}}}, table));
+  CHECK(results_of("bag_sum", {{F, {7, 3}}, {I, {2, 4}}, {F, {2, 4}}}) == Results{{F, {2, 3}}});
+  CHECK(refuses("bag_sum", {{F, {7, 3}}, {I, {2, 4}}, {F, {2}}}));
+  CHECK(refuses("bag_sum", {{F, {7}}, {I, {2, 4}}}));
+  CHECK(refuses("bag_sum", {{F, {7, 3}}, {I, {}}}));
+  CHECK(results_of("bag_max", {{F, {7, 3}}, {I, {5, 2, 4}}}) ==
+        Results{{F, {5, 2, 3}}, {kLong, {5, 2, 3}}});
   const Entries axis = {{"axis", int64_t{1}}};
   CHECK(results_of("scatter_add", {{F, {5, 7, 3}}, {I, {2, 4}}, {F, {5, 2, 4, 3}}}, axis) ==
         Results{{F, {5, 7, 3}}});
