@@ -34,6 +34,12 @@ OpSpec adagrad_update() {
                         {"sum"}, {update_epsilon()}, {{"epsilon", Kind::kFinite}}, 7);
 }
 
+OpSpec sparse_adagrad_update() {
+  OpSpec spec = sparse_update("sparse_adagrad_update", adagrad_update(), infer_sparse_update_of<1>);
+  spec.doc = "One step of Adagrad for the rows of a sparse gradient.";
+  return spec;
+}
+
 OpSpec adadelta_update() {
   return update_spec<2>(
       "adadelta_update", "One step of Adadelta (Zeiler, 2012).",
@@ -104,8 +110,9 @@ OpSpec ftrl_update() {
 }  // namespace
 
 std::span<const OpSpec> adaptive_updates() {
-  static const OpSpec kOps[] = {adagrad_update(), adadelta_update(), nadam_update(),
-                                radam_update(),   lion_update(),     ftrl_update()};
+  static const OpSpec kOps[] = {adagrad_update(), sparse_adagrad_update(), adadelta_update(),
+                                nadam_update(),   radam_update(),          lion_update(),
+                                ftrl_update()};
   return kOps;
 }
 

@@ -13,6 +13,9 @@ inline std::vector<AttributeSpec> embedding_attributes(const std::vector<Attribu
       count_attribute("vocab_size", "number of vectors; integers are in [0, vocab_size)"),
       count_attribute("units", "size of each vector")};
   attributes.insert(attributes.end(), own.begin(), own.end());
+  attributes.push_back(
+      {"sparse", AttributeType::kBool, "false",
+       "gradient of only the rows that a batch looks up, for sgd, adagrad and adam"});
   attributes.push_back({"embeddings_initializer", AttributeType::kInitializer,
                         "random_normal(0.02)", "initial value of the weight"});
   attributes.push_back({"embeddings_regularizer", AttributeType::kRegularizer, "none",

@@ -56,6 +56,19 @@ void infer_gather_grad(Call& call) {
               batch_of_scattered(picked, axis, rank), summed ? Combine::kSum : Combine::kNone);
 }
 
+void infer_sparse_gather_grad(Call& call) {
+  const Operand &indices = call.operand(0), &dy = call.operand(1);
+  if (indices.shape.rank() != 1 || dy.shape.rank() == 0 || dy.shape.first(1) != indices.shape) {
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("{} is not a row for each of the indices {}", dy.shape.str(),
+                                 indices.shape.str()));
+    return;
+  }
+  const int order = batch_beside(indices.batch_axis, 0);
+  call.result(dy.dtype, dy.shape, common_batch(batch_beside(dy.batch_axis, 0), order));
+  call.result(DType::kInt64, indices.shape, order);
+}
+
 void infer_scatter(Call& call) {
   const auto axis = axis_of(call);
   if (!axis || !call.same_dtype(0, 2)) return;
@@ -148,6 +161,26 @@ std::span<const OpSpec> gather() {
           .internal = true,
           .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",
                        "gather_grad(i64[2,3], f32[4,2,3,2]) axis=1 extent=10"},
+      },
+      {
+          .name = "sparse_gather_grad",
+          .doc = "Gradient of gather along the first axis, as the rows that it picked.",
+          .formula = "indices: the indices without repetitions, in ascending order, then -1; "
+                     "rows[r, ...] = sum of dy[i, ...] with x[i] = indices[r], then 0",
+          .operands = {{.name = "in",
+                        .doc = "a vector of indices; those out of range are left out",
+                        .accepts = Accepts::kInteger,
+                        .limit = given_extent},
+                       {"dy", "a row for each index"}},
+          .attributes = {{"extent", AttributeType::kInteger, "", "size of the first axis"}},
+          .plan_attributes = {{"extent", Kind::kCount}},
+          .results = {{"rows"}, {"indices"}},
+          .infer = infer_sparse_gather_grad,
+          .flops = {1, Flops::Each::kSecond},
+          .internal = true,
+          .examples = {"sparse_gather_grad(i32[6], f32[6,3]) extent=10",
+                       "sparse_gather_grad(i64[40], f32[40,2,3]) extent=10",
+                       "sparse_gather_grad(u8[7], f32[7]) extent=10"},
       },
       {
           .name = "scatter_add",

@@ -75,6 +75,24 @@ OpSpec adam_update() {
           .internal = true};
 }
 
+OpSpec sparse_sgd_update() {
+  OpSpec spec = sparse_update("sparse_sgd_update", sgd_update(), infer_sparse_update_of<0>);
+  spec.doc = "One step of gradient descent for the rows of a sparse gradient.";
+  return spec;
+}
+
+/// As PyTorch's SparseAdam.
+OpSpec sparse_adam_update() {
+  OpSpec spec = sparse_update("sparse_adam_update", adam_update(), infer_sparse_update_of<2>);
+  spec.doc =
+      "One step of lazy Adam for the rows of a sparse gradient: m and v of other rows do not "
+      "decay.";
+  spec.formula =
+      "m, v as in adam_update; w = w - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + "
+      "epsilon)";
+  return spec;
+}
+
 OpSpec rmsprop_update() {
   return {.name = "rmsprop_update",
           .doc = "One step of RMSprop (Tieleman and Hinton, 2012).",
@@ -114,8 +132,9 @@ OpSpec centered_rmsprop_update() {
 }  // namespace
 
 std::span<const OpSpec> optimizer() {
-  static const OpSpec kOps[] = {sgd_update(), momentum_update(), adam_update(), rmsprop_update(),
-                                centered_rmsprop_update()};
+  static const OpSpec kOps[] = {
+      sgd_update(),         sparse_sgd_update(), momentum_update(),        adam_update(),
+      sparse_adam_update(), rmsprop_update(),    centered_rmsprop_update()};
   return kOps;
 }
 

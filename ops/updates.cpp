@@ -29,6 +29,53 @@ void infer_update(Call& call, size_t slots) {
   for (size_t i = 1; i < alike; ++i) call.result(gradient.dtype, gradient.shape, kNoBatch);
 }
 
+void infer_sparse_update(Call& call, size_t slots) {
+  const size_t indices = 2 + slots, factor = indices + 1;
+  const Shape &rows = call.shape(0), &variable = call.shape(1);
+  if (rows.rank() == 0 || variable.rank() == 0 || rows.from(1) != variable.from(1)) {
+    call.bad_operand(
+        1, Reason::kShapeMismatch,
+        fmt::format("{} {} for rows {}", name_of(call.dtype(1)), variable.str(), rows.str()));
+    return;
+  }
+  if (!call.have_shape(2, indices, variable) || !call.have_shape(indices, factor, rows.first(1)) ||
+      (call.operands() > factor && !call.have_shape(factor, factor + 1, Shape{})))
+    return;
+  if (call.dtype(indices) != DType::kInt64) {
+    call.bad_operand(indices, Reason::kDTypeMismatch,
+                     fmt::format("indices are {}; expected int64", name_of(call.dtype(indices))));
+    return;
+  }
+  for (size_t i = 1; i < indices; ++i) call.result(call.dtype(0), variable, kNoBatch);
+}
+
+OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer) {
+  const auto is_decay = [](const auto& attribute) { return attribute.name == "weight_decay"; };
+  OpSpec spec = std::move(dense);
+  spec.name = name;
+  spec.operands[0] = {"rows", "rows of the gradient of the summed loss"};
+  spec.operands[1].doc = "rows like those of the gradient";
+  const size_t indices = 1 + spec.results.size();
+  for (size_t i = 2; i < indices; ++i)
+    spec.operands[i].doc = "optimizer state, shape of the variable";
+  spec.operands.insert(spec.operands.begin() + static_cast<std::ptrdiff_t>(indices),
+                       {.name = "indices",
+                        .doc = "of the rows, each at most once; -1: none",
+                        .accepts = Accepts::kInteger});
+  std::erase_if(spec.attributes, is_decay);
+  std::erase_if(spec.plan_attributes, is_decay);
+  spec.infer = infer;
+  spec.epilogue = Epilogue::kNone;
+  spec.origin = Origin{
+      .operand = indices, .op = "sparse_gather_grad", .expected = "a sparse gradient of gather"};
+  spec.flops.each = Flops::Each::kFirst;
+  return spec;
+}
+
+const OpSpec* sparse_form(const OpSpec& update) {
+  return find_spec(fmt::format("sparse_{}", update.name));
+}
+
 AttributeSpec required_number(std::string_view name, std::string_view doc) {
   return {name, AttributeType::kNumber, "", doc};
 }

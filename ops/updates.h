@@ -16,6 +16,20 @@ void infer_update_of(Call& call) {
   infer_update(call, kSlots);
 }
 
+/// The same of a sparse gradient, whose indices follow the slots.
+void infer_sparse_update(Call& call, size_t slots);
+template <size_t kSlots>
+void infer_sparse_update_of(Call& call) {
+  infer_sparse_update(call, kSlots);
+}
+
+/// The record of an update of the rows alone that a sparse gradient has; all else is as `dense`
+/// says, but for weight decay, which would move every row.
+OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer);
+/// The op that updates by a sparse gradient as `update` does by a dense one; null where there is
+/// none.
+const OpSpec* sparse_form(const OpSpec& update);
+
 AttributeSpec required_number(std::string_view name, std::string_view doc);
 AttributeSpec gradient_scale();
 AttributeSpec rate_scale();

@@ -38,6 +38,15 @@ ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::
   return builder.add(op, std::move(name), std::move(operands), std::move(attributes), node.span);
 }
 
+ir::ValueId GradientContext::add_picked(ir::ValueId picked, ir::ValueId rows, int64_t axis) {
+  if (wants_rows && axis == 0) {
+    indices = picked;
+    return rows;
+  }
+  const int64_t extent = value_of(operand(0)).shape[static_cast<int>(axis)];
+  return add("gather_grad", 0, {picked, rows}, {{"axis", axis}, {"extent", extent}});
+}
+
 const ir::Value& LayerContext::operand(size_t i) const { return builder.graph()[operands[i]]; }
 
 DType LayerContext::compute_dtype() const { return builder.graph().compute_dtype; }
@@ -97,6 +106,16 @@ ir::ValueId LayerContext::add_variable(std::string_view part, plan::Initializer 
     variable.stored_at = stored_at;
   }
   return id;
+}
+
+ir::ValueId LayerContext::add_table() const {
+  const Shape shape{attributes.get<int64_t>("vocab_size"), attributes.get<int64_t>("units")};
+  const ir::ValueId table =
+      add_variable("weight", "embeddings_initializer", compute_dtype(), shape, fans_of(shape));
+  if (table.valid() && attributes.get<bool>("sparse"))
+    for (ir::Variable& variable : builder.graph().variables)
+      if (variable.value == table) variable.sparse = spans.of("sparse");
+  return table;
 }
 
 ir::ValueId LayerContext::add_statistic(std::string_view part, plan::Initializer initializer,

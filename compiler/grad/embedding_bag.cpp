@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "compiler/grad/filled.h"
-#include "compiler/grad/initializers.h"
 #include "compiler/grad/rules.h"
 #include "compiler/ir/builder.h"
 #include "runtime/base/representable.h"
@@ -26,13 +25,6 @@ ValueId beside(GradientContext& context, size_t i, ValueId value, int from_end,
                std::string_view part) {
   return context.add("reshape", i, {value},
                      {{"shape", with_axis(context.value_of(value).shape, 1, from_end)}}, part);
-}
-
-/// The gradient of the table, of which each index of a bag has a row.
-ValueId table_gradient(GradientContext& context, ValueId rows) {
-  return context.add(
-      "gather_grad", 0, {context.operand(1), rows},
-      {{"axis", int64_t{0}}, {"extent", context.value_of(context.operand(0)).shape[0]}});
 }
 
 /// The gradient of weight i of a bag: the product of its row with the gradient of the bag.
@@ -63,7 +55,7 @@ std::vector<ValueId> bag_sum_gradient(GradientContext& context) {
                           {}, "rows")
             : context.add("broadcast_to", 0, {dy}, {{"shape", with_axis(indices, units, 0)}},
                           "rows");
-    gradients[0] = table_gradient(context, rows);
+    gradients[0] = context.add_picked(context.operand(1), rows);
   }
   if (weighted && context.wanted[2])
     gradients[2] = weights_gradient(context, beside(context, 2, context.gradient(), 1, "dy"));
@@ -86,7 +78,8 @@ std::vector<ValueId> bag_max_gradient(GradientContext& context) {
   const ValueId largest = context.add("equal", 0, {column, places}, {}, "largest");
   const ValueId dy = beside(context, 0, context.gradient(), 1, "dy");
   const ValueId zero = filled(context, 0, 0, Shape{}, context.value_of(dy).dtype, "zero");
-  return {table_gradient(context, context.add("where", 0, {largest, dy, zero}, {}, "rows")), {}};
+  const ValueId rows = context.add("where", 0, {largest, dy, zero}, {}, "rows");
+  return {context.add_picked(context.operand(1), rows), {}};
 }
 
 /// A layer of bags: operands indices, lengths and weights, of which these are invalid where they
@@ -97,13 +90,10 @@ class BagLayer {
 
   ValueId expand() {
     if (!fits()) return {};
-    const Shape table{context_.attributes.get<int64_t>("vocab_size"),
-                      context_.attributes.get<int64_t>("units")};
-    const ValueId weight = context_.add_variable("weight", "embeddings_initializer",
-                                                 context_.compute_dtype(), table, fans_of(table));
-    const ValueId indices = marked_indices(table[0]);
-    if (mode() == "max") return context_.add("bag_max", "bag_max", {weight, indices}, {});
-    std::vector<ValueId> operands{weight, indices};
+    const ValueId table = context_.add_table();
+    const ValueId indices = marked_indices();
+    if (mode() == "max") return context_.add("bag_max", "bag_max", {table, indices}, {});
+    std::vector<ValueId> operands{table, indices};
     if (has(2)) operands.push_back(context_.operands[2]);
     const ValueId sum = context_.add("bag_sum", "bag_sum", std::move(operands), {});
     return mode() == "mean" ? context_.add("divide", "mean", {sum, counts(indices)}, {}) : sum;
@@ -133,10 +123,10 @@ class BagLayer {
   }
 
   /// The indices, with -1 in place of those that do not count.
-  ValueId marked_indices(int64_t extent) {
+  ValueId marked_indices() {
     std::vector<ValueId> operands{context_.operands[0]};
     if (has(1)) operands.push_back(context_.operands[1]);
-    ir::Attributes attributes = {{"extent", extent}};
+    ir::Attributes attributes = {{"extent", context_.attributes.get<int64_t>("vocab_size")}};
     if (const ir::Attribute* padding = context_.attributes.find("padding"))
       attributes.set("padding", *padding);
     return context_.add("bag_indices", "indices", std::move(operands), std::move(attributes));

@@ -1,18 +1,13 @@
 // The gradients of gather, scatter_add and scatter_update, and embedding.
 #include "compiler/grad/filled.h"
-#include "compiler/grad/initializers.h"
 #include "compiler/grad/rules.h"
 
 namespace flow::grad {
 namespace {
 
 std::vector<ir::ValueId> gather_gradient(GradientContext& context) {
-  std::vector<ir::ValueId> gradients(2);
   const auto axis = context.node.attributes.get<int64_t>("axis");
-  const int64_t extent = context.value_of(context.operand(0)).shape[static_cast<int>(axis)];
-  gradients[0] = context.add("gather_grad", 0, {context.operand(1), context.gradient()},
-                             {{"axis", axis}, {"extent", extent}});
-  return gradients;
+  return {context.add_picked(context.operand(1), context.gradient(), axis), {}};
 }
 
 std::vector<ir::ValueId> scatter_add_gradient(GradientContext& context) {
@@ -66,11 +61,7 @@ std::vector<ir::ValueId> scatter_update_gradient(GradientContext& context) {
 }
 
 ir::ValueId expand_embedding(LayerContext& context) {
-  const Shape shape{context.attributes.get<int64_t>("vocab_size"),
-                    context.attributes.get<int64_t>("units")};
-  const ir::ValueId weight = context.add_variable("weight", "embeddings_initializer",
-                                                  context.compute_dtype(), shape, fans_of(shape));
-  return context.add("gather", "gather", {weight, context.operands[0]}, {});
+  return context.add("gather", "gather", {context.add_table(), context.operands[0]}, {});
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ struct GradientContext {
   /// Is the gradient of operand i wanted? (Inputs' are not, unless watched.)
   std::vector<bool> wanted;
   std::vector<std::string> names;  // what the gradient of operand i is called: "conv1/conv:diff"
+  /// The gradient of operand 0, a table, is wanted as rows; a rule that can makes them so.
+  bool wants_rows = false;
+  ir::ValueId indices = {};  // those of the rows, where a rule has made some
 
   ir::ValueId operand(size_t i) const { return node.operands[i]; }
   ir::ValueId result(size_t i) const { return node.results[i]; }
@@ -35,6 +38,9 @@ struct GradientContext {
   /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
   ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
                   ir::Attributes attributes, std::string_view part = {});
+  /// The gradient of operand 0, of which slices along an axis were picked: `rows` are the gradients
+  /// of those. Where rows are wanted, these.
+  ir::ValueId add_picked(ir::ValueId picked, ir::ValueId rows, int64_t axis = 0);
 };
 
 /// What a layer's expansion works with: its operands and attributes, and the builder, in whose
@@ -76,6 +82,8 @@ struct LayerContext {
   /// The same where the file has no say in how it starts.
   ir::ValueId add_variable(std::string_view part, plan::Initializer initializer, DType dtype,
                            Shape shape) const;
+  /// The table of an embedding (vocab_size, units), as the attributes say; invalid after an error.
+  ir::ValueId add_table() const;
   /// A variable that no optimizer trains: the layer itself moves it.
   ir::ValueId add_statistic(std::string_view part, plan::Initializer initializer, DType dtype,
                             Shape shape) const;

@@ -82,6 +82,8 @@ struct Variable {
   bool slot = false;
   ValueId updated;        // its value after the step, or invalid
   double l1 = 0, l2 = 0;  // its regularizer: what is added to the gradient of the mean loss
+  /// The `sparse:` that says that its gradient is one of rows.
+  std::optional<Span> sparse = {};
   /// The 16-bit dtype that it is kept in where it is frozen, and the `variable_dtype:` that says
   /// so. Until the pass widen_variables its value has the float dtype of the job.
   std::optional<DType> stored = {};

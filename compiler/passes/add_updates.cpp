@@ -6,6 +6,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/updates.h"
 
 namespace flow::passes {
 namespace {
@@ -15,7 +16,11 @@ using ir::ValueId;
 class Updates {
  public:
   Updates(ir::Graph& graph, Context& context, Diags& diags)
-      : graph_(graph), context_(context), builder_(graph, diags), old_(graph.nodes.size()) {}
+      : graph_(graph),
+        context_(context),
+        diags_(diags),
+        builder_(graph, diags),
+        old_(graph.nodes.size()) {}
 
   void run() {
     const Training& training = *context_.training;
@@ -23,12 +28,8 @@ class Updates {
     const size_t means = graph_.nodes.size();
     context_.loss_elements = training.loss_elements(graph_);
     scale_ = 1 / (static_cast<double>(context_.loss_elements) * training.static_scale());
-    for (size_t i = 0; i < training.variables.size(); ++i) {
-      const ValueId variable = training.variables[i];
-      if (const ValueId gradient = graph_.gradient_of(variable); gradient.valid())
-        trained_.push_back({variable, regularized(variable, gradient), training.rate_scales[i],
-                            training.weight_decays[i]});
-    }
+    for (size_t i = 0; i < training.variables.size(); ++i) add_trained(i);
+    if (diags_.has_errors()) return;
     const ValueId factor = context_.loss_scale.valid() ? add_unscaling() : add_clipping();
     if (training.clip_value)
       for (Trained& trained : trained_)
@@ -42,8 +43,53 @@ class Updates {
  private:
   struct Trained {
     ValueId variable, gradient;
+    ValueId indices;  // of a gradient of rows; else invalid
     double rate_scale, weight_decay;
+    const ops::OpSpec* update;
   };
+
+  /// Variable i of those that are trained, unless the loss does not depend on it.
+  void add_trained(size_t i) {
+    const Training& training = *context_.training;
+    Trained trained{
+        training.variables[i],          {}, {}, training.rate_scales[i], training.weight_decays[i],
+        ops::find_spec(training.update)};
+    const auto sparse =
+        std::ranges::find(context_.sparse, trained.variable, &SparseGradient::variable);
+    if (sparse != context_.sparse.end()) {
+      trained.gradient = sparse->rows;
+      trained.indices = sparse->indices;
+      trained.update = sparse_update(trained);
+      if (trained.update) trained_.push_back(trained);
+    } else if (const ValueId gradient = graph_.gradient_of(trained.variable); gradient.valid()) {
+      trained.gradient = regularized(trained.variable, gradient);
+      trained_.push_back(trained);
+    }
+  }
+
+  /// The op that updates rows; null where they cannot be updated apart from others, which is
+  /// reported.
+  const ops::OpSpec* sparse_update(const Trained& trained) {
+    const ir::Variable& variable = *graph_.variable_of(trained.variable);
+    const auto refuse = [&](std::string_view why, std::string_view hint) {
+      diags_
+          .error(
+              Diagnosis::kSparseGradient, *variable.sparse,
+              fmt::format("`{}` has a sparse gradient, but {}", graph_[trained.variable].name, why))
+          .with_hint(fmt::format("{}, or remove `sparse: true`", hint));
+      return nullptr;
+    };
+    if (variable.l1 != 0 || variable.l2 != 0)
+      return refuse("its regularizer moves every row", "remove the regularizer");
+    if (trained.weight_decay != 0)
+      return refuse(
+          "weight decay moves every row",
+          fmt::format("write `excludes: [\"{}\"]` in `optimizer`", graph_[trained.variable].name));
+    const ops::OpSpec* update = ops::sparse_form(*trained.update);
+    if (update) return update;
+    return refuse("the optimizer moves every row",
+                  "use `sgd` without momentum, `adagrad` or `adam`");
+  }
 
   /// Updates read whole gradients, however many shards make them.
   void run_once(ir::Node& node) const { node.once = graph_.shards > 1; }
@@ -170,17 +216,18 @@ class Updates {
   void add_update(const Trained& trained, ValueId factor) {
     const Training& training = *context_.training;
     const ir::Value value = graph_[trained.variable];
-    const ops::OpSpec& op = *ops::find_spec(training.update);
+    const ops::OpSpec& op = *trained.update;
     builder_.place_on(value.device);
     const plan::Initializer start = training.slot_start == 0
                                         ? plan::Initializer()
                                         : plan::initializers::Constant{training.slot_start};
     std::vector<ValueId> operands{trained.gradient, trained.variable};
-    for (size_t i = 2; i < op.operands.size() && !op.operands[i].optional; ++i)
+    for (size_t i = 2; i < 1 + op.results.size(); ++i)
       operands.push_back(
           builder_.add_variable(fmt::format("{}/{}", value.name, op.operands[i].name), value.dtype,
                                 value.shape, start, false, true, value.span));
     const std::vector<ValueId> moved(operands.begin() + 1, operands.end());
+    if (trained.indices.valid()) operands.push_back(trained.indices);
     if (factor.valid()) operands.push_back(factor);
     AttributeSpans spans;
     spans.op = value.span;
@@ -234,6 +281,7 @@ class Updates {
 
   ir::Graph& graph_;
   Context& context_;
+  Diags& diags_;
   ir::Builder builder_;
   const size_t old_;  // nodes before this one were there
   double scale_ = 1;  // of the gradients of the summed losses

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
@@ -34,7 +35,7 @@ class Autodiff {
       if (!check_loss(loss)) return;
     mark_needed();
     mark_reached();
-    if (!check_variables()) return;
+    if (!check_variables() || !check_sparse()) return;
     if (training_.scales_dynamically()) add_scale();
     for (const Loss& loss : training_.losses) seed(loss);
     for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
@@ -125,6 +126,25 @@ class Autodiff {
                                  graph_[variable].name, training_.loss_name()))
             .with_hint("write `trainable: false` on its entry if this is intended");
     return true;
+  }
+
+  /// The `sparse:` of a variable; null where it has none, or is no variable.
+  const Span* sparse_at(ValueId id) const {
+    const ir::Variable* variable = graph_.variable_of(id);
+    return variable && variable->sparse ? &*variable->sparse : nullptr;
+  }
+
+  /// Rows of several shards lie on none of them.
+  bool check_sparse() {
+    if (graph_.shards == 1) return true;
+    for (const ir::Variable& variable : graph_.variables)
+      if (variable.sparse && is_wanted(variable.value))
+        diags_
+            .error(Diagnosis::kSparseGradient, *variable.sparse,
+                   fmt::format("`{}` has a sparse gradient in a job with {} shards; expected 1",
+                               graph_[variable.value].name, graph_.shards))
+            .with_hint("remove `sparse: true`, or use one shard");
+    return !diags_.has_errors();
   }
 
   /// Is there a way to a variable, were it not for an op without a gradient?
@@ -218,6 +238,7 @@ class Autodiff {
   void differentiate(const ir::Node& node) {
     builder_.place_on(node.device);
     GradientContext context{builder_, node, {}, {}, {}};
+    context.wants_rows = is_wanted(node.operands[0]) && sparse_at(node.operands[0]);
     for (const ValueId result : context.node.results)
       context.result_gradients.push_back(gradient_for(context.node, result));
     builder_.compute_per_shard(mode(context.node.per_shard));
@@ -236,6 +257,13 @@ class Autodiff {
     for (size_t i = 0; i < context.node.operands.size() && !diags_.has_errors(); ++i) {
       if (!context.wanted[i]) continue;
       FLOW_CHECK(made[i].valid(), "{}: no gradient of operand {}", context.node.name, i);
+      if (const Span* at = sparse_at(context.operand(i))) {
+        if (i == 0 && context.indices.valid())
+          arrive_rows(context.operand(0), {context.indices, made[0]});
+        else
+          report_dense(context.operand(i), context.node, *at);
+        continue;
+      }
       arrive(context.operand(i), laid_out(context, made, i, known), context.node.span);
     }
   }
@@ -312,6 +340,76 @@ class Autodiff {
     if (number == uses) graph_.gradients.emplace_back(of, gradient);
   }
 
+  void report_dense(ValueId variable, const ir::Node& node, Span sparse) {
+    diags_
+        .error(Diagnosis::kSparseGradient, node.span,
+               fmt::format("`{}` makes a dense gradient of `{}`, which expects a sparse one",
+                           node.op->name, graph_[variable].name))
+        .label(sparse, "because of this")
+        .with_hint("remove `sparse: true`");
+  }
+
+  /// Rows of a table, and the indices that picked them.
+  struct Picked {
+    ValueId indices, rows;
+  };
+
+  /// Keeps a part of a sparse gradient. The last one completes it.
+  void arrive_rows(ValueId of, Picked part) {
+    std::vector<Picked>& parts = picked_[of];
+    parts.push_back(part);
+    if (++arrived_[of.index()] < uses_[of.index()]) return;
+    const ir::Value table = graph_[of];
+    builder_.place_on(table.device);
+    builder_.compute_per_shard(ir::PerShard::kNever);
+    for (size_t i = 0; i < parts.size(); ++i)
+      parts[i] = flat(table, parts[i], parts.size() == 1 ? "" : fmt::format(".{}", i + 1));
+    const Picked all = parts.size() == 1 ? parts[0] : joined(table, parts);
+    const ir::Attributes extent = {{"extent", table.shape[0]}};
+    const ValueId rows = builder_.add("sparse_gather_grad", table.name + ":rows",
+                                      {all.indices, all.rows}, extent, table.span);
+    if (!rows.valid()) return;
+    context_.sparse.push_back({of, rows, graph_.producer_of(rows)->results[1]});
+    // Hooks read a dense one.
+    if (std::ranges::find(training_.gradients_of, of) != training_.gradients_of.end())
+      graph_.gradients.emplace_back(
+          of, builder_.add("gather_grad", table.name + ":diff", {all.indices, all.rows},
+                           {{"axis", int64_t{0}}, {"extent", table.shape[0]}}, table.span));
+  }
+
+  /// A vector of indices, as int64, and a row for each.
+  Picked flat(const ir::Value& table, const Picked& part, const std::string& number) {
+    const auto add = [&](std::string_view op, std::string_view what, ValueId operand,
+                         ir::Attributes attributes) {
+      return builder_.add(op, fmt::format("{}:{}{}", table.name, what, number), {operand},
+                          std::move(attributes), table.span);
+    };
+    const ir::Value indices = graph_[part.indices];
+    std::vector<int64_t> shape = table.shape.extents();
+    shape[0] = indices.shape.elements();
+    ValueId numbers = part.indices;
+    if (indices.shape.rank() != 1)
+      numbers = add("reshape", "indices", numbers, {{"shape", std::vector<int64_t>{shape[0]}}});
+    if (indices.dtype != DType::kInt64)
+      numbers = add("cast", "numbers", numbers, {{"dtype", DType::kInt64}});
+    ValueId rows = part.rows;
+    if (graph_[rows].shape.extents() != shape)
+      rows = add("reshape", "picked", rows, {{"shape", shape}});
+    return {numbers, rows};
+  }
+
+  /// Parts behind one another.
+  Picked joined(const ir::Value& table, const std::vector<Picked>& parts) {
+    std::vector<ValueId> indices, rows;
+    for (const Picked& part : parts) {
+      indices.push_back(part.indices);
+      rows.push_back(part.rows);
+    }
+    const ir::Attributes first = {{"axis", int64_t{0}}};
+    return {builder_.add("concat", table.name + ":indices", std::move(indices), first, table.span),
+            builder_.add("concat", table.name + ":picked", std::move(rows), first, table.span)};
+  }
+
   ir::Graph& graph_;
   Context& context_;
   const Training& training_;
@@ -322,6 +420,7 @@ class Autodiff {
   std::vector<bool> needed_, reached_;
   std::vector<int> uses_, arrived_;
   std::vector<ValueId> gradients_;
+  std::map<ValueId, std::vector<Picked>> picked_;  // of variables with sparse gradients
 };
 
 }  // namespace

@@ -55,13 +55,20 @@ struct Training {
   }
 };
 
+/// A gradient of the rows of a variable that a batch has picked: sums of the same index, and the
+/// indices in order, -1 behind them.
+struct SparseGradient {
+  ir::ValueId variable, rows, indices;
+};
+
 struct Context {
   std::optional<Training> training;
   std::optional<DType> low_precision;  // the 16-bit dtype of products, in mixed jobs
   // Made by the passes:
-  ir::ValueId mean_loss;           // the scalar that is logged
-  int64_t loss_elements = 1;       // of each loss, of the whole batch
-  ir::ValueId loss_scale, factor;  // dynamic: the variable; what gradients are multiplied by
+  ir::ValueId mean_loss;               // the scalar that is logged
+  int64_t loss_elements = 1;           // of each loss, of the whole batch
+  ir::ValueId loss_scale, factor;      // dynamic: the variable; what gradients are multiplied by
+  std::vector<SparseGradient> sparse;  // of variables that are trained by them
   /// Gradients that hooks read, with a dynamic scale undone: (value, its gradient).
   std::vector<std::pair<ir::ValueId, ir::ValueId>> unscaled;
 };

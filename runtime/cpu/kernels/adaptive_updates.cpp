@@ -147,12 +147,19 @@ void ftrl_piece(const UpdateArrays<3>& arrays, const FtrlRates& rates, int64_t n
     keep(arrays.from, arrays.to, n);
 }
 
-Kernel prepare_adagrad_update(const Request& request) {
-  const auto rates = [epsilon = number(request, "epsilon")](double scale, const CallState& state) {
+auto adagrad_rates(const Request& request) {
+  return [epsilon = number(request, "epsilon")](double scale, const CallState& state) {
     return AdagradRates{static_cast<float>(scale), static_cast<float>(-state.learning_rate),
                         static_cast<float>(epsilon)};
   };
-  return update_kernel<2>(request, rates, adagrad_piece);
+}
+
+Kernel prepare_adagrad_update(const Request& request) {
+  return update_kernel<2>(request, adagrad_rates(request), adagrad_piece);
+}
+
+Kernel prepare_sparse_adagrad_update(const Request& request) {
+  return sparse_update_kernel<2>(request, adagrad_rates(request), adagrad_piece);
 }
 
 Kernel prepare_adadelta_update(const Request& request) {
@@ -224,9 +231,13 @@ Kernel prepare_ftrl_update(const Request& request) {
 
 std::span<const KernelEntry> adaptive_updates() {
   static constexpr KernelEntry kKernels[] = {
-      {"adagrad_update", prepare_adagrad_update}, {"adadelta_update", prepare_adadelta_update},
-      {"nadam_update", prepare_nadam_update},     {"radam_update", prepare_radam_update},
-      {"lion_update", prepare_lion_update},       {"ftrl_update", prepare_ftrl_update},
+      {"adagrad_update", prepare_adagrad_update},
+      {"sparse_adagrad_update", prepare_sparse_adagrad_update},
+      {"adadelta_update", prepare_adadelta_update},
+      {"nadam_update", prepare_nadam_update},
+      {"radam_update", prepare_radam_update},
+      {"lion_update", prepare_lion_update},
+      {"ftrl_update", prepare_ftrl_update},
   };
   return kKernels;
 }

@@ -1,5 +1,6 @@
 // gather: rows picked by indices. gather_grad and scatter_add: rows summed, in the order of the
-// indices whatever the number of threads. scatter_update: rows written, the last of an index.
+// indices whatever the number of threads. sparse_gather_grad: the same of rows alone that have an
+// index. scatter_update: rows written, the last of an index.
 // one_hot: a row of two values for each index.
 #include <algorithm>
 #include <cstring>
@@ -148,6 +149,78 @@ Kernel prepare_scatter(const Request& request) {
   return kernel;
 }
 
+/// An index and where it was picked.
+struct Pick {
+  int64_t index, place;
+  auto operator<=>(const Pick&) const = default;
+};
+
+/// In a workspace: picks in the order of their indices, then of their places, and where each index
+/// begins among them.
+struct SortedPicks {
+  SortedPicks(std::byte* memory, int64_t count)
+      : picks(reinterpret_cast<Pick*>(memory)), begins(reinterpret_cast<int64_t*>(picks + count)) {}
+  static size_t bytes(int64_t count) {
+    return static_cast<size_t>(count) * sizeof(Pick) +
+           static_cast<size_t>(count + 1) * sizeof(int64_t);
+  }
+
+  /// Of the indices in [0, extent). Returns how many different ones there are.
+  int64_t sort(DType dtype, const std::byte* indices, int64_t count, int64_t extent) {
+    int64_t known = 0, different = 0;
+    for (int64_t i = 0; i < count; ++i)
+      if (const int64_t index = integer_at(dtype, indices, i); 0 <= index && index < extent)
+        picks[known++] = {index, i};
+    std::sort(picks, picks + known);
+    for (int64_t i = 0; i < known; ++i)
+      if (i == 0 || picks[i].index != picks[i - 1].index) begins[different++] = i;
+    begins[different] = known;
+    return different;
+  }
+
+  Pick* picks;
+  int64_t* begins;
+};
+
+/// rows[r, :] = the sum of dy[place, :] over the places of index r, in their order; zero from
+/// `different` on.
+template <typename T>
+void add_rows(const SortedPicks& sorted, int64_t different, const T* dy, int64_t inner, T* rows,
+              int64_t* indices, int64_t first, int64_t end) {
+  for (int64_t r = first; r < end; ++r) {
+    T* to = rows + r * inner;
+    std::fill_n(to, inner, T{0});
+    indices[r] = r < different ? sorted.picks[sorted.begins[r]].index : -1;
+    if (r >= different) continue;
+    for (int64_t i = sorted.begins[r]; i < sorted.begins[r + 1]; ++i) {
+      const T* from = dy + sorted.picks[i].place * inner;
+#pragma omp simd
+      for (int64_t k = 0; k < inner; ++k) to[k] += from[k];
+    }
+  }
+}
+
+Kernel prepare_sparse_gather_grad(const Request& request) {
+  const TensorDesc &indices = request.inputs[0], &dy = request.inputs[1];
+  const int64_t count = indices.shape.elements();
+  Kernel kernel;
+  kernel.workspace = SortedPicks::bytes(count);
+  visit_float(dy.dtype, [&]<typename T>(T) {
+    kernel.launch = [count, dtype = indices.dtype, inner = dy.shape.elements() / count,
+                     extent = request.step.attributes.get<int64_t>("extent"),
+                     threads = request.threads](const Buffers& buffers, const CallState&) {
+      SortedPicks sorted(buffers.workspace, count);
+      const int64_t different = sorted.sort(dtype, buffers.inputs[0], count, extent);
+      for_pieces(threads, count, std::max<int64_t>(1, kPiece / inner),
+                 [&](int64_t first, int64_t end) {
+                   add_rows(sorted, different, input<T>(buffers, 1), inner, output<T>(buffers, 0),
+                            output<int64_t>(buffers, 1), first, end);
+                 });
+    };
+  });
+  return kernel;
+}
+
 /// y[indices[i], :] = rows[i, :] for the indices in [first, end), in their order.
 template <typename T>
 void put_picked(const GatherSizes& sizes, DType dtype, const std::byte* indices, const T* rows,
@@ -199,6 +272,9 @@ std::span<const KernelEntry> gather() {
   static constexpr KernelEntry kKernels[] = {
       {.op = "gather", .prepare = prepare_gather, .any_dtype = true},
       {"gather_grad", prepare_scatter},
+      {.op = "sparse_gather_grad",
+       .prepare = prepare_sparse_gather_grad,
+       .float64 = prepare_sparse_gather_grad},
       {"scatter_add", prepare_scatter},
       {.op = "scatter_update", .prepare = prepare_scatter_update, .any_dtype = true},
       {"one_hot", prepare_one_hot},

@@ -1,4 +1,5 @@
-// The optimizers' updates, in place: one pass over a gradient and what it moves.
+// The optimizers' updates, in place: one pass over a gradient and what it moves. Sparse ones pass
+// over the rows of a gradient and the rows of a variable that these belong to.
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/update.h"
 
@@ -113,13 +114,16 @@ auto rmsprop_rates(const Request& request) {
   };
 }
 
+float sgd_rate(double scale, const CallState& state) {
+  return static_cast<float>(-state.learning_rate * scale);
+}
+
 Kernel prepare_sgd_update(const Request& request) {
-  return update_kernel<1>(
-      request,
-      [](double scale, const CallState& state) {
-        return static_cast<float>(-state.learning_rate * scale);
-      },
-      sgd_piece);
+  return update_kernel<1>(request, sgd_rate, sgd_piece);
+}
+
+Kernel prepare_sparse_sgd_update(const Request& request) {
+  return sparse_update_kernel<1>(request, sgd_rate, sgd_piece);
 }
 
 Kernel prepare_momentum_update(const Request& request) {
@@ -151,6 +155,20 @@ Kernel prepare_adam_update(const Request& request) {
   return update_kernel<3>(request, rates, adam_piece);
 }
 
+/// PyTorch's SparseAdam adds epsilon to the root before that is corrected.
+Kernel prepare_sparse_adam_update(const Request& request) {
+  const auto rates = [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
+                      epsilon = number(request, "epsilon"),
+                      corrected = request.step.attributes.get<bool>("bias_correction")](
+                         double scale, const CallState& state) {
+    const double rate = state.learning_rate * std::sqrt(gathered(beta2, corrected, state.step)) /
+                        gathered(beta1, corrected, state.step);
+    return AdamRates{
+        {scale, beta1, beta2}, static_cast<float>(-rate), 1, static_cast<float>(epsilon), 0};
+  };
+  return sparse_update_kernel<3>(request, rates, adam_piece);
+}
+
 Kernel prepare_rmsprop_update(const Request& request) {
   return update_kernel<2>(request, rmsprop_rates(request), rmsprop_piece);
 }
@@ -164,8 +182,10 @@ Kernel prepare_centered_rmsprop_update(const Request& request) {
 std::span<const KernelEntry> optimizer() {
   static constexpr KernelEntry kKernels[] = {
       {"sgd_update", prepare_sgd_update},
+      {"sparse_sgd_update", prepare_sparse_sgd_update},
       {"momentum_update", prepare_momentum_update},
       {"adam_update", prepare_adam_update},
+      {"sparse_adam_update", prepare_sparse_adam_update},
       {"rmsprop_update", prepare_rmsprop_update},
       {"centered_rmsprop_update", prepare_centered_rmsprop_update},
   };

@@ -25,10 +25,12 @@ struct UpdateArrays {
     }
   }
   /// The arrays from element i on.
-  UpdateArrays at(int64_t i) const {
+  UpdateArrays at(int64_t i) const { return at(i, i); }
+  /// The gradient from element i on, and what moves from element j on.
+  UpdateArrays at(int64_t i, int64_t j) const {
     UpdateArrays moved = *this;
     moved.g += i;
-    for (size_t k = 0; k < kMoved; ++k) moved.from[k] += i, moved.to[k] += i;
+    for (size_t k = 0; k < kMoved; ++k) moved.from[k] += j, moved.to[k] += j;
     return moved;
   }
 };
@@ -60,8 +62,8 @@ void keep(const std::array<const T*, kMoved>& from, const std::array<T*, kMoved>
     if (to[i] != from[i]) std::copy_n(from[i], n, to[i]);
 }
 
-/// What a gradient is multiplied by: the attribute `scale`, times the operand after the slots,
-/// where there is one.
+/// What a gradient is multiplied by: the attribute `scale`, times the operand after the slots, or
+/// after what else follows the gradient, where there is one.
 class GradientScale {
  public:
   GradientScale(const Request& request, size_t moved)
@@ -95,6 +97,51 @@ Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
     const auto of_call = rates(factor, state.at_rate(rate_scale));
     for_pieces(threads, n, kPiece,
                [&](int64_t i, int64_t end) { piece(arrays.at(i), of_call, end - i); });
+  };
+  return kernel;
+}
+
+/// Rows of a variable that a sparse gradient has: operands rows, variable, slots, indices, factor.
+struct SparseRows {
+  SparseRows(const Request& request, size_t moved)
+      : indices(1 + moved),
+        count(request.inputs[indices].shape.elements()),
+        width(request.inputs[0].shape.elements() / count),
+        extent(request.inputs[1].shape[0]) {}
+
+  /// Calls f(i, j) for the rows in [first, end) that have an index: elements i of the gradient and
+  /// j of the variable are where they begin.
+  template <typename F>
+  void visit(const Buffers& buffers, int64_t first, int64_t end, F f) const {
+    const auto* of_rows = input<int64_t>(buffers, indices);
+    for (int64_t r = first; r < end; ++r)
+      if (of_rows[r] >= 0 && of_rows[r] < extent) f(r * width, of_rows[r] * width);
+  }
+
+  size_t indices;  // the operand
+  int64_t count, width, extent;
+};
+
+/// A Kernel that calls piece(arrays, rates, n) for each row that has an index. No other is read.
+template <size_t kMoved, typename MakeRates, typename Piece>
+Kernel sparse_update_kernel(const Request& request, MakeRates rates, Piece piece) {
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements(),
+                   rows = SparseRows(request, kMoved), scale = GradientScale(request, kMoved + 1),
+                   rate_scale = number(request, "rate_scale")](const Buffers& buffers,
+                                                               const CallState& state) {
+    UpdateArrays<kMoved> arrays(buffers);
+    keep(arrays.from, arrays.to, n);  // nothing, where it is in place
+    const double factor = scale(buffers);
+    if (std::isnan(factor)) return;
+    const auto of_call = rates(factor, state.at_rate(rate_scale));
+    for (size_t k = 0; k < kMoved; ++k) arrays.from[k] = arrays.to[k];
+    for_pieces(threads, rows.count, std::max<int64_t>(1, kPiece / rows.width),
+               [&](int64_t first, int64_t end) {
+                 rows.visit(buffers, first, end, [&](int64_t i, int64_t j) {
+                   piece(arrays.at(i, j), of_call, rows.width);
+                 });
+               });
   };
   return kernel;
 }

@@ -10,14 +10,21 @@
 namespace flow::cpu::reference {
 namespace {
 
+auto adagrad_move(const Request& request) {
+  return [epsilon = number(request, "epsilon")](double g, std::array<double, 2>& values,
+                                                const CallState& state) {
+    auto& [w, sum] = values;
+    sum += g * g;
+    w -= state.learning_rate * g / (std::sqrt(sum) + epsilon);
+  };
+}
+
 Kernel prepare_adagrad_update(const Request& request) {
-  return elementwise_update<2>(
-      request, [epsilon = number(request, "epsilon")](double g, std::array<double, 2>& values,
-                                                      const CallState& state) {
-        auto& [w, sum] = values;
-        sum += g * g;
-        w -= state.learning_rate * g / (std::sqrt(sum) + epsilon);
-      });
+  return elementwise_update<2>(request, adagrad_move(request));
+}
+
+Kernel prepare_sparse_adagrad_update(const Request& request) {
+  return sparse_update<2>(request, adagrad_move(request));
 }
 
 Kernel prepare_adadelta_update(const Request& request) {
@@ -97,9 +104,13 @@ Kernel prepare_ftrl_update(const Request& request) {
 
 std::span<const KernelEntry> adaptive_updates() {
   static constexpr KernelEntry kKernels[] = {
-      {"adagrad_update", prepare_adagrad_update}, {"adadelta_update", prepare_adadelta_update},
-      {"nadam_update", prepare_nadam_update},     {"radam_update", prepare_radam_update},
-      {"lion_update", prepare_lion_update},       {"ftrl_update", prepare_ftrl_update},
+      {"adagrad_update", prepare_adagrad_update},
+      {"sparse_adagrad_update", prepare_sparse_adagrad_update},
+      {"adadelta_update", prepare_adadelta_update},
+      {"nadam_update", prepare_nadam_update},
+      {"radam_update", prepare_radam_update},
+      {"lion_update", prepare_lion_update},
+      {"ftrl_update", prepare_ftrl_update},
   };
   return kKernels;
 }

@@ -67,6 +67,34 @@ Kernel prepare_scatter(const Request& request) {
   return kernel;
 }
 
+/// The rows of every index of the extent, one after the other.
+Kernel prepare_sparse_gather_grad(const Request& request) {
+  const TensorDesc &indices = request.inputs[0], &dy = request.inputs[1];
+  Kernel kernel;
+  visit_float(dy.dtype, [&]<typename T>(T) {
+    kernel.launch = [dtype = indices.dtype, count = indices.shape.elements(),
+                     inner = dy.shape.elements() / indices.shape.elements(),
+                     extent = request.step.attributes.get<int64_t>("extent")](
+                        const Buffers& buffers, const CallState&) {
+      T* rows = output<T>(buffers, 0);
+      std::fill_n(rows, count * inner, T{0});
+      std::fill_n(output<int64_t>(buffers, 1), count, -1);
+      int64_t r = 0;
+      for (int64_t index = 0; index < extent; ++index) {
+        bool found = false;
+        for (int64_t i = 0; i < count; ++i) {
+          if (integer_at(dtype, buffers.inputs[0], i) != index) continue;
+          found = true;
+          for (int64_t k = 0; k < inner; ++k)
+            rows[r * inner + k] += input<T>(buffers, 1)[i * inner + k];
+        }
+        if (found) output<int64_t>(buffers, 1)[r++] = index;
+      }
+    };
+  });
+  return kernel;
+}
+
 /// May be in place.
 Kernel prepare_scatter_update(const Request& request) {
   const Around around(request.outputs[0].shape, axis_of(request));
@@ -118,7 +146,7 @@ std::span<const KernelEntry> gather() {
   static constexpr KernelEntry kKernels[] = {
       {"gather", prepare_gather},       {"gather_grad", prepare_scatter},
       {"scatter_add", prepare_scatter}, {"scatter_update", prepare_scatter_update},
-      {"one_hot", prepare_one_hot},
+      {"one_hot", prepare_one_hot},     {"sparse_gather_grad", prepare_sparse_gather_grad},
   };
   return kKernels;
 }

@@ -25,6 +25,30 @@ Kernel prepare_sgd_update(const Request& request) {
   return kernel;
 }
 
+Kernel prepare_sparse_sgd_update(const Request& request) {
+  return sparse_update<1>(request,
+                          [](double g, std::array<double, 1>& values, const CallState& state) {
+                            values[0] -= state.learning_rate * g;
+                          });
+}
+
+/// PyTorch's SparseAdam: epsilon is added to the root before that is corrected.
+Kernel prepare_sparse_adam_update(const Request& request) {
+  return sparse_update<3>(request,
+                          [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
+                           epsilon = number(request, "epsilon"),
+                           corrected = request.step.attributes.get<bool>("bias_correction")](
+                              double g, std::array<double, 3>& values, const CallState& state) {
+                            auto& [w, m, v] = values;
+                            m = beta1 * m + (1 - beta1) * g;
+                            v = beta2 * v + (1 - beta2) * g * g;
+                            const double rate = state.learning_rate *
+                                                std::sqrt(gathered(beta2, corrected, state.step)) /
+                                                gathered(beta1, corrected, state.step);
+                            w -= rate * m / (std::sqrt(v) + epsilon);
+                          });
+}
+
 /// m = b*m + g; w -= lr*m + lr*wd*w, with Nesterov lr*(g + b*m) for lr*m.
 Kernel prepare_momentum_update(const Request& request) {
   return elementwise_update<2>(
@@ -80,8 +104,10 @@ Kernel prepare_centered_rmsprop_update(const Request& request) {
 std::span<const KernelEntry> optimizer() {
   static constexpr KernelEntry kKernels[] = {
       {"sgd_update", prepare_sgd_update},
+      {"sparse_sgd_update", prepare_sparse_sgd_update},
       {"momentum_update", prepare_momentum_update},
       {"adam_update", prepare_adam_update},
+      {"sparse_adam_update", prepare_sparse_adam_update},
       {"rmsprop_update", prepare_rmsprop_update},
       {"centered_rmsprop_update", prepare_centered_rmsprop_update},
   };

@@ -191,6 +191,10 @@ Updates prepare_adagrad_update(std::span<const Request> requests) {
   return updates_by<AdagradRule>("adagrad_update", requests);
 }
 
+Kernel prepare_sparse_adagrad_update(const Request& request) {
+  return sparse_update_by<AdagradRule>("sparse_adagrad_update", request);
+}
+
 Updates prepare_adadelta_update(std::span<const Request> requests) {
   return updates_by<AdadeltaRule>("adadelta_update", requests);
 }
@@ -216,6 +220,7 @@ Updates prepare_ftrl_update(std::span<const Request> requests) {
 std::span<const KernelEntry> kernels::adaptive_updates() {
   static constexpr KernelEntry kKernels[] = {
       {.op = "adagrad_update", .prepare_updates = prepare_adagrad_update},
+      {"sparse_adagrad_update", prepare_sparse_adagrad_update},
       {.op = "adadelta_update", .prepare_updates = prepare_adadelta_update},
       {.op = "nadam_update", .prepare_updates = prepare_nadam_update},
       {.op = "radam_update", .prepare_updates = prepare_radam_update},

@@ -1,5 +1,5 @@
-// gather, its gradient, scatter_add, scatter_update and one_hot: elements picked by indices, added
-// up at them or written there.
+// gather, its gradient, also as the rows that it picked, scatter_add, scatter_update and one_hot:
+// elements picked by indices, added up at them or written there.
 #include <limits>
 
 #include "runtime/base/ceil_div.h"
@@ -245,6 +245,25 @@ Picks picks_in(int32_t* memory, const GatherSizes& sizes) {
   return picks;
 }
 
+/// Counts the places of each index, and finds where they begin. REQUIRES: counts and many_count are
+/// zero.
+template <typename Run>
+void count_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks, Run run) {
+  run("count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
+  run("sum_counts", shape_for_sums(sizes.extent), sum_counts, sizes, stretch_of_sums(sizes.extent),
+      picks);
+}
+
+/// Finds the places of each index, in order.
+template <typename Run>
+void order_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks, Run run) {
+  run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
+  run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
+  if (const int64_t many = most_many(sizes); many > 0)
+    run("order_many_picks", {{blocks_for(many)}, {1, kThreads}, kThreads * sizeof(int32_t)},
+        order_many_picks, indices, sizes, picks);
+}
+
 /// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
 /// checked the indices. `in_order`: rows of an index are added one after another, however many.
 template <typename T>
@@ -263,20 +282,72 @@ Launch scatter_launch(const Request& request, const GatherSizes& sizes, bool in_
     };
     state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
                        state.stream);
-    run("count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
-    run("sum_counts", shape_for_sums(sizes.extent), sum_counts, sizes,
-        stretch_of_sums(sizes.extent), picks);
-    run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
-    run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
+    count_places(indices, sizes, picks, run);
+    order_places(indices, sizes, picks, run);
     const int64_t many = most_many(sizes);
-    if (many > 0)
-      run("order_many_picks", {{blocks_for(many)}, {1, kThreads}, kThreads * sizeof(int32_t)},
-          order_many_picks, indices, sizes, picks);
     run("add_picks", shape_for(n), add_picks<T>, picks, rows, onto, sizes, output<T>(buffers, 0),
         in_order ? std::numeric_limits<int32_t>::max() : kFew, n);
     if (many == 0 || in_order) return;
     run("add_many_picks", shape_for_many(sizes, sizeof(T)), add_many_picks<T>, picks, rows, onto,
         sizes, output<T>(buffers, 0));
+  };
+}
+
+/// Which indices were picked at all, as counts, and how many of them come before each.
+__global__ void find_picked(Picks picks, GatherSizes sizes, int32_t* picked) {
+  for (int64_t j = first_index(); j < sizes.extent; j += index_step())
+    picked[j] = picks.counts[j] > 0 ? 1 : 0;
+}
+
+/// rows[r, :] = all dy[i, :] of the places i of index number r, in their order; numbers[j] of them
+/// come before index j. Behind the last one: rows of zero, and the index -1. n elements. The first
+/// place of an index makes its row.
+template <typename T>
+__global__ void add_rows(Integers indices, Picks picks, const int32_t* numbers, const T* dy,
+                         GatherSizes sizes, T* rows, int64_t* of_rows, int64_t n) {
+  const int64_t all = picks.begins[sizes.extent], different = numbers[sizes.extent];
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t p = at / sizes.inner, k = at - p * sizes.inner;
+    if (p >= different) {
+      rows[at] = T{0};
+      if (k == 0) of_rows[p] = -1;
+    }
+    if (p >= all) continue;
+    const int64_t index = indices[picks.places[p]];
+    const int32_t begin = picks.begins[index];
+    if (begin != p) continue;
+    const int64_t r = numbers[index];
+    rows[r * sizes.inner + k] =
+        add_places(picks.places, begin, picks.begins[index + 1], dy + k, sizes.inner, T{0});
+    if (k == 0) of_rows[r] = index;
+  }
+}
+
+template <typename T>
+Launch rows_launch(const Request& request, const GatherSizes& sizes) {
+  return [=, dtype = request.inputs[0].dtype, n = result_elements(request)](
+             const Buffers& buffers, const LaunchState& state) {
+    auto* memory = reinterpret_cast<int32_t*>(buffers.workspace);
+    const Picks picks = picks_in(memory, sizes);
+    Picks numbers{};  // of indices that were picked: each once
+    numbers.counts = memory + workspace_elements(sizes);
+    numbers.many_count = picks.many_count;
+    numbers.begins = numbers.counts + sizes.extent;
+    const Integers indices{buffers.inputs[0], dtype};
+    const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
+                         const auto&... arguments) {
+      launch(state.driver, state.stream, name, shape, kernel, arguments...);
+    };
+    state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
+                       state.stream);
+    count_places(indices, sizes, picks, run);
+    run("find_picked", shape_for(sizes.extent), find_picked, picks, sizes, numbers.counts);
+    run("sum_counts", shape_for_sums(sizes.extent), sum_counts, sizes,
+        stretch_of_sums(sizes.extent), numbers);
+    order_places(indices, sizes, picks, run);
+    run("add_rows", shape_for(n), add_rows<T>, indices, picks,
+        static_cast<const int32_t*>(numbers.begins), input<T>(buffers, 1), sizes,
+        output<T>(buffers, 0), output<int64_t>(buffers, 1), n);
   };
 }
 
@@ -328,6 +399,18 @@ Kernel scatter_kernel(const Request& request, bool in_order) {
 
 Kernel prepare_scatter(const Request& request) { return scatter_kernel(request, false); }
 
+/// Its workspace is that of gather_grad, and the numbers of indices.
+Kernel prepare_sparse_gather_grad(const Request& request) {
+  const TensorDesc &indices = request.inputs[0], &dy = request.inputs[1];
+  const int64_t count = indices.shape.elements();
+  const GatherSizes sizes{1, attribute<int64_t>(request, "extent"), dy.shape.elements() / count,
+                          count};
+  const int64_t elements = workspace_elements(sizes) + 2 * sizes.extent + 1;
+  return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
+    return {rows_launch<T>(request, sizes), static_cast<size_t>(elements) * sizeof(int32_t)};
+  });
+}
+
 Kernel prepare_scatter_update(const Request& request) {
   const TensorDesc& indices = request.inputs[1];
   const GatherSizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
@@ -370,6 +453,7 @@ std::span<const KernelEntry> kernels::gather() {
   static constexpr KernelEntry kKernels[] = {
       {"gather", prepare_gather},
       {"gather_grad", prepare_scatter, Order::kOwn},
+      {"sparse_gather_grad", prepare_sparse_gather_grad},
       {"scatter_add", prepare_scatter, Order::kOwn},
       {"scatter_update", prepare_scatter_update},
       {"one_hot", prepare_one_hot},

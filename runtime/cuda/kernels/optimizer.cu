@@ -84,6 +84,21 @@ struct AdamRule : MeansRule {
   }
 };
 
+/// PyTorch's SparseAdam adds epsilon to the root before that is corrected.
+struct SparseAdamRule : MeansRule {
+  bool corrected;
+
+  explicit SparseAdamRule(const Request& request)
+      : MeansRule(request, 0), corrected(attribute<bool>(request, "bias_correction")) {}
+
+  template <typename T>
+  __device__ AdamRule::Move<T> of_call(double scaled, const CallBlock& call) const {
+    const double rate = call.learning_rate * std::sqrt(gathered(beta2, corrected, call.step)) /
+                        gathered(beta1, corrected, call.step);
+    return {means<T>(scaled), static_cast<T>(-rate), T{1}, static_cast<T>(epsilon), T{0}};
+  }
+};
+
 template <bool centered>
 struct RmspropRule {
   static constexpr int kMoved = centered ? 3 : 2;
@@ -122,6 +137,14 @@ Updates prepare_sgd_update(std::span<const Request> requests) {
   return updates_by<SgdRule>("sgd_update", requests);
 }
 
+Kernel prepare_sparse_sgd_update(const Request& request) {
+  return sparse_update_by<SgdRule>("sparse_sgd_update", request);
+}
+
+Kernel prepare_sparse_adam_update(const Request& request) {
+  return sparse_update_by<SparseAdamRule>("sparse_adam_update", request);
+}
+
 Updates prepare_momentum_update(std::span<const Request> requests) {
   return updates_by<MomentumRule>("momentum_update", requests);
 }
@@ -143,8 +166,10 @@ Updates prepare_centered_rmsprop_update(std::span<const Request> requests) {
 std::span<const KernelEntry> kernels::optimizer() {
   static constexpr KernelEntry kKernels[] = {
       {.op = "sgd_update", .prepare_updates = prepare_sgd_update},
+      {"sparse_sgd_update", prepare_sparse_sgd_update},
       {.op = "momentum_update", .prepare_updates = prepare_momentum_update},
       {.op = "adam_update", .prepare_updates = prepare_adam_update},
+      {"sparse_adam_update", prepare_sparse_adam_update},
       {.op = "rmsprop_update", .prepare_updates = prepare_rmsprop_update},
       {.op = "centered_rmsprop_update", .prepare_updates = prepare_centered_rmsprop_update},
   };

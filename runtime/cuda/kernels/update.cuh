@@ -115,11 +115,13 @@ struct MeansRule {
   double scale, beta1, beta2, epsilon, weight_decay;
 
   explicit MeansRule(const Request& request)
+      : MeansRule(request, attribute<double>(request, "weight_decay")) {}
+  MeansRule(const Request& request, double decay)
       : scale(attribute<double>(request, "scale")),
         beta1(attribute<double>(request, "beta1")),
         beta2(attribute<double>(request, "beta2")),
         epsilon(attribute<double>(request, "epsilon")),
-        weight_decay(attribute<double>(request, "weight_decay")) {}
+        weight_decay(decay) {}
 
   /// Moves the means of gradients and squares; rest: 1 - beta.
   template <typename T>
@@ -165,6 +167,72 @@ Updates updates_by(const char* name, std::span<const Request> requests) {
                                  launch(state.driver, state.stream, name, shape, update<T, Rule>,
                                         table, rule, rate_scale, state.call);
                                });
+    }};
+  });
+}
+
+/// A sparse gradient [count, width], the indices of its rows, and what moves: a variable of
+/// `extent` rows, then its slots.
+template <int kMoved>
+struct SparseEntry : GradientFactor {
+  static constexpr size_t kIndices = 1 + kMoved;  // the operand with the indices
+  const std::byte* gradient;
+  const int64_t* indices;
+  std::byte* to[kMoved];
+  int64_t count, width, extent;
+};
+
+/// What is not in place becomes what it was.
+template <typename T>
+__global__ void keep_elements(const T* from, T* to, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) to[i] = from[i];
+}
+
+/// Moves the rows that have an index. REQUIRES: none of them comes twice.
+template <typename T, typename Rule>
+__global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, double rate_scale,
+                            const CallBlock* call) {
+  if (entry.template skipped<T>()) return;
+  const auto move =
+      rule.template of_call<T>(entry.template scaled<T>(rule.scale), call->at_rate(rate_scale));
+  for (int64_t at = first_index(); at < entry.count * entry.width; at += index_step()) {
+    const int64_t r = at / entry.width, index = entry.indices[r];
+    if (index < 0 || index >= entry.extent) continue;
+    const int64_t place = index * entry.width + (at - r * entry.width);
+    T values[Rule::kMoved];
+    for (int k = 0; k < Rule::kMoved; ++k) values[k] = reinterpret_cast<T*>(entry.to[k])[place];
+    move(reinterpret_cast<const T*>(entry.gradient)[at], values);
+    for (int k = 0; k < Rule::kMoved; ++k) reinterpret_cast<T*>(entry.to[k])[place] = values[k];
+  }
+}
+
+/// The update of the rows of a variable by a rule: operands rows, variable, slots, indices, factor.
+template <typename Rule>
+Kernel sparse_update_by(const char* name, const Request& request) {
+  using Entry = SparseEntry<Rule::kMoved>;
+  const Rule rule(request);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[name, rule, rate_scale = attribute<double>(request, "rate_scale"),
+             count = request.inputs[Entry::kIndices].shape.elements(),
+             elements = request.inputs[0].shape.elements(), extent = request.inputs[1].shape[0],
+             n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      Entry entry{};
+      entry.gradient = buffers.inputs[0];
+      entry.indices = input<int64_t>(buffers, Entry::kIndices);
+      entry.factor = buffers.inputs.size() > Entry::kIndices + 1
+                         ? buffers.inputs[Entry::kIndices + 1]
+                         : nullptr;
+      entry.count = count;
+      entry.width = elements / count;
+      entry.extent = extent;
+      for (size_t k = 0; k < Rule::kMoved; ++k) {
+        entry.to[k] = buffers.outputs[k];
+        if (entry.to[k] != buffers.inputs[1 + k])
+          launch(state.driver, state.stream, "keep_elements", shape_for(n), keep_elements<T>,
+                 input<T>(buffers, 1 + k), output<T>(buffers, k), n);
+      }
+      launch(state.driver, state.stream, name, shape_for(elements), update_rows<T, Rule>, entry,
+             rule, rate_scale, state.call);
     }};
   });
 }

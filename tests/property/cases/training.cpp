@@ -85,7 +85,7 @@ UpdateNumbers numbers_of(const std::string& op, Random& random) {
   const bool coin = random_between(random, 0, 1) == 1;
   const double weight_decay = random_between(random, 0, 1) == 1 ? 0.01 : 0;
   const double epsilon = random_between(random, 0, 1) == 1 ? 0.25 : 1e-8;
-  if (op == "sgd_update") return {};
+  if (op.ends_with("sgd_update")) return {};
   if (op == "momentum_update")
     return {{{"momentum", 0.9}, {"nesterov", coin}, {"weight_decay", weight_decay}}, 1};
   if (op == "rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", epsilon}}, 1};
@@ -96,7 +96,9 @@ UpdateNumbers numbers_of(const std::string& op, Random& random) {
              {"lars_coefficient", 0.02},
              {"weight_decay", weight_decay}},
             1};
-  if (op == "adagrad_update") return {{{"epsilon", epsilon}}, 1};
+  if (op.ends_with("adagrad_update")) return {{{"epsilon", epsilon}}, 1};
+  if (op == "sparse_adam_update")
+    return {{{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", epsilon}, {"bias_correction", coin}}, 2};
   if (op == "adadelta_update") return {{{"decay_rate", 0.9}, {"epsilon", epsilon}}, 2};
   if (op == "lion_update")
     return {{{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", weight_decay}}, 1};
@@ -135,6 +137,34 @@ KernelCase update(const std::string& op, Random& random) {
     make_squares(one.inputs[3]);
   if (op == "centered_rmsprop_update")  // a mean whose square is below the mean square
     for (float& x : one.inputs[3].as<float>()) x *= 0.25f;
+  if (random_between(random, 0, 1) == 1)
+    one.inputs.push_back(array_of<float>({}, {0.375f}));  // the factor of clipped gradients
+  return one;
+}
+
+/// Some rows of a variable in order, as sparse_gather_grad makes them: -1 behind them.
+KernelCase sparse_update(const std::string& op, Random& random) {
+  Shape variable = with_few_rows(any_shape(random, 1), 0, 1);
+  const int64_t count = extent(random, 40);
+  const UpdateNumbers numbers = numbers_of(op, random);
+  KernelCase one{op, numbers.attributes, {}, {}};
+  one.attributes.push_back({"scale", 0.01});
+  one.attributes.push_back({"rate_scale", random_between(random, 0, 1) == 1 ? 10.0 : 1.0});
+  std::vector<int64_t> rows = variable.extents();
+  rows[0] = count;
+  one.inputs.push_back(random_array(random, kF, Shape(rows)));
+  for (int i = 1; i <= 1 + numbers.slots; ++i) {
+    one.inputs.push_back(random_array(random, kF, variable));
+    one.results.push_back({kF, variable, random_between(random, 0, 1) == 1 ? i : -1});
+  }
+  if (numbers.slots > 0) make_squares(one.inputs.back());
+  Array indices(DType::kInt64, {count});
+  int64_t next = random_between(random, 0, 2);
+  for (int64_t& index : indices.as<int64_t>()) {
+    index = next < variable[0] ? next : -1;
+    next += 1 + random_between(random, 0, 2);
+  }
+  one.inputs.push_back(std::move(indices));
   if (random_between(random, 0, 1) == 1)
     one.inputs.push_back(array_of<float>({}, {0.375f}));  // the factor of clipped gradients
   return one;
@@ -227,6 +257,9 @@ std::span<const CaseMaker> training_cases() {
       {"regularize", regularize, update_terms},
       {"rmsprop_update", update, update_terms},
       {"sgd_update", update, update_terms},
+      {"sparse_adagrad_update", sparse_update, update_terms},
+      {"sparse_adam_update", sparse_update, update_terms},
+      {"sparse_sgd_update", sparse_update, update_terms},
       {"unscale_factor", unscale_factor, clip_terms},
   };
   return kCases;
