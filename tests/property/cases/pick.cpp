@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/property/cases/draw.h"
+#include "tests/property/example_cases.h"
 
 namespace flow::test {
 namespace {
@@ -140,7 +141,7 @@ std::span<const CaseMaker> pick_cases() {
       {"one_hot", one_hot},       {"tril", triangle},
       {"triu", triangle},         {"top_k", top_k},
       {"top_k_grad", top_k_grad}, {"bag_sum", bag_sum, size_of_bags},
-      {"bag_max", bag_max},
+      {"bag_max", bag_max},       {"sparse_gather_grad", example_case, picked_of},
   };
   return kCases;
 }
