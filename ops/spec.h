@@ -109,6 +109,9 @@ struct ResultSpec {
       false;  // as many as the shape function makes: out0, out1, ...; all but the first optional
   /// The operand, a variable, that this result is written onto.
   std::optional<size_t> updates = {};
+  /// The operand, the updated value of a trained variable, that this result is written onto and
+  /// replaces.
+  std::optional<size_t> replaces = {};
   /// The operand, a statistic of a layer, that this result is the next value of. Of several calls
   /// that move the same one, each reads what the one before made, and the last is written onto it.
   std::optional<size_t> moves = {};

@@ -25,8 +25,10 @@ std::string optimizers_page() {
   const job::Section& scales = job::learning_rate_scales();
   text += fmt::format("\n## {}\n\n{}", section_title(scales.what), each_table(scales, kPage));
   text += kind_text(job::grad_clippings(), kPage) + kind_text(job::loss_scales(), kPage);
-  const job::Section& ema = job::ema_section();
-  return text + fmt::format("\n## {}\n\n{}", section_title(ema.what), key_table(ema.keys, kPage));
+  for (const job::Section* section : {&job::ema_section(), &job::lookahead_section()})
+    text +=
+        fmt::format("\n## {}\n\n{}", section_title(section->what), key_table(section->keys, kPage));
+  return text;
 }
 
 std::string schedules_page() {

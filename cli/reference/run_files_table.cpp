@@ -43,7 +43,7 @@ std::span<const FileRow> checkpoint_files() {
   static constexpr FileRow kRows[] = {
       {"NAME.npy", "A variable, for example `lenet/conv1/weight.npy`."},
       {"NAME/SLOT.npy",
-       "An optimizer slot of a variable: `momentum`, `m`, `v`, `ms`, `mg` or `ema`."},
+       "An optimizer slot of a variable, such as `momentum`, `m`, `v`, `row`, `slow` or `ema`."},
       {"JOB/loss_scale.npy",
        "The scale of a dynamic loss scale. `JOB/finite_steps.npy` has its count of steps."},
       {"checkpoint.json",

@@ -22,6 +22,7 @@ class Aliases {
   }
 
   void run(const ir::Graph& graph, const std::vector<TensorId>& tensor_of) {
+    add_replacements();
     add_reshapes();
     find_last_reads();
     for (const auto* outside : {&graph.results, &graph.watched})
@@ -42,6 +43,12 @@ class Aliases {
   void alias(TensorId result, TensorId of) {
     job_.tensors[result.index()].alias = of;
     parent_[root(result)] = root(of);
+  }
+
+  /// What replaces the updated value of a variable is written onto it.
+  void add_replacements() {
+    for (const plan::Step& step : job_.steps)
+      if (const auto old = step.op->result(0).replaces) alias(step.outputs[0], step.inputs[*old]);
   }
 
   /// A variable is written at the end of a call, when a reshape of it may still be read. What is

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
+#include "compiler/passes/composed_updates.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
 #include "ops/updates.h"
@@ -46,14 +47,20 @@ class Updates {
     ValueId indices;  // of a gradient of rows; else invalid
     double rate_scale, weight_decay;
     const ops::OpSpec* update;
+    bool by_muon;
   };
 
   /// Variable i of those that are trained, unless the loss does not depend on it.
   void add_trained(size_t i) {
     const Training& training = *context_.training;
     Trained trained{
-        training.variables[i],          {}, {}, training.rate_scales[i], training.weight_decays[i],
-        ops::find_spec(training.update)};
+        training.variables[i],
+        {},
+        {},
+        training.rate_scales[i],
+        training.weight_decays[i],
+        ops::find_spec(training.update),
+        training.muon && training.by_muon[i]};
     const auto sparse =
         std::ranges::find(context_.sparse, trained.variable, &SparseGradient::variable);
     if (sparse != context_.sparse.end()) {
@@ -85,8 +92,9 @@ class Updates {
       return refuse(
           "weight decay moves every row",
           fmt::format("write `excludes: [\"{}\"]` in `optimizer`", graph_[trained.variable].name));
-    const ops::OpSpec* update = ops::sparse_form(*trained.update);
-    if (update) return update;
+    const Training& training = *context_.training;
+    const bool composed = training.adafactor || trained.by_muon;
+    if (const ops::OpSpec* rows = ops::sparse_form(*trained.update); rows && !composed) return rows;
     return refuse("the optimizer moves every row",
                   "use `sgd` without momentum, `adagrad` or `adam`");
   }
@@ -216,8 +224,47 @@ class Updates {
   void add_update(const Trained& trained, ValueId factor) {
     const Training& training = *context_.training;
     const ir::Value value = graph_[trained.variable];
-    const ops::OpSpec& op = *trained.update;
     builder_.place_on(value.device);
+    const ValueId slow = training.lookahead ? add_cycle_start(value, trained.variable) : ValueId();
+    ValueId updated;
+    if (training.adafactor)
+      updated = add_adafactor(composed(trained, factor), *training.adafactor);
+    else if (trained.by_muon)
+      updated = add_muon(composed(trained, factor), *training.muon);
+    else
+      updated = add_plain(trained, factor);
+    if (training.lookahead) updated = add_cycle_end(value, slow, updated);
+    if (training.ema_decay) add_average(value, updated);
+  }
+
+  ComposedUpdate composed(const Trained& trained, ValueId factor) {
+    return {builder_, trained.variable,   trained.gradient,    factor, context_.loss_scale.valid(),
+            scale_,   trained.rate_scale, trained.weight_decay};
+  }
+
+  /// The variable as it is where a cycle of Lookahead starts.
+  ValueId add_cycle_start(const ir::Value& variable, ValueId id) {
+    const std::string name = variable.name + "/slow";
+    const ValueId slow =
+        builder_.add_variable(name, variable.dtype, variable.shape, {}, false, true, variable.span);
+    const ValueId kept =
+        builder_.add("lookahead_start", name + ":update", {id, slow},
+                     {{"steps", context_.training->lookahead->steps}}, variable.span);
+    graph_.set_updated(slow, kept);
+    return kept;
+  }
+
+  ValueId add_cycle_end(const ir::Value& variable, ValueId slow, ValueId updated) {
+    const plan::Lookahead& lookahead = *context_.training->lookahead;
+    return builder_.add("lookahead_update", variable.name + ":update.lookahead", {slow, updated},
+                        {{"steps", lookahead.steps}, {"alpha", lookahead.alpha}}, variable.span);
+  }
+
+  /// An update of one step. The variable's new value.
+  ValueId add_plain(const Trained& trained, ValueId factor) {
+    const Training& training = *context_.training;
+    const ir::Value value = graph_[trained.variable];
+    const ops::OpSpec& op = *trained.update;
     const plan::Initializer start = training.slot_start == 0
                                         ? plan::Initializer()
                                         : plan::initializers::Constant{training.slot_start};
@@ -234,7 +281,7 @@ class Updates {
     const std::vector<ValueId> updated = builder_.add(
         op, value.name + ":update", std::move(operands), attributes_of(op, trained), spans);
     for (size_t i = 0; i < moved.size(); ++i) graph_.set_updated(moved[i], updated[i]);
-    if (training.ema_decay) add_average(value, updated.front());
+    return updated.front();
   }
 
   /// `variable` as it was, with its updated value.

@@ -10,6 +10,7 @@
 
 #include "compiler/diag/diag.h"
 #include "compiler/ir/graph.h"
+#include "runtime/plan/model/optimizers.h"
 
 namespace flow::passes {
 
@@ -38,8 +39,12 @@ struct Training {
   std::string update = "sgd_update";      // an op: of gradient, variable, slots
   ir::Attributes attributes;              // of that op, but what is each variable's own
   double slot_start = 0;                  // value of the slots before the first step
-  std::optional<double> clip_norm;        // of all gradients together
-  std::optional<double> clip_value;       // of each element
+  std::optional<plan::optimizers::Adafactor> adafactor;
+  std::optional<plan::optimizers::Muon> muon;
+  std::vector<bool> by_muon;  // by variable, where `muon` is: others have the update above
+  std::optional<plan::Lookahead> lookahead;
+  std::optional<double> clip_norm;   // of all gradients together
+  std::optional<double> clip_value;  // of each element
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;  // of averages of the trained variables
   std::string job;                  // its name, for the loss scale's variables

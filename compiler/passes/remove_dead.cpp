@@ -29,6 +29,8 @@ void remove_dead(ir::Graph& graph, Context&, Diags&) {
   std::vector<ir::ValueId> roots = graph.results;
   for (const ir::Variable& variable : graph.variables)
     if (variable.updated.valid()) roots.push_back(variable.updated);
+  for (const ir::Node& node : graph.nodes)
+    if (node.op->result(0).replaces) roots.push_back(node.results[0]);
   if (graph.loop)
     for (const ir::State& state : graph.loop->states)
       roots.insert(roots.end(), {state.first, state.updated});

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include "runtime/base/text.h"
 
@@ -95,6 +97,7 @@ class OptimizerBinder {
     check_stored();
     bind_rate_scales();
     bind_weight_decays();
+    bind_matrices();
   }
 
   /// Updates are smaller than what 16 bits tell apart. One error for each `variable_dtype:`, which
@@ -134,6 +137,16 @@ class OptimizerBinder {
     training_.weight_decays.assign(training_.variables.size(), optimizer_.includes ? 0 : decay);
     if (optimizer_.includes) set_where(training_.weight_decays, *optimizer_.includes, decay);
     if (optimizer_.excludes) set_where(training_.weight_decays, *optimizer_.excludes, 0);
+  }
+
+  /// What muon updates.
+  void bind_matrices() {
+    const std::vector<ir::ValueId> others =
+        optimizer_.adamw ? matching(training_.variables, *optimizer_.adamw, "trained variable")
+                         : std::vector<ir::ValueId>();
+    for (const ir::ValueId id : training_.variables)
+      training_.by_muon.push_back(instance_.graph[id].shape.rank() == 2 &&
+                                  std::ranges::count(others, id) == 0);
   }
 
   /// Of `numbers`, one for each trained variable, those of variables that a pattern matches.
@@ -176,6 +189,7 @@ class OptimizerBinder {
     training_.clip_norm = optimizer_.clip_norm;
     training_.clip_value = optimizer_.clip_value;
     training_.ema_decay = optimizer_.ema_decay;
+    training_.lookahead = optimizer_.lookahead;
     if (!optimizer_.loss_scale) return;
     training_.job = job_.name.text;
     training_.loss_scale =
@@ -188,11 +202,25 @@ class OptimizerBinder {
     training_.update = rule.update_op();
     const ops::OpSpec& op = *ops::find_spec(training_.update);
     plan::for_each_field<Rule>([&](const auto& field) {
-      if (field.name != "weight_decay" && op.attribute(field.name))
-        training_.attributes.set(field.name, rule.*field.member);
+      using V = typename std::decay_t<decltype(field)>::Value;
+      if constexpr (!std::is_enum_v<V>)  // ops have none
+        if (field.name != "weight_decay" && op.attribute(field.name))
+          training_.attributes.set(field.name, rule.*field.member);
     });
     if constexpr (requires { rule.initial_accumulator_value; })
       training_.slot_start = rule.initial_accumulator_value;
+    bind_composed(rule);
+  }
+
+  /// Updates of one step have no more than their op.
+  void bind_composed(const auto&) {}
+  void bind_composed(const plan::optimizers::Muon& rule) { training_.muon = rule; }
+  void bind_composed(plan::optimizers::Adafactor rule) {
+    if (rule.epsilon1 == 0)
+      rule.epsilon1 = instance_.graph.compute_dtype == DType::kFloat64
+                          ? std::numeric_limits<double>::epsilon()
+                          : static_cast<double>(std::numeric_limits<float>::epsilon());
+    training_.adafactor = rule;
   }
 
   Reader& reader_;

@@ -99,6 +99,7 @@ struct Input {
 struct Optimizer {
   plan::OptimizerRule rule;
   std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
+  std::optional<std::vector<Name>> adamw;               // globs: matrices that muon leaves to adamw
   plan::Schedule learning_rate;
   std::vector<std::pair<Name, double>> learning_rate_scales;  // globs; the last match counts
   std::vector<Name> minimize;
@@ -106,6 +107,7 @@ struct Optimizer {
   std::optional<double> clip_norm, clip_value;
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;
+  std::optional<plan::Lookahead> lookahead;
   Span span, follows_span;  // of what a plateau watches
   bool complete = true;     // false after an error
 };

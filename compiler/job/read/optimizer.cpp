@@ -97,13 +97,35 @@ void read_decayed(const Fields& fields, Optimizer& optimizer) {
         .label(fields.key_span("includes"), "also set here");
 }
 
+/// Root of a mean square below which float32 has too few numbers; 0: that of the dtype.
+void check_epsilon(const Fields& fields, const plan::optimizers::Adafactor& rule) {
+  constexpr double kLeast = 1e-37;
+  if (rule.epsilon1 > 0 && rule.epsilon1 < kLeast)
+    fields.reader().error(
+        Diagnosis::kOutOfRange, *fields.find("epsilon1"),
+        fmt::format("`epsilon1` is {}; expected 0, or at least {}", rule.epsilon1, kLeast));
+}
+
 void read_own_keys(const Fields& fields, const Variant& variant, Optimizer& optimizer) {
   const bool complete = read_record(fields, variant, optimizer.rule).empty();
   if (const auto* sgd = std::get_if<plan::optimizers::Sgd>(&optimizer.rule);
       sgd && complete && sgd->nesterov && sgd->momentum == 0)
     fields.reader().error(Diagnosis::kOutOfRange, *fields.find("nesterov"),
                           "`nesterov` requires a `momentum` above 0");
+  if (const auto* adafactor = std::get_if<plan::optimizers::Adafactor>(&optimizer.rule);
+      adafactor && complete)
+    check_epsilon(fields, *adafactor);
+  if (std::holds_alternative<plan::optimizers::Muon>(optimizer.rule))
+    if (const yaml::Node* adamw = fields.find("adamw"))
+      optimizer.adamw = read_globs(fields.reader(), *adamw, "`adamw`");
   read_decayed(fields, optimizer);
+}
+
+plan::Lookahead read_lookahead(const Fields& fields) {
+  plan::Lookahead lookahead;
+  if (const auto steps = fields.integer("steps")) lookahead.steps = *steps;
+  if (const auto alpha = fields.number("alpha")) lookahead.alpha = *alpha;
+  return lookahead;
 }
 
 void read_common_keys(const Fields& fields, std::string_view precision, Optimizer& optimizer) {
@@ -122,6 +144,9 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
   if (const yaml::Node* ema = fields.find("ema"))
     optimizer.ema_decay =
         Fields(reader, *ema, fields.key_span("ema"), ema_section()).number("decay");
+  if (const yaml::Node* lookahead = fields.find("lookahead"))
+    optimizer.lookahead = read_lookahead(
+        Fields(reader, *lookahead, fields.key_span("lookahead"), lookahead_section()));
   if (const yaml::Node* scale = fields.find("loss_scale"))
     optimizer.loss_scale =
         read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);

@@ -243,6 +243,8 @@ constexpr Term kTerms[] = {
     {"clip", "grad_clipping"},
     {"gradclip", "grad_clipping"},
     {"rho", "decay_rate"},
+    {"nssteps", "newton_schulz_steps"},
+    {"adjustlrfn", "adjust_learning_rate"},
     {"l1regularizationstrength", "l1"},
     {"l2regularizationstrength", "l2"},
     {"initialaccumulator", "initial_accumulator_value"},

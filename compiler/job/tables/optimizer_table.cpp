@@ -9,10 +9,14 @@
 namespace flow::job {
 namespace {
 
-/// Weight decay can be that of chosen variables.
+/// Weight decay can be that of chosen variables, and Muon can leave out matrices.
 std::vector<Variant> make_optimizers() {
   std::vector<Variant> all = variants_of(plan::OptimizerRule());
   for (Variant& optimizer : all) {
+    if (optimizer.type == plan::optimizers::Muon::record().type)
+      optimizer.keys.push_back(
+          {"adamw", KeyType::kGlobs, "none",
+           "matrices to update by adamw too, such as embeddings: a name or glob, or a list"});
     if (!find_key(optimizer.keys, "weight_decay")) continue;
     optimizer.keys.push_back({"includes", KeyType::kGlobs, "none",
                               "variables to decay: a name or glob, or a list; default: all"});
@@ -52,7 +56,11 @@ const VariantKind& optimizers() {
        section("ema", "none",
                "exponential moving averages of the trained variables, after each step: ema += (1 - "
                "decay) (w - ema); the first is w",
-               ema_section())}};
+               ema_section()),
+       section("lookahead", "none",
+               "Lookahead (Zhang et al., 2019) around the optimizer: after each cycle of steps w = "
+               "slow + alpha (w - slow), where slow is w before the cycle",
+               lookahead_section())}};
   return kKind;
 }
 
@@ -61,6 +69,15 @@ const Section& ema_section() {
       "`ema`",
       {{"decay", KeyType::kNumber, "", "fraction of the average to keep in each step",
         Bounds{.min = 0, .below = 1}}}};
+  return kSection;
+}
+
+const Section& lookahead_section() {
+  static const Section kSection{
+      "`lookahead`",
+      {{"steps", KeyType::kInteger, "5", "steps of a cycle", Bounds{.min = 1, .max = 1e9}},
+       {"alpha", KeyType::kNumber, "0.5", "part of the way of a cycle to keep",
+        Bounds{.max = 1, .above = 0}}}};
   return kSection;
 }
 

@@ -13,5 +13,6 @@ const VariantKind& grad_clippings();
 const VariantKind& loss_scales();
 const Section& learning_rate_scales();
 const Section& ema_section();
+const Section& lookahead_section();
 
 }  // namespace flow::job

@@ -2,37 +2,19 @@
 // for the norms, in pieces that are summed in order, and one that moves the variable.
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/piece_sums.h"
+#include "runtime/cpu/kernels/two_sums.h"
 #include "runtime/cpu/kernels/update.h"
 
 namespace flow::cpu::fast {
 namespace {
 
-constexpr int64_t kLanes = 16;
-
-/// Two sums over a variable.
-struct TwoSums {
-  double first = 0, second = 0;
-
-  TwoSums& operator+=(const TwoSums& other) {
-    first += other.first;
-    second += other.second;
-    return *this;
-  }
-};
-
-double total(const double (&lanes)[kLanes]) {
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
 /// The sums of squares of two arrays.
 FLOW_VECTORISED TwoSums squares(const float* a, const float* b, int64_t n) {
-  double of_a[kLanes] = {}, of_b[kLanes] = {};
+  double of_a[kSumLanes] = {}, of_b[kSumLanes] = {};
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  for (; i + kSumLanes <= n; i += kSumLanes) {
 #pragma omp simd
-    for (int64_t k = 0; k < kLanes; ++k) {
+    for (int64_t k = 0; k < kSumLanes; ++k) {
       const auto x = static_cast<double>(a[i + k]), y = static_cast<double>(b[i + k]);
       of_a[k] += x * x;
       of_b[k] += y * y;
@@ -43,7 +25,7 @@ FLOW_VECTORISED TwoSums squares(const float* a, const float* b, int64_t n) {
     of_a[0] += x * x;
     of_b[0] += y * y;
   }
-  return {total(of_a), total(of_b)};
+  return {sum_of(of_a), sum_of(of_b)};
 }
 
 struct LarsRates {
@@ -92,11 +74,11 @@ FLOW_VECTORISED TwoSums lamb_squares(const UpdateArrays<3>& arrays, const LambRa
                                      int64_t n) {
   const LambRates r = rates;
   const float *w = arrays.from[0], *m = arrays.to[1], *v = arrays.to[2];
-  double of_w[kLanes] = {}, of_a[kLanes] = {};
+  double of_w[kSumLanes] = {}, of_a[kSumLanes] = {};
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  for (; i + kSumLanes <= n; i += kSumLanes) {
 #pragma omp simd
-    for (int64_t k = 0; k < kLanes; ++k) {
+    for (int64_t k = 0; k < kSumLanes; ++k) {
       const auto x = static_cast<double>(w[i + k]);
       const auto a = static_cast<double>(movement(r, w[i + k], m[i + k], v[i + k]));
       of_w[k] += x * x;
@@ -109,7 +91,7 @@ FLOW_VECTORISED TwoSums lamb_squares(const UpdateArrays<3>& arrays, const LambRa
     of_w[0] += x * x;
     of_a[0] += a * a;
   }
-  return {total(of_w), total(of_a)};
+  return {sum_of(of_w), sum_of(of_a)};
 }
 
 FLOW_VECTORISED void lamb_piece(const UpdateArrays<3>& arrays, const LambRates& rates,

@@ -26,12 +26,13 @@ struct GradientFactor {
   }
 };
 
-/// A gradient, and kMoved arrays that get new values: a variable, then its slots.
+/// A gradient, and kMoved arrays that get new values: a variable, then its slots. The last may be
+/// ones that are only read.
 template <int kMoved>
 struct UpdateEntry : GradientFactor {
   const std::byte* gradient;
   const std::byte* from[kMoved];
-  std::byte* to[kMoved];
+  std::byte* to[kMoved];  // null: it is only read
   int64_t elements;
   int32_t end;    // the first block that is another's
   int32_t place;  // of layerwise updates: where sums of the first block go
@@ -41,7 +42,7 @@ struct UpdateEntry : GradientFactor {
 template <typename T, int kMoved>
 __device__ void keep_piece(const UpdateEntry<kMoved>& entry, const Piece& piece) {
   for (int k = 0; k < kMoved; ++k)
-    if (entry.to[k] != entry.from[k])
+    if (entry.to[k] && entry.to[k] != entry.from[k])
       for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
         reinterpret_cast<T*>(entry.to[k])[i] = reinterpret_cast<const T*>(entry.from[k])[i];
 }
@@ -100,7 +101,7 @@ void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> b
       entry.factor = b.inputs.size() > kMoved + 1 ? b.inputs[kMoved + 1] : nullptr;
       for (size_t k = 0; k < kMoved; ++k) {
         entry.from[k] = b.inputs[1 + k];
-        entry.to[k] = b.outputs[k];
+        entry.to[k] = k < b.outputs.size() ? b.outputs[k] : nullptr;
       }
       entry.elements = elements[i];
       entry.end = static_cast<int32_t>(blocks += chunks_of(elements[i]));

@@ -168,15 +168,25 @@ std::vector<int> distances_from_end(const plan::Job& job) {
   std::vector<std::vector<size_t>> readers(job.tensors.size());
   for (size_t i = 0; i < job.steps.size(); ++i)
     plan::visit_operands(job.steps[i], [&](TensorId id) { readers[id.index()].push_back(i); });
+  const std::vector<TensorId> roots = plan::alias_roots(job);
+  std::vector<bool> written(job.tensors.size());  // variables, by what stays where it is
   std::vector<int> distances(job.steps.size());
   for (size_t i = job.steps.size(); i-- > 0;) {
-    if (!is_update(job.steps[i])) continue;
-    distances[i] = 1;
-    for (const TensorId id : job.steps[i].outputs) {
+    const plan::Step& step = job.steps[i];
+    distances[i] = is_update(step) ? 1 : 0;
+    for (const TensorId id : step.outputs) {
       if (!id.valid()) continue;
       for (const size_t reader : readers[id.index()])
         distances[i] = distances[i] > 0 && distances[reader] == 1 ? 2 : 0;
     }
+    // A variable must not be written before a step at the end reads it.
+    if (std::ranges::any_of(step.inputs, [&](TensorId id) {
+          return written[id.index()] && job[id].role == plan::Role::kVariable;
+        }))
+      distances[i] = 0;
+    if (distances[i] > 0) continue;
+    for (const TensorId id : step.outputs)
+      if (id.valid() && id != roots[id.index()]) written[roots[id.index()].index()] = true;
   }
   return distances;
 }

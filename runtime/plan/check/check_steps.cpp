@@ -284,9 +284,28 @@ class StepCheck {
     in_variable_[id.index()] = true;
   }
 
+  /// The result is written onto the updated value of a trained variable, which nothing reads any
+  /// more.
+  void check_replacement(const Step& step, const Location& location) {
+    const TensorId id = step.outputs[0], old = step.inputs[*step.op->result(0).replaces];
+    const auto is_trained = [&](const Update& update) {
+      return update.updated == old && update.of == Update::Of::kTrained;
+    };
+    const Step* maker = maker_[old.index()];
+    location.require(maker && std::ranges::any_of(updates_of(*maker), is_trained),
+                     "replaces `{}`, which is not the updated value of a trained variable",
+                     job_[old].name);
+    location.require(!step.probe && step.epilogue.empty() && job_[id].alias == old &&
+                         std::ranges::count(step.inputs, old) == 1,
+                     "the replacement of `{}` must be in place", job_[old].name);
+    updated_[old.index()] = true;
+    in_variable_[id.index()] = true;
+  }
+
   /// A permission to work in place is for operands that the op reads element by element.
   void check_in_place(const Step& step, TensorId id, const Location& location) {
     const Tensor& tensor = job_[id];
+    if (step.op->result(0).replaces) return check_replacement(step, location);
     if (!tensor.alias.valid()) return;
     const bool looks_at = step.op->view && step.inputs[0] == tensor.alias;
     if (is_state_[tensor.alias.index()] && !looks_at) return check_state(step, id, location);

@@ -1,6 +1,8 @@
 // Optimizers: a record for each type, with the op that updates a variable.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string_view>
 #include <tuple>
 #include <variant>
@@ -256,13 +258,97 @@ struct Lamb {
   }
 };
 
+struct Adafactor {
+  double beta2_decay = 0, epsilon1 = 0, epsilon2 = 0, clip_threshold = 0, weight_decay = 0;
+
+  std::string_view update_op() const { return "adafactor_update"; }
+  static constexpr auto record() {
+    return Record{
+        "adafactor",
+        "Adafactor (Shazeer and Stern, 2018), as in PyTorch: keeps mean squares of rows and "
+        "columns, and scales updates by the size of the variable.",
+        "a = t^beta2_decay, row = row + a (mean of g^2 in the row - row), column likewise,\n"
+        "V = row column / max(mean row, epsilon1); without two axes V = V + a (g^2 - V),\n"
+        "u = g / max(sqrt(V), epsilon1), |x| = rms(x),\n"
+        "w -= lr weight_decay w + min(lr, 1 / sqrt(t)) max(epsilon2, |w|) "
+        "u / max(1, |u| / clip_threshold)",
+        std::tuple{
+            Field{"beta2_decay", &Adafactor::beta2_decay, "-0.8",
+                  "exponent of the share that new squares have in their means", Bounds{.max = 0}},
+            Field{"epsilon1", &Adafactor::epsilon1, "0",
+                  "least root of a mean square to divide by; 0: the distance from 1 to the "
+                  "next number of the job's float dtype",
+                  kNotNegative},
+            Field{"epsilon2", &Adafactor::epsilon2, "1e-3",
+                  "least size of a variable to scale updates by", kNotNegative},
+            Field{"clip_threshold", &Adafactor::clip_threshold, "1",
+                  "root mean square above which updates are scaled down", Bounds{.min = 1}},
+            weight_decay_field<Adafactor>("0")}};
+  }
+};
+
+/// How the learning rate of Muon depends on the shape of a matrix.
+enum class MuonRate { kOriginal, kMatchRmsAdamw };
+
+struct Muon {
+  double momentum = 0;
+  bool nesterov = true;
+  int64_t newton_schulz_steps = 0;
+  double norm_epsilon = 0;
+  MuonRate adjust_learning_rate = MuonRate::kOriginal;
+  double weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+
+  /// Of variables that are no matrices.
+  std::string_view update_op() const { return "adam_update"; }
+  static constexpr auto record() {
+    return Record{
+        "muon",
+        "Muon (Jordan et al., 2024), as in PyTorch: updates matrices by their orthogonalized "
+        "momentum, and all other variables by adamw.",
+        "m = momentum m + (1 - momentum) g, d = m (nesterov: (1 - momentum) g + momentum m),\n"
+        "X = d / max(norm of d, norm_epsilon); newton_schulz_steps times: A = X X^T, X = 3.4445 X "
+        "- 4.775 A X + 2.0315 A A X,\n"
+        "w -= lr r X + lr weight_decay w, r = sqrt(max(1, rows / columns)) (match_rms_adamw: 0.2 "
+        "sqrt(max(rows, columns)))",
+        std::tuple{
+            Field{"momentum", &Muon::momentum, "0.95",
+                  "share of the moving average of gradients to keep", kBelowOne},
+            Field{"nesterov", &Muon::nesterov, "true", "use Nesterov momentum"},
+            Field{"newton_schulz_steps", &Muon::newton_schulz_steps, "5",
+                  "Newton-Schulz iterations", Bounds{.min = 1, .max = 99}},
+            Field{"norm_epsilon", &Muon::norm_epsilon, "1e-7",
+                  "least norm of a momentum to divide by", Bounds{.min = 1e-37}},
+            Field{"adjust_learning_rate", &Muon::adjust_learning_rate, "original",
+                  "factor on the learning rate of a matrix, r in the formula: as published, or for "
+                  "updates as large as those of adamw"},
+            weight_decay_field<Muon>("0.1"),
+            Field{"beta1", &Muon::beta1, "0.9", "of adamw: decay rate of the average of gradients",
+                  kBelowOne},
+            Field{"beta2", &Muon::beta2, "0.999",
+                  "of adamw: decay rate of the average of squared gradients", kBelowOne},
+            Field{"epsilon", &Muon::epsilon, "1e-8",
+                  "of adamw: added to the denominator for numerical stability", kPositive}}};
+  }
+};
+
 }  // namespace optimizers
+
+template <>
+struct Spelling<optimizers::MuonRate> {
+  static constexpr std::array<std::string_view, 2> words = {"original", "match_rms_adamw"};
+};
 
 /// Members that the update op has as attributes, by name, are its attributes.
 using OptimizerRule =
     std::variant<optimizers::Sgd, optimizers::Sgdw, optimizers::Adam, optimizers::Adamw,
                  optimizers::Rmsprop, optimizers::Adagrad, optimizers::Adadelta, optimizers::Nadam,
                  optimizers::Radam, optimizers::Lion, optimizers::Ftrl, optimizers::Lars,
-                 optimizers::Lamb>;
+                 optimizers::Lamb, optimizers::Adafactor, optimizers::Muon>;
+
+/// Cycles of steps around an optimizer.
+struct Lookahead {
+  int64_t steps = 1;
+  double alpha = 1;  // how far to go from the start of a cycle to where it led
+};
 
 }  // namespace flow::plan

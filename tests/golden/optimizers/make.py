@@ -148,6 +148,18 @@ def ftrl(beta=1.0, l1=0.0, l2=0.0):
     return update
 
 
+def lookahead(inner, steps=5, alpha=0.5):
+    """Algorithm 1 of Zhang et al., Lookahead Optimizer: k steps forward, 1 step back (2019)."""
+    def update(w, g, s, lr, slot):
+        slow = slot.setdefault("slow", w)
+        fast = inner(w, g, s, lr, slot)
+        if (s + 1) % steps > 0:
+            return fast
+        slot["slow"] = slow + alpha * (fast - slow)
+        return slot["slow"]
+    return update
+
+
 def by_norm(limit):
     def clip(gradients):
         norm = math.sqrt(sum((g * g).sum() for g in gradients.values()))
@@ -186,6 +198,8 @@ CASES = {  # name: (update, clipping, l1, l2)
     "ftrl_sparse": (ftrl(beta=0.5, l1=0.3, l2=0.2), None, 0, 0),
     "lars": (lars(c=0.02, decay=0.01), None, 0, 0),
     "lamb": (lamb(decay=0.01), None, 0, 0),
+    "lookahead": (lookahead(sgd()), None, 0, 0),
+    "lookahead_adamw": (lookahead(adam(decay=0.01), 7, 0.8), by_norm(2.0), 0, 0.02),
 }
 
 

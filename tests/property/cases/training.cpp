@@ -180,6 +180,81 @@ KernelCase average(const std::string& op, Random& random) {
           {{kF, shape, 1}}};
 }
 
+/// A slot or a variable that follows another array of its shape.
+KernelCase adafactor_mean(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  const bool coin = random_between(random, 0, 1) == 1;
+  KernelCase one{op, {{"beta2_decay", coin ? -0.8 : -0.5}, {"scale", 0.5}}, {}, {{kF, shape, 1}}};
+  for (int i = 0; i < 2; ++i) {
+    one.inputs.push_back(random_array(random, kF, shape));
+    make_squares(one.inputs.back());
+  }
+  if (coin) one.inputs.push_back(array_of<float>({}, {0.375f}));
+  return one;
+}
+
+KernelCase adafactor_update(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  const bool coin = random_between(random, 0, 1) == 1;
+  KernelCase one{op,
+                 {{"epsilon1", coin ? 0.75 : 1e-7},
+                  {"epsilon2", coin ? 0.75 : 1e-3},
+                  {"clip_threshold", coin ? 1.0 : 1.25},
+                  {"weight_decay", random_between(random, 0, 1) == 1 ? 0.01 : 0.0},
+                  {"scale", 2.0},
+                  {"rate_scale", coin ? 10.0 : 1.0}},
+                 {},
+                 {{kF, shape, 1}}};
+  for (int i = 0; i < 3; ++i) one.inputs.push_back(random_array(random, kF, shape));
+  make_squares(one.inputs[2]);
+  if (random_between(random, 0, 1) == 1) one.inputs.push_back(array_of<float>({}, {0.375f}));
+  return one;
+}
+
+KernelCase muon_direction(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  KernelCase one{
+      op,
+      {{"momentum", 0.95}, {"nesterov", random_between(random, 0, 1) == 1}, {"scale", 0.01}},
+      {random_array(random, kF, shape), random_array(random, kF, shape)},
+      {{kF, shape}, {kF, shape, 1}}};
+  if (const int64_t factor = random_between(random, 0, 2); factor > 0)
+    one.inputs.push_back(
+        array_of<float>({}, {factor == 1 ? 0.375f : std::numeric_limits<float>::quiet_NaN()}));
+  return one;
+}
+
+KernelCase muon_polynomial(const std::string& op, Random& random) {
+  const int64_t rows = extent(random, 200);
+  return {op,
+          {{"a", 3.4445}, {"b", -4.775}, {"c", 2.0315}},
+          {random_array(random, kF, {rows, rows}), random_array(random, kF, {rows, rows})},
+          {{kF, {rows, rows}}}};
+}
+
+KernelCase muon_update(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  KernelCase one{op,
+                 {{"scale", 1.5},
+                  {"rate_scale", 1.0},
+                  {"weight_decay", random_between(random, 0, 1) == 1 ? 0.1 : 0.0}},
+                 {random_array(random, kF, shape), random_array(random, kF, shape)},
+                 {{kF, shape, 1}}};
+  if (random_between(random, 0, 1) == 1) one.inputs.push_back(array_of<float>({}, {0.375f}));
+  return one;
+}
+
+/// The first step of a cycle, one within it, and its last.
+KernelCase lookahead(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  KernelCase one{op,
+                 {{"steps", random_between(random, 1, 6)}},
+                 {random_array(random, kF, shape), random_array(random, kF, shape)},
+                 {{kF, shape, 1}}};
+  if (op == "lookahead_update") one.attributes.emplace_back("alpha", 0.5);
+  return one;
+}
+
 KernelCase regularize(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
   KernelCase one{op, {{"l1", 0.01}, {"l2", 0.02}}, {}, {{kF, shape, 0}}};
@@ -239,6 +314,8 @@ std::span<const CaseMaker> training_cases() {
       {"softmax_cross_entropy_with_logits", dense_loss, logits_terms},
       {"softmax_cross_entropy_with_logits_grad", dense_loss, logits_terms},
       {"adadelta_update", update, update_terms},
+      {"adafactor_mean", adafactor_mean, update_terms},
+      {"adafactor_update", adafactor_update, norm_terms},
       {"adagrad_update", update, update_terms},
       {"adam_update", update, update_terms},
       {"centered_rmsprop_update", update, update_terms},
@@ -250,8 +327,13 @@ std::span<const CaseMaker> training_cases() {
       {"lamb_update", update, norm_terms},
       {"lars_update", update, norm_terms},
       {"lion_update", update, update_terms},
+      {"lookahead_start", lookahead},
+      {"lookahead_update", lookahead, update_terms},
       {"momentum_update", update, update_terms},
       {"move_loss_scale", move_loss_scale},
+      {"muon_direction", muon_direction, update_terms},
+      {"muon_polynomial", muon_polynomial, update_terms},
+      {"muon_update", muon_update, update_terms},
       {"nadam_update", update, update_terms},
       {"radam_update", update, update_terms},
       {"regularize", regularize, update_terms},

@@ -30,7 +30,7 @@ TEST_CASE("updates of many variables take few launches and give the CPU's bits",
   for (const std::string op :
        {"sgd_update", "momentum_update", "adam_update", "rmsprop_update", "centered_rmsprop_update",
         "adagrad_update", "adadelta_update", "nadam_update", "radam_update", "lion_update",
-        "ftrl_update", "ema_update"}) {
+        "ftrl_update", "ema_update", "muon_update", "lookahead_start", "lookahead_update"}) {
     const std::vector<KernelCase> cases = updates_alike(op, 101);
     const UpdatesRun got = run_updates_on_device(cases);
     CHECK(got.launches.value_or(3) == 3);
@@ -46,10 +46,11 @@ TEST_CASE("updates leave all as it is where the factor is NaN", "[cuda]") {
   const Array nan = array_of<float>({}, {std::numeric_limits<float>::quiet_NaN()});
   for (const cuda::KernelEntry& entry : cuda::all_kernels()) {
     if (!entry.prepare_updates) continue;
-    if (!ops::find_spec(entry.op)->operands.back().optional) continue;  // without a factor
+    const std::vector<ops::OperandSpec>& operands = ops::find_spec(entry.op)->operands;
+    if (!operands.back().optional) continue;  // without a factor
     std::vector<KernelCase> cases = updates_alike(std::string(entry.op), 3);
     for (KernelCase& one : cases) {
-      one.inputs.resize(1 + one.results.size());
+      one.inputs.resize(operands.size() - 1);
       one.inputs.push_back(nan);
     }
     const UpdatesRun got = run_updates_on_device(cases);
@@ -60,7 +61,7 @@ TEST_CASE("updates leave all as it is where the factor is NaN", "[cuda]") {
 }
 
 TEST_CASE("updates by norms take three launches for many variables", "[cuda]") {
-  for (const std::string op : {"lars_update", "lamb_update"}) {
+  for (const std::string op : {"lars_update", "lamb_update", "adafactor_update"}) {
     const std::vector<KernelCase> cases = updates_alike(op, 101);
     const UpdatesRun got = run_updates_on_device(cases);
     CHECK(got.launches.value_or(9) == 9);

@@ -168,6 +168,45 @@ TEST_CASE("averages of variables come after all updates, and are launched as one
   CHECK(grouped.updates[2].end == 4);
 }
 
+/// `w` of a cycle of Lookahead; `update` makes its new value of itself.
+void add_lookahead(JobBuilder& b, plan::TensorId w, const std::string& own,
+                   const std::function<plan::TensorId()>& update) {
+  const auto slow = b.variable(own + "/slow", {2});
+  const auto kept = b.step("lookahead_start", own + "/slow:update", {w, slow},
+                           {{"steps", int64_t{5}}}, {2}, DType::kFloat32, slow);
+  const auto updated = update();
+  b.step("lookahead_update", own + ":update.lookahead", {kept, updated},
+         {{"steps", int64_t{5}}, {"alpha", 0.5}}, {2}, DType::kFloat32, updated);
+}
+
+TEST_CASE("cycles of Lookahead start before all updates and end behind them", "[cuda]") {
+  JobBuilder b;
+  for (const std::string own : {"v", "w"}) {
+    const auto g = b.input("g/" + own, {2});
+    const auto w = b.variable(own, {2});
+    add_lookahead(b, w, own, [&] {
+      return b.step("sgd_update", own + ":update", {g, w}, {{"scale", 1.0}, {"rate_scale", 1.0}},
+                    {2}, DType::kFloat32, w);
+    });
+  }
+  const cuda::Grouped grouped = cuda::group_updates(b.build());
+  CHECK(step_names(grouped.job) ==
+        std::vector<std::string>{"v/slow:update", "w/slow:update", "v:update", "w:update",
+                                 "v:update.lookahead", "w:update.lookahead"});
+  CHECK(grouped.updates.size() == 3);
+}
+
+TEST_CASE("a cycle of Lookahead starts before an update that stays", "[cuda]") {
+  JobBuilder b;
+  const auto x = b.input("x", {2});
+  const auto w = b.variable("w", {2});
+  add_lookahead(b, w, "w", [&] {
+    return b.step("add", "w:update", {x, x}, {}, {2}, DType::kFloat32, w);
+  });
+  CHECK(step_names(cuda::group_updates(b.build()).job) ==
+        std::vector<std::string>{"w/slow:update", "w:update", "w:update.lookahead"});
+}
+
 TEST_CASE("an update whose result a step reads stays where it is", "[cuda]") {
   JobBuilder b;
   const auto g = b.input("g", {2});

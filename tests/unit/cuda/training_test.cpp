@@ -271,11 +271,12 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda][slow]")
 
 TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU's reference does",
           "[cuda]") {
-  const std::string optimizer =
-      GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"",
-               "rmsprop", "rmsprop, centered: true", "adagrad, initial_accumulator_value: 0.1",
-               "adadelta", "nadam", "radam, beta2: 0.9, weight_decay: 0.01", "lion",
-               "ftrl, l1: 0.01", "lars, weight_decay: 0.01", "lamb");
+  const std::string optimizer = GENERATE(
+      "sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"", "rmsprop",
+      "rmsprop, centered: true", "adagrad, initial_accumulator_value: 0.1", "adadelta", "nadam",
+      "radam, beta2: 0.9, weight_decay: 0.01", "lion", "ftrl, l1: 0.01", "lars, weight_decay: 0.01",
+      "lamb", "adafactor, weight_decay: 0.01", "muon, newton_schulz_steps: 1",
+      "adam, lookahead: {steps: 2}", "sgd, lookahead: {steps: 2}");
   Runs runs;
   const Wanted wanted = clipped_by(optimizer);
   runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");

@@ -1,5 +1,5 @@
 // Fifty updates of every optimizer, from the job file to the variables, against paths made
-// elsewhere (tests/golden/optimizers).
+// elsewhere (tests/golden/optimizers): by PyTorch, or by formulas in NumPy.
 #include <cmath>
 #include <cstring>
 
@@ -159,6 +159,19 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[jo
   check_path("ftrl_sparse", "type: ftrl, beta: 0.5, l1: 0.3, l2: 0.2");
   check_path("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
   check_path("lamb", "type: lamb, weight_decay: 0.01");
+  check_path("adafactor", "type: adafactor");
+  check_path("adafactor_decay",
+             "type: adafactor, beta2_decay: -0.5, epsilon1: 0.3, epsilon2: 0.7, clip_threshold: "
+             "1.25, weight_decay: 0.01");
+  check_path("muon", "type: muon");
+  check_path("muon_rms",
+             "type: muon, weight_decay: 0.01, beta1: 0.8, beta2: 0.9, epsilon: 1e-3, norm_epsilon: "
+             "1.5, momentum: 0.8, nesterov: false, newton_schulz_steps: 3, adjust_learning_rate: "
+             "match_rms_adamw");
+  check_path("lookahead", "type: sgd, lookahead: {}");
+  check_path("lookahead_adamw",
+             "type: adamw, weight_decay: 0.01, lookahead: {steps: 7, alpha: 0.8}" + clip,
+             "{l2: 0.02}");
 }
 
 TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[job]") {
@@ -179,6 +192,8 @@ TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[
   check_scaled("ftrl_sparse", "type: ftrl, beta: 0.5, l1: 0.3, l2: 0.2");
   check_scaled("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
   check_scaled("lamb", "type: lamb, weight_decay: 0.01");
+  check_scaled("adafactor", "type: adafactor");
+  check_scaled("muon", "type: muon");
 }
 
 TEST_CASE("products of momenta are those of all steps", "[job]") {

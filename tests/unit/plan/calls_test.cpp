@@ -205,6 +205,36 @@ TEST_CASE("losses take integers and a last axis of classes; updates take equal s
   CHECK(refuses("ema_update", {{F, {3}}, {F, {3}}}, {{"decay", 1.0}}));
 }
 
+TEST_CASE("steps of composed updates take equal shapes, and a scalar", "[plan]") {
+  const Entries mean{{"scale", 1.0}, {"beta2_decay", -0.8}};
+  CHECK(results_of("adafactor_mean", {{F, {3}}, {F, {3}}, {F, {}}}, mean) == Results{{F, {3}}});
+  CHECK(refuses("adafactor_mean", {{F, {3}}, {F, {1, 3}}}, mean));
+  const Entries update{{"scale", 1.0},    {"rate_scale", 1.0},     {"epsilon1", 0.5},
+                       {"epsilon2", 0.5}, {"clip_threshold", 1.0}, {"weight_decay", 0.0}};
+  const Operand matrix{F, {2, 3}};
+  CHECK(results_of("adafactor_update", {matrix, matrix, matrix, {F, {}}}, update) ==
+        Results{{F, {2, 3}}});
+  CHECK(refuses("adafactor_update", {matrix, matrix, {F, {2, 1}}}, update));
+  CHECK(refuses("adafactor_update", {matrix, matrix, matrix, {F, {1}}}, update));
+  const Entries direction{{"scale", 1.0}, {"momentum", 0.5}, {"nesterov", true}};
+  CHECK(results_of("muon_direction", {matrix, matrix}, direction) ==
+        Results{{F, {2, 3}}, {F, {2, 3}}});
+  CHECK(refuses("muon_direction", {matrix, {F, {3, 2}}}, direction));
+  CHECK(refuses("muon_direction", {matrix, matrix, matrix}, direction));
+  const Entries polynomial{{"a", 1.0}, {"b", 1.0}, {"c", 1.0}};
+  const Operand square{F, {3, 3}};
+  CHECK(results_of("muon_polynomial", {square, square}, polynomial) == Results{{F, {3, 3}}});
+  CHECK(refuses("muon_polynomial", {matrix, matrix}, polynomial));
+  CHECK(refuses("muon_polynomial", {square, {F, {9}}}, polynomial));
+  CHECK(refuses("muon_polynomial", {{F, {9}}, {F, {9}}}, polynomial));
+  CHECK(refuses("muon_update", {matrix, {F, {6}}},
+                {{"scale", 1.0}, {"rate_scale", 1.0}, {"weight_decay", 0.0}}));
+  CHECK(results_of("lookahead_start", {matrix, matrix}, {{"steps", int64_t{5}}}) ==
+        Results{{F, {2, 3}}});
+  CHECK(refuses("lookahead_start", {matrix, {F, {3, 2}}}, {{"steps", int64_t{5}}}));
+  CHECK(refuses("lookahead_update", {matrix, matrix}, {{"steps", int64_t{0}}, {"alpha", 0.5}}));
+}
+
 TEST_CASE("clipped updates take a scalar more, norms any number of gradients", "[plan]") {
   CHECK(results_of("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}},
                    {{"scale", 1.0}, {"rate_scale", 1.0}}) == Results{{F, {3}}});
