@@ -232,8 +232,8 @@ class ComposedUpdates(FlowTest):
             self.assertFalse([name for name in self.files("out/checkpoints/000010") if name.startswith("wide/weight/")])
 
     def test_flowc_shows_slots_and_reports_runs(self):
-        shown = self.call("flowc", "show", "job.yaml", "train", *optimizer("{type: muon, lookahead: {steps: 4}}")).stdout
-        self.assertIn("wide/weight/momentum", self.call("flowc", "show", "job.yaml", "train", "--steps", *optimizer("{type: muon}")).stdout)
+        shown = self.call("flowc", "show", "job.yaml", *optimizer("{type: muon, lookahead: {steps: 4}}")).stdout
+        self.assertIn("wide/weight/momentum", self.call("flowc", "show", "job.yaml", "--steps", *optimizer("{type: muon}")).stdout)
         self.assertIn("muon", shown)
         self.train("out", OPTIMIZERS[3])
         self.call("flowc", "report", "out", "-o", "report.html")

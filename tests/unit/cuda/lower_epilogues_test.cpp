@@ -2,6 +2,7 @@
 #include "runtime/cuda/program/lower_epilogues.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "runtime/exec/run/memory.h"
 #include "tests/support/job_builder.h"
