@@ -36,7 +36,7 @@ TEST_CASE("only updates of trained variables are replaced, in place and once", "
   refused({
       reading(kOther, "y/weight:diff"),
       reading(kOther, "y/weight:update.m"),
-      reading(kOther, "y/weight/slow"),
+      reading(kOther, "y/weight/slow:update"),
       {"must be in place",
        [](Job& j) { tensor_named(j, "y/weight:update.lookahead").alias = TensorId(); }},
       {"must be in place",
