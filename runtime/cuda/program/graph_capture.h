@@ -88,7 +88,8 @@ class GraphCapture {
   /// that cannot run is an error with its line and name. Results are lost. The kernels of steps
   /// that write variables are only loaded.
   void rehearse(const PreparedJob& job);
-  /// How long the fingerprints of a call take, by the device's clock.
+  /// How long the fingerprints of a call take, by the device's clock. Loads their kernels, which a
+  /// capture cannot. REQUIRES: nothing is captured yet.
   double time_fingerprints();
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);

@@ -90,6 +90,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
                          ranks_ ? &ranks_->sums() : nullptr);
   graph_capture_->put_constants();
   driver.synchronize(stream_.get());
+  fingerprint_seconds_ = graph_capture_->time_fingerprints();
   if (options.profile) {
     graph_capture_->take_times(prepared, sizes_.output_slots);
     times_.resize(sizes_.output_slots);
@@ -98,7 +99,6 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
     graph_capture_->rehearse(prepared);
     capture_forms(options.always);
   }
-  fingerprint_seconds_ = graph_capture_->time_fingerprints();
 }
 
 std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVariable> shared) const {

@@ -69,9 +69,8 @@ void InputLayout::place_on_device(const plan::Job& job, TensorId input) {
   bytes += aligned(exec::bytes_of(job[input]));
 }
 
-OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& options,
-                           size_t fingerprint_count)
-    : fingerprint_count(fingerprint_count), bytes(aligned(sizeof(FaultBlock))) {
+OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& options, size_t taken)
+    : fingerprint_count(taken), bytes(aligned(sizeof(FaultBlock))) {
   const std::vector<bool> by_shards = tensors_of_shards(job);
   for (size_t i = 0; i < options.deliverables.size(); ++i) {
     const TensorId id = options.deliverables[i];
@@ -87,7 +86,7 @@ OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& opt
     bytes += aligned(output.part_bytes * static_cast<size_t>(plan::shards_of(job)));
   }
   fingerprints = bytes;
-  bytes += aligned(fingerprint_count * sizeof(Fingerprint));
+  bytes += aligned(taken * sizeof(Fingerprint));
 }
 
 std::vector<bool> tensors_of_shards(const plan::Job& job) {

@@ -49,8 +49,8 @@ struct InputLayout {
 /// What a call leaves for the host: the fault block, what is delivered, of the whole batch, and
 /// fingerprints.
 struct OutputLayout {
-  /// `fingerprints`: of a call.
-  OutputLayout(const plan::Job& job, const exec::PrepareOptions& options, size_t fingerprints = 0);
+  /// `taken`: fingerprints of a call.
+  OutputLayout(const plan::Job& job, const exec::PrepareOptions& options, size_t taken = 0);
 
   struct Output {
     size_t offset = 0;
