@@ -235,6 +235,26 @@ TEST_CASE("steps of composed updates take equal shapes, and a scalar", "[plan]")
   CHECK(refuses("lookahead_update", {matrix, matrix}, {{"steps", int64_t{0}}, {"alpha", 0.5}}));
 }
 
+TEST_CASE("a sparse gradient has a row for each index", "[plan]") {
+  const DType kLong = DType::kInt64;
+  const Entries extent{{"extent", int64_t{9}}}, sgd{{"scale", 1.0}, {"rate_scale", 1.0}};
+  const Entries adagrad{{"scale", 1.0}, {"rate_scale", 1.0}, {"epsilon", 1e-10}};
+  CHECK(results_of("sparse_gather_grad", {{I, {4}}, {F, {4, 3}}}, extent) ==
+        Results{{F, {4, 3}}, {kLong, {4}}});
+  CHECK(refuses("sparse_gather_grad", {{I, {4}}, {F, {3, 3}}}, extent));
+  CHECK(refuses("sparse_gather_grad", {{I, {2, 2}}, {F, {2, 2, 3}}}, extent));
+  CHECK(results_of("sparse_sgd_update", {{F, {4, 3}}, {F, {9, 3}}, {kLong, {4}}, {F, {}}}, sgd) ==
+        Results{{F, {9, 3}}});
+  CHECK(refuses("sparse_sgd_update", {{F, {4, 3}}, {F, {9, 2}}, {kLong, {4}}}, sgd));
+  CHECK(refuses("sparse_sgd_update", {{F, {4, 3}}, {F, {9, 3}}, {kLong, {3}}}, sgd));
+  CHECK(refuses("sparse_sgd_update", {{F, {4, 3}}, {F, {9, 3}}, {I, {4}}}, sgd));
+  CHECK(refuses("sparse_sgd_update", {{F, {4, 3}}, {F, {9, 3}}, {kLong, {4}}, {F, {1}}}, sgd));
+  CHECK(results_of("sparse_adagrad_update", {{F, {4, 3}}, {F, {9, 3}}, {F, {9, 3}}, {kLong, {4}}},
+                   adagrad) == Results{{F, {9, 3}}, {F, {9, 3}}});
+  CHECK(refuses("sparse_adagrad_update", {{F, {4, 3}}, {F, {9, 3}}, {F, {4, 3}}, {kLong, {4}}},
+                adagrad));
+}
+
 TEST_CASE("clipped updates take a scalar more, norms any number of gradients", "[plan]") {
   CHECK(results_of("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}},
                    {{"scale", 1.0}, {"rate_scale", 1.0}}) == Results{{F, {3}}});
