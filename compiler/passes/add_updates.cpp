@@ -53,14 +53,13 @@ class Updates {
   /// Variable i of those that are trained, unless the loss does not depend on it.
   void add_trained(size_t i) {
     const Training& training = *context_.training;
-    Trained trained{
-        training.variables[i],
-        {},
-        {},
-        training.rate_scales[i],
-        training.weight_decays[i],
-        ops::find_spec(training.update),
-        training.muon && training.by_muon[i]};
+    Trained trained{training.variables[i],
+                    {},
+                    {},
+                    training.rate_scales[i],
+                    training.weight_decays[i],
+                    ops::find_spec(training.update),
+                    training.muon && training.by_muon[i]};
     const auto sparse =
         std::ranges::find(context_.sparse, trained.variable, &SparseGradient::variable);
     if (sparse != context_.sparse.end()) {
