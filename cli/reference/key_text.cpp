@@ -82,7 +82,7 @@ std::string named(KeyType type) {
     case KeyType::kTexts:
       return "list of names or globs";
     case KeyType::kGlobs:
-      return "text or glob, or a list of them";
+      return "text, or a list of them";
     case KeyType::kRanges:
       return "range of rows, or a list of ranges";
     case KeyType::kDevices:

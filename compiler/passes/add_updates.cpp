@@ -85,17 +85,17 @@ class Updates {
           .with_hint(fmt::format("{}, or remove `sparse: true`", hint));
       return nullptr;
     };
+    const ops::OpSpec* rows = trained.by_muon ? nullptr : ops::sparse_form(*trained.update);
+    if (!rows)
+      return refuse("the optimizer moves every row",
+                    "use `sgd` without momentum, `adagrad` or `adam`");
     if (variable.l1 != 0 || variable.l2 != 0)
       return refuse("its regularizer moves every row", "remove the regularizer");
     if (trained.weight_decay != 0)
       return refuse(
           "weight decay moves every row",
           fmt::format("write `excludes: [\"{}\"]` in `optimizer`", graph_[trained.variable].name));
-    const Training& training = *context_.training;
-    const bool composed = training.adafactor || trained.by_muon;
-    if (const ops::OpSpec* rows = ops::sparse_form(*trained.update); rows && !composed) return rows;
-    return refuse("the optimizer moves every row",
-                  "use `sgd` without momentum, `adagrad` or `adam`");
+    return rows;
   }
 
   /// Updates read whole gradients, however many shards make them.

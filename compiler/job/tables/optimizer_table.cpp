@@ -75,7 +75,7 @@ const Section& ema_section() {
 const Section& lookahead_section() {
   static const Section kSection{
       "`lookahead`",
-      {{"steps", KeyType::kInteger, "5", "steps of a cycle", Bounds{.min = 1, .max = 1e9}},
+      {{"steps", KeyType::kInteger, "", "steps of a cycle", Bounds{.min = 1, .max = 1e9}},
        {"alpha", KeyType::kNumber, "0.5", "part of the way of a cycle to keep",
         Bounds{.max = 1, .above = 0}}}};
   return kSection;

@@ -27,12 +27,13 @@ __global__ void move_means(Table<UpdateEntry<1>> table, double scale, double dec
 /// The second array is the mean squares, which stay as they are.
 struct AdafactorRule {
   static constexpr int kMoved = 2;
-  double scale, epsilon1, weight_decay;
+  double scale, epsilon1, rate_scale, weight_decay;
   AdafactorLimits limits;
 
   explicit AdafactorRule(const Request& request)
       : scale(attribute<double>(request, "scale")),
         epsilon1(attribute<double>(request, "epsilon1")),
+        rate_scale(attribute<double>(request, "rate_scale")),
         weight_decay(attribute<double>(request, "weight_decay")),
         limits{attribute<double>(request, "epsilon2"),
                attribute<double>(request, "clip_threshold")} {}
@@ -42,7 +43,7 @@ struct AdafactorRule {
     T scale, epsilon1;
     __device__ T operator()(T g, T mean_square) const {
       const T root = std::sqrt(mean_square);
-      return scale * g / (root > epsilon1 ? root : epsilon1);
+      return scale * g / (root < epsilon1 ? epsilon1 : root);
     }
   };
   template <typename T>
@@ -81,7 +82,7 @@ struct AdafactorRule {
     const T* mean_square = reinterpret_cast<const T*>(entry.from[1]);
     const Direction<T> direction_of = direction<T>(entry);
     const auto negative_rate = static_cast<T>(-rate);
-    const auto decay = static_cast<T>(-call.learning_rate * weight_decay);
+    const auto decay = static_cast<T>(-call.at_rate(rate_scale).learning_rate * weight_decay);
     for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
       reinterpret_cast<T*>(entry.to[0])[i] =
           w[i] + (negative_rate * direction_of(g[i], mean_square[i]) + decay * w[i]);

@@ -168,7 +168,7 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[jo
              "type: muon, weight_decay: 0.01, beta1: 0.8, beta2: 0.9, epsilon: 1e-3, norm_epsilon: "
              "1.5, momentum: 0.8, nesterov: false, newton_schulz_steps: 3, adjust_learning_rate: "
              "match_rms_adamw");
-  check_path("lookahead", "type: sgd, lookahead: {}");
+  check_path("lookahead", "type: sgd, lookahead: {steps: 5}");
   check_path("lookahead_adamw",
              "type: adamw, weight_decay: 0.01, lookahead: {steps: 7, alpha: 0.8}" + clip,
              "{l2: 0.02}");
