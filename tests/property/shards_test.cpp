@@ -243,7 +243,7 @@ void require_constant_gradient_has_rows(const BatchedCall& call) {
   const ops::OpSpec& op = *ops::find_spec(call.whole.op);
   if (!op.internal) return;
   for (const size_t i : op.linear) {
-    if (call.axes[i] < 0) continue;
+    if (i >= call.axes.size() || call.axes[i] < 0) continue;  // absent, or without rows
     const BatchedCall constant = call.without_rows(i);
     if (!constant.has_rows() || constant.fits()) continue;
     INFO("operand " << i << " without rows");
