@@ -103,7 +103,7 @@ class BagLayer {
   const std::string& mode() const { return context_.attributes.get<std::string>("mode"); }
   bool has(size_t i) const { return i < context_.operands.size() && context_.operands[i].valid(); }
 
-  /// Reports weights of what is no sum, and a padding that no index can be.
+  /// Reports weights without `mode: sum`, and a padding that the dtype of the indices cannot hold.
   bool fits() const {
     if (has(2) && mode() != "sum") {
       context_.site()

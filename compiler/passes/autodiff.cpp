@@ -128,7 +128,7 @@ class Autodiff {
     return true;
   }
 
-  /// The `sparse:` of a variable; null where it has none, or is no variable.
+  /// Where the file says `sparse:` of this variable; null for other values.
   const Span* sparse_at(ValueId id) const {
     const ir::Variable* variable = graph_.variable_of(id);
     return variable && variable->sparse ? &*variable->sparse : nullptr;

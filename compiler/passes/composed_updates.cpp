@@ -50,15 +50,17 @@ class UpdateSteps {
                {{"axis", std::vector<int64_t>{axis}}, {"keepdims", true}});
   }
 
- private:
+ protected:
   const ComposedUpdate& update_;
+
+ private:
   const ir::Value variable_;  // a copy: values move as others are added
 };
 
 class AdafactorSteps : UpdateSteps {
  public:
   AdafactorSteps(const ComposedUpdate& update, const plan::optimizers::Adafactor& rule)
-      : UpdateSteps(update), update_(update), rule_(rule) {}
+      : UpdateSteps(update), rule_(rule) {}
 
   ValueId run() const {
     const ValueId square = add("square", "square", {update_.gradient});
@@ -106,7 +108,6 @@ class AdafactorSteps : UpdateSteps {
     return Shape(std::move(extents));
   }
 
-  const ComposedUpdate& update_;
   const plan::optimizers::Adafactor& rule_;
 };
 
@@ -114,7 +115,6 @@ class MuonSteps : UpdateSteps {
  public:
   MuonSteps(const ComposedUpdate& update, const plan::optimizers::Muon& rule)
       : UpdateSteps(update),
-        update_(update),
         rule_(rule),
         rows_(variable().shape[0]),
         columns_(variable().shape[1]) {}
@@ -175,7 +175,6 @@ class MuonSteps : UpdateSteps {
     return std::sqrt(std::max(1.0, rows / columns));
   }
 
-  const ComposedUpdate& update_;
   const plan::optimizers::Muon& rule_;
   const int64_t rows_, columns_;
 };

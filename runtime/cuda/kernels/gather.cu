@@ -245,18 +245,30 @@ Picks picks_in(int32_t* memory, const GatherSizes& sizes) {
   return picks;
 }
 
-/// Counts the places of each index, and finds where they begin. REQUIRES: counts and many_count are
-/// zero.
-template <typename Run>
-void count_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks, Run run) {
+/// Launches kernels in the stream of a call.
+auto launcher(const LaunchState& state) {
+  return
+      [&state](const char* name, const LaunchShape& shape, auto kernel, const auto&... arguments) {
+        launch(state.driver, state.stream, name, shape, kernel, arguments...);
+      };
+}
+
+/// Counts the places of each index, and finds where they begin.
+void count_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks,
+                  const LaunchState& state) {
+  const auto run = launcher(state);
+  // many_count lies behind the counts.
+  state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
+                     state.stream);
   run("count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
   run("sum_counts", shape_for_sums(sizes.extent), sum_counts, sizes, stretch_of_sums(sizes.extent),
       picks);
 }
 
 /// Finds the places of each index, in order.
-template <typename Run>
-void order_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks, Run run) {
+void order_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks,
+                  const LaunchState& state) {
+  const auto run = launcher(state);
   run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
   run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
   if (const int64_t many = most_many(sizes); many > 0)
@@ -276,14 +288,9 @@ Launch scatter_launch(const Request& request, const GatherSizes& sizes, bool in_
     const Picks picks = picks_in(reinterpret_cast<int32_t*>(buffers.workspace), sizes);
     const Integers indices{buffers.inputs[at], dtype};
     const T *rows = input<T>(buffers, at + 1), *onto = at > 0 ? input<T>(buffers, 0) : nullptr;
-    const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
-                         const auto&... arguments) {
-      launch(state.driver, state.stream, name, shape, kernel, arguments...);
-    };
-    state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
-                       state.stream);
-    count_places(indices, sizes, picks, run);
-    order_places(indices, sizes, picks, run);
+    const auto run = launcher(state);
+    count_places(indices, sizes, picks, state);
+    order_places(indices, sizes, picks, state);
     const int64_t many = most_many(sizes);
     run("add_picks", shape_for(n), add_picks<T>, picks, rows, onto, sizes, output<T>(buffers, 0),
         in_order ? std::numeric_limits<int32_t>::max() : kFew, n);
@@ -334,17 +341,12 @@ Launch rows_launch(const Request& request, const GatherSizes& sizes) {
     numbers.many_count = picks.many_count;
     numbers.begins = numbers.counts + sizes.extent;
     const Integers indices{buffers.inputs[0], dtype};
-    const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
-                         const auto&... arguments) {
-      launch(state.driver, state.stream, name, shape, kernel, arguments...);
-    };
-    state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
-                       state.stream);
-    count_places(indices, sizes, picks, run);
+    const auto run = launcher(state);
+    count_places(indices, sizes, picks, state);
     run("find_picked", shape_for(sizes.extent), find_picked, picks, sizes, numbers.counts);
     run("sum_counts", shape_for_sums(sizes.extent), sum_counts, sizes,
         stretch_of_sums(sizes.extent), numbers);
-    order_places(indices, sizes, picks, run);
+    order_places(indices, sizes, picks, state);
     run("add_rows", shape_for(n), add_rows<T>, indices, picks,
         static_cast<const int32_t*>(numbers.begins), input<T>(buffers, 1), sizes,
         output<T>(buffers, 0), output<int64_t>(buffers, 1), n);

@@ -1,7 +1,7 @@
 """Golden paths of optimizers as PyTorch computes them, in float64. Usage: python3 make_torch.py (PyTorch 2.9 or later, NumPy).
 
 Start values and gradients are the arrays of make.py, learning rates are the same. PyTorch's Muon rounds to bfloat16 before its
-products; here it does not. What is no matrix has PyTorch's AdamW.
+products; here it does not. Variables other than matrices use PyTorch's AdamW.
 """
 import contextlib
 import pathlib
