@@ -15,6 +15,3 @@ target_link_libraries(flow_onnx_messages PUBLIC protobuf::libprotobuf)
 flow_library(flow_onnx STATIC runtime/onnx)
 target_sources(flow_onnx PRIVATE $<TARGET_OBJECTS:flow_onnx_messages>)
 target_link_libraries(flow_onnx PUBLIC flow_runtime flow_onnx_messages)
-# As fast, and compiled in less time.
-target_compile_options(flow_onnx PRIVATE -O1)
-target_compile_options(flow_onnx_messages PRIVATE -O1)

@@ -9,6 +9,7 @@
 #include "runtime/cuda/libraries/cudnn.h"
 #include "tests/device/convolution_specs.h"
 #include "tests/support/fresh_directory.h"
+#include "tests/support/source_files.h"
 
 namespace flow::test {
 namespace {
@@ -18,7 +19,7 @@ using cuda::Cudnn;
 using Pass = ConvolutionSpec::Pass;
 
 std::vector<NamedDescription> targets() {
-  return read_descriptions(FLOW_SOURCE_DIR "/tests/device/targets");
+  return read_descriptions(test::source_path("tests/device/targets"));
 }
 
 TEST_CASE("cuDNN plans every convolution in every type on every device") {

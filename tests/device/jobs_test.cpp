@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/cuda/libraries/cudnn.h"
 #include "tests/device/convolution_specs.h"
+#include "tests/support/source_files.h"
 
 namespace flow::test {
 namespace {
@@ -54,7 +55,7 @@ plan::Plan compiled(const std::filesystem::path& file) {
 /// Of all jobs of the repository, each once.
 std::vector<ConvolutionSpec> convolutions_of_jobs() {
   std::map<std::string, ConvolutionSpec> specs;
-  for (const auto& entry : std::filesystem::directory_iterator(FLOW_SOURCE_DIR "/jobs"))
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("jobs")))
     if (entry.path().extension() == ".yaml")
       for (const plan::Job& job : compiled(entry.path()).jobs)
         for (const plan::Step& step : job.steps)
@@ -72,7 +73,7 @@ TEST_CASE("Every convolution of a job is planned whole, in every precision, on e
   REQUIRE(std::ranges::count_if(specs, fused) >= 2);
   for (const Pass pass : {Pass::kForward, Pass::kGradData, Pass::kGradWeight})
     REQUIRE(std::ranges::count(specs, pass, &ConvolutionSpec::pass) >= 10);
-  for (const auto& device : read_descriptions(FLOW_SOURCE_DIR "/tests/device/targets")) {
+  for (const auto& device : read_descriptions(test::source_path("tests/device/targets"))) {
     cuda::Cudnn cudnn(device.json);
     for (ConvolutionSpec spec : specs) {
       for (const DType dtype :
@@ -99,7 +100,7 @@ bool uses_tensor_cores(const cuda::LibraryKernel& kernel) {
 TEST_CASE("16-bit and TF32 convolutions of jobs, with channels last, use tensor cores") {
   const std::vector<ConvolutionSpec> specs = convolutions_of_jobs();
   REQUIRE(std::ranges::count_if(specs, [](const auto& spec) { return spec.x[0] == 256; }) >= 50);
-  for (const auto& device : read_descriptions(FLOW_SOURCE_DIR "/tests/device/targets")) {
+  for (const auto& device : read_descriptions(test::source_path("tests/device/targets"))) {
     cuda::Cudnn cudnn(device.json);
     int with = 0, without = 0;
     size_t workspaces = 0, planar_workspaces = 0;

@@ -18,6 +18,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "tests/support/source_files.h"
 
 using namespace flow;
 
@@ -63,8 +64,7 @@ void rewrite(const Golden& golden, const std::string& messages) {
 
 std::vector<Golden> all_goldens() {
   std::vector<Golden> goldens;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(FLOW_SOURCE_DIR) / "tests/golden/errors"))
+  for (const auto& entry : fs::directory_iterator(test::source_path("tests/golden/errors")))
     if (entry.path().extension() == ".yaml") goldens.push_back(read_golden(entry.path()));
   std::sort(goldens.begin(), goldens.end(),
             [](const Golden& a, const Golden& b) { return a.path < b.path; });

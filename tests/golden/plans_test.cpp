@@ -10,6 +10,7 @@
 #include "compiler/compile.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/json/serialize.h"
+#include "tests/support/source_files.h"
 
 using namespace flow;
 
@@ -34,12 +35,12 @@ TEST_CASE("the jobs compile to the plans that are kept, whatever directory they 
     request.file = one.job + ".yaml";
     request.sets = one.sets;
     CompileResult result =
-        compile_text(request, read_text(fs::path(FLOW_SOURCE_DIR) / "jobs" / (one.job + ".yaml")));
+        compile_text(request, read_text(test::source_path("jobs") / (one.job + ".yaml")));
     INFO(result.messages);
     REQUIRE(result.plan);
     result.plan->root.clear();
     const std::string text = plan::to_json(*result.plan);
-    const fs::path golden = fs::path(FLOW_SOURCE_DIR) / "tests/golden/plans" / (one.plan + ".plan");
+    const fs::path golden = test::source_path("tests/golden/plans") / (one.plan + ".plan");
     if (rebase && std::string_view(rebase) == "1")
       write_text_atomically(golden, text);
     else

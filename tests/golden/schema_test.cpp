@@ -8,6 +8,7 @@
 
 #include "compiler/schema/schema.h"
 #include "runtime/base/file.h"
+#include "tests/support/source_files.h"
 
 using namespace flow;
 
@@ -15,8 +16,7 @@ TEST_CASE("the schemas are fresh", "[golden]") {
   const char* rebase = ::getenv("FLOW_REBASE");
   for (const auto& [name, schema] :
        {std::pair{"job", job_schema()}, std::pair{"plan", plan_schema()}}) {
-    const fs::path path =
-        fs::path(FLOW_SOURCE_DIR) / "schemas" / (std::string(name) + ".schema.json");
+    const fs::path path = test::source_path("schemas") / (std::string(name) + ".schema.json");
     if (rebase && std::string_view(rebase) == "1")
       write_text_atomically(path, schema);
     else

@@ -6,6 +6,7 @@
 
 #include "runtime/io/npy.h"
 #include "tests/property/kernel_case.h"
+#include "tests/support/source_files.h"
 
 namespace flow::test {
 namespace {
@@ -251,8 +252,8 @@ const std::vector<Judged>& judged() {
 std::vector<Array> read_all(const std::string& folder, const std::string& kind) {
   std::vector<Array> arrays;
   for (size_t i = 0;; ++i) {
-    const fs::path path = fs::path(FLOW_SOURCE_DIR) / "tests" / "golden" / "ops" / folder /
-                          (kind + std::to_string(i) + ".npy");
+    const fs::path path =
+        test::source_path("tests/golden/ops") / folder / (kind + std::to_string(i) + ".npy");
     if (!fs::exists(path)) return arrays;
     arrays.push_back(io::read_npy(path));
   }

@@ -11,6 +11,7 @@
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
+#include "tests/support/source_files.h"
 
 namespace flow::test {
 namespace {
@@ -20,7 +21,7 @@ using Names = std::vector<std::string>;
 
 plan::Job compiled(const std::string& file, const Names& sets) {
   CompileRequest request;
-  request.file = std::string(FLOW_SOURCE_DIR) + "/jobs/" + file;
+  request.file = test::source_path("jobs") / file;
   request.job = "train";
   request.sets = sets;
   const CompileResult result = compile_text(request, read_text(request.file));

@@ -15,6 +15,7 @@
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/flops.h"
 #include "tests/support/cuda/fake_gpu.h"
+#include "tests/support/source_files.h"
 
 using namespace flow;
 
@@ -67,7 +68,7 @@ const std::vector<Model>& models() {
 
 plan::Job compiled(const Model& model, const Sets& more) {
   CompileRequest request;
-  request.file = std::string(FLOW_SOURCE_DIR) + "/jobs/" + model.file;
+  request.file = test::source_path("jobs") / model.file;
   request.job = "train";
   request.sets = model.sets;
   request.sets.insert(request.sets.end(), more.begin(), more.end());
@@ -175,7 +176,7 @@ nodes instead: 1 to 2 µs for each is to be expected.
 TEST_CASE("predictions for a device are those of the plans", "[cuda]") {
   std::string text = kIntroduction;
   for (const Model& model : models()) text += row_of(model);
-  const fs::path page = fs::path(FLOW_SOURCE_DIR) / "tests/device/PREDICTIONS.md";
+  const fs::path page = test::source_path("tests/device/PREDICTIONS.md");
   const char* rebase = std::getenv("FLOW_REBASE");
   if (rebase && std::string_view(rebase) == "1")
     write_text_atomically(page, text);

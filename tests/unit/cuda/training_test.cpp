@@ -16,6 +16,7 @@
 #include "runtime/plan/json/json.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/fresh_directory.h"
+#include "tests/support/source_files.h"
 
 using namespace flow;
 
@@ -39,7 +40,7 @@ void write_idx(const fs::path& path, const std::vector<uint8_t>& extents, size_t
 void write_data(const fs::path& root) {
   const char* story = "data/prose/windows.npy";
   fs::create_directories((root / story).parent_path());
-  fs::copy_file(fs::path(FLOW_SOURCE_DIR) / "jobs" / story, root / story);
+  fs::copy_file(test::source_path("jobs") / story, root / story);
   for (const char* part : {"train", "t10k"}) {
     const fs::path stem = root / "data/mnist" / part;
     write_idx(stem.string() + "-images-idx3-ubyte.gz", {kRows, 28, 28}, kRows * 784, 256);
@@ -56,7 +57,7 @@ struct Wanted {
 
 plan::Plan compiled(const std::string& file, const Wanted& wanted) {
   CompileRequest request;
-  request.file = std::string(FLOW_SOURCE_DIR) + "/jobs/" + file;
+  request.file = test::source_path("jobs") / file;
   request.job = wanted.job;
   request.sets = wanted.size;
   request.sets.insert(request.sets.end(), wanted.sets.begin(), wanted.sets.end());

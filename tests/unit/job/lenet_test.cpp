@@ -2,12 +2,13 @@
 #include <chrono>
 
 #include "runtime/base/file.h"
+#include "tests/support/source_files.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {
 namespace {
 
-std::string lenet() { return read_text(std::string(FLOW_SOURCE_DIR) + "/jobs/lenet.yaml"); }
+std::string lenet() { return read_text(test::source_path("jobs/lenet.yaml")); }
 
 TEST_CASE("LeNet compiles to a plan for each of its jobs", "[job]") {
   const plan::Plan plan = plan_of(lenet());

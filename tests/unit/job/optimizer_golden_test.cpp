@@ -9,6 +9,7 @@
 #include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/plan/model/schedule.h"
 #include "tests/support/run_job.h"
+#include "tests/support/source_files.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow::test {
@@ -19,7 +20,7 @@ constexpr int64_t kSteps = 50, kRows = 4, kColumns = 3;
 /// The float64 values of a golden array; they are the last bytes of its file.
 std::vector<double> golden(const std::string& name, int64_t count) {
   const std::string text =
-      read_text(fs::path(FLOW_SOURCE_DIR) / "tests/golden/optimizers" / (name + ".npy"));
+      read_text(test::source_path("tests/golden/optimizers") / (name + ".npy"));
   std::vector<double> values(static_cast<size_t>(count));
   const size_t bytes = values.size() * sizeof(double);
   REQUIRE(text.size() > bytes);

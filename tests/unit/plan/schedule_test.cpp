@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/base/file.h"
+#include "tests/support/source_files.h"
 
 using namespace flow;
 using namespace flow::plan;
@@ -15,7 +16,7 @@ namespace {
 /// The float64 values of a golden array; they are the last bytes of its file.
 std::vector<double> golden(const std::string& name) {
   const std::string text =
-      read_text(fs::path(FLOW_SOURCE_DIR) / "tests/golden/learning_rates" / (name + ".npy"));
+      read_text(test::source_path("tests/golden/learning_rates") / (name + ".npy"));
   std::vector<double> values(150);
   const size_t bytes = values.size() * sizeof(double);
   REQUIRE(text.size() > bytes);
