@@ -104,7 +104,7 @@ class Lora(FlowTest):
     def test_each_path_of_a_list_has_its_place_in_the_file(self):
         text = (self.dir / "lora.yaml").read_text()
         run = "    run: {checkpoint: {names: $names}}"
-        for second, expected in (("missing.npz", f"lora.yaml:{{}}:11: {self.dir}/missing.npz does not exist"), ("none", "lora.yaml:{}:11: `none` and other paths")):
+        for second, expected in (("missing.npz", f"lora.yaml:{{}}:11: {self.dir}/missing.npz does not exist"), ("none", "lora.yaml:{}:11: error: `load` has `none` and other paths [E0704]")):
             listed = f"    run:\n      checkpoint:\n        names: $names\n        load:\n        - base.safetensors\n        - {second}"
             self.write("lora.yaml", text.replace(run, listed))
             line = (self.dir / "lora.yaml").read_text().splitlines().index(f"        - {second}") + 1

@@ -56,6 +56,9 @@ void read_loaded(Reader& reader, const yaml::Node& node, plan::Checkpointing& ma
   const auto paths = read_globs(reader, node, "`load`", "a path");
   if (!paths) return;
   for (const Name& path : *paths) {
+    if (path.text == "none" && paths->size() > 1)
+      reader.error(Diagnosis::kCheckpoint, path.span, "`load` has `none` and other paths")
+          .with_hint("write only `none` to initialize the variables");
     made.load.push_back(path.text);
     made.load_where.push_back(reader.sources.where(path.span));
   }
