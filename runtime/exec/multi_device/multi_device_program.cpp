@@ -46,7 +46,7 @@ PrepareOptions MultiDeviceProgram::options_for(DeviceKind device,
     if (mixed.has(device))
       made.variable_sources.push_back({&mixed.part(device).job, &mixed.program(device)});
   }
-  made.segments = part(device).segments;
+  if (!is_on_one_device()) made.segments = part(device).segments;
   std::byte* memory = memory_.get();
   for (size_t i = 0; i < split_.transfers.size(); ++i) {
     const Transfer& transfer = split_.transfers[i];
@@ -105,6 +105,7 @@ std::span<int64_t> MultiDeviceProgram::rows(size_t slot) {
 }
 
 void MultiDeviceProgram::launch(const Call& call, size_t input_slot, size_t output_slot) {
+  if (is_on_one_device()) return only().launch(call, input_slot, output_slot);
   Call part = call;
   for (size_t i = 0; i < split_.turns.size(); ++i) {
     const Turn& turn = split_.turns[i];
@@ -115,6 +116,11 @@ void MultiDeviceProgram::launch(const Call& call, size_t input_slot, size_t outp
     part.segment = turn.segment;
     program(turn.device).launch(part, input_slot, output_slot);
   }
+}
+
+void MultiDeviceProgram::wait_segment(size_t segment, size_t output_slot) {
+  if (is_on_one_device()) return only().wait_segment(segment, output_slot);
+  wait(output_slot);
 }
 
 void MultiDeviceProgram::wait(size_t output_slot) {

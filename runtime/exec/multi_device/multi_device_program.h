@@ -36,6 +36,7 @@ class MultiDeviceProgram : public Program {
   std::span<std::byte> input(plan::TensorId input, size_t slot) override;
   std::span<int64_t> rows(size_t slot) override;
   void launch(const Call& call, size_t input_slot, size_t output_slot) override;
+  void wait_segment(size_t segment, size_t output_slot) override;
   void wait(size_t output_slot) override;
   std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<Fault> fault(size_t output_slot) const override;
@@ -50,6 +51,9 @@ class MultiDeviceProgram : public Program {
   };
 
   Program& program(plan::DeviceKind device) const { return *programs_[index_of(device)]; }
+  /// Then the segments of a call are those of the job's loop.
+  bool is_on_one_device() const { return split_.turns.size() == 1; }
+  Program& only() const { return program(split_.turns[0].device); }
   Program& home_of(plan::TensorId tensor) const { return program(homes_[tensor.index()]); }
   void account();
   void plan_timing(size_t output_slots);

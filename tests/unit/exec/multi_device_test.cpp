@@ -175,6 +175,23 @@ TEST_CASE("a profile of two devices lists the steps of each turn, and times that
   }
 }
 
+TEST_CASE("a loop of a job on one device makes the same passes on a backend of two", "[exec]") {
+  const plan::Plan plan = plan_of(
+      "flow: 1\njobs:\n  count:\n    type: predict\n"
+      "    inputs: {y: {shape: [2, 3], dtype: float32, from: {type: random_normal}}}\n"
+      "    graph:\n      next: {op: add, in: [y, 1]}\n      total: {op: reduce_sum, in: next}\n"
+      "    returns: {value: total}\n    run: {loop: {feed: {y: next}, steps: 3}}\n");
+  const FreshDirectory home;
+  const auto run_on = [&](Backend& backend, const char* out) {
+    fs::create_directories(home / out);
+    RunRequest run{
+        .plan = plan, .job = plan.jobs.front(), .root = home.path(), .directory = home / out};
+    CHECK(exec::run(backend, run).exit_status == 0);
+    return read_text(home / out / "returns/total/value.npy");
+  };
+  CHECK(run_on(*two_cpus(), "two") == run_on(*cpu::make_backend(), "one"));
+}
+
 TEST_CASE("a job of one device runs on a backend of two as on its own", "[exec]") {
   const plan::Plan plan = plan_of(net(""));
   const plan::Job& job = plan.jobs[0];
