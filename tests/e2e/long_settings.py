@@ -36,7 +36,7 @@ class Settings(PairsTest):
 
     def test_a_convolutional_net(self):
         """Without dropout, whose masks belong to places in the batch. Of 96 rows, which 8 shards divide."""
-        self.check(JOBS / "lenet.yaml", 20, "--steps", 5, "--watch", "lenet", "--set", "vars.batch=96", "--set", "networks.lenet.graph.drop={op: identity}")
+        self.check(JOBS / "lenet.yaml", 20, "--steps", 5, "--watch", "lenet", "--set", "vars.batch=96", "--set", "networks.lenet.graph.drop={op: identity, in: dense1}")
 
 
 if __name__ == "__main__":
