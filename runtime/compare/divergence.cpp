@@ -58,27 +58,47 @@ RunOrigin read_origin(const fs::path& run) {
 
 /// The tensors of both runs, by their places in the two files.
 struct Pair {
-  TensorId tensor;  // of golden
-  size_t golden, out;
+  TensorId tensor;  // of the plan that is walked
+  size_t walked, other;
 };
 
-/// Names of tensors are unique in a job.
-std::vector<Pair> pair_tensors(const FingerprintedRun& golden, const FingerprintedRun& out) {
+/// Names of tensors are unique in a job. A copy that only a run on two devices makes has the
+/// elements of its source.
+std::vector<Pair> pair_tensors(const FingerprintedRun& walked, const FingerprintedRun& other) {
   std::map<std::string, size_t> places;
-  const std::vector<TensorId>& others = out.file.tensors();
-  for (size_t i = 0; i < others.size(); ++i) places[out.plan.ran()[others[i]].name] = i;
+  const std::vector<TensorId>& others = other.file.tensors();
+  for (size_t i = 0; i < others.size(); ++i) places[other.plan.ran()[others[i]].name] = i;
+  const plan::Job& job = walked.plan.ran();
+  std::map<TensorId, TensorId> sources;  // of copies
+  for (const plan::Step& step : job.steps)
+    if (step.op->between_devices) sources[step.outputs[0]] = step.inputs[0];
+  const auto find = [&](TensorId tensor) {
+    const auto found = places.find(job[tensor].name);
+    const auto copy = sources.find(tensor);
+    const bool is_named = found != places.end() || copy == sources.end();
+    return is_named ? found : places.find(job[copy->second].name);
+  };
   std::vector<Pair> pairs;
-  const std::vector<TensorId>& tensors = golden.file.tensors();
+  const std::vector<TensorId>& tensors = walked.file.tensors();
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (const auto found = places.find(golden.plan.ran()[tensors[i]].name); found != places.end())
+    if (const auto found = find(tensors[i]); found != places.end())
       pairs.push_back({tensors[i], i, found->second});
   return pairs;
+}
+
+/// Is golden's plan walked? Not where only the other one has copies between devices.
+bool walks_golden(const FingerprintedRun& golden, const FingerprintedRun& out) {
+  return plan::has_two_devices(golden.plan.ran()) || !plan::has_two_devices(out.plan.ran());
 }
 
 class Walk {
  public:
   Walk(const FingerprintedRun& golden, const FingerprintedRun& out)
-      : job_(golden.plan.ran()), golden_(golden), out_(out), pairs_(pair_tensors(golden, out)) {
+      : walks_golden_(walks_golden(golden, out)),
+        walked_(walks_golden_ ? golden : out),
+        other_(walks_golden_ ? out : golden),
+        job_(walked_.plan.ran()),
+        pairs_(pair_tensors(walked_, other_)) {
     report_.by_distance = !golden.origin.computes_alike(out.origin);
     report_.tensors = pairs_.size();
     before_.resize(job_.tensors.size());
@@ -86,7 +106,7 @@ class Walk {
 
   DivergenceReport run() {
     std::vector<int64_t> steps;
-    const std::vector<int64_t> a = golden_.file.steps(), b = out_.file.steps();
+    const std::vector<int64_t> a = walked_.file.steps(), b = other_.file.steps();
     std::ranges::set_intersection(a, b, std::back_inserter(steps));
     if (pairs_.empty()) steps.clear();
     for (const int64_t step : steps) {
@@ -101,16 +121,17 @@ class Walk {
 
  private:
   void compare(int64_t step) {
-    const std::vector<Fingerprint> a = golden_.file.of_step(step), b = out_.file.of_step(step);
+    const std::vector<Fingerprint> a = walked_.file.of_step(step), b = other_.file.of_step(step);
     now_.assign(job_.tensors.size(), std::nullopt);
     for (const Pair& pair : pairs_) {
-      const Fingerprint &x = a[pair.golden], &y = b[pair.out];
+      const Fingerprint &x = a[pair.walked], &y = b[pair.other];
       if (x.count == 0 || y.count == 0) continue;  // not made in this call
       const double distance = x.is_same(y) ? 0 : distance_between(x, y);
       now_[pair.tensor.index()] = distance;
       const bool differs = report_.by_distance ? jumps(pair.tensor, distance) : !x.is_same(y);
       if (differs && !report_.first)
-        report_.first = describe(step, pair.tensor, x, y, distance);
+        report_.first =
+            describe(step, pair.tensor, walks_golden_ ? x : y, walks_golden_ ? y : x, distance);
       else if (differs)
         report_.first->also_differing.push_back(job_[pair.tensor].name);
       report_.largest = std::max(report_.largest, distance);
@@ -172,10 +193,11 @@ class Walk {
       names.push_back(name);
   }
 
+  const bool walks_golden_;
+  const FingerprintedRun &walked_, &other_;
   const plan::Job& job_;
-  const FingerprintedRun &golden_, &out_;
   const std::vector<Pair> pairs_;
-  std::vector<std::optional<double>> now_, before_;  // by tensor of golden: distances
+  std::vector<std::optional<double>> now_, before_;  // by tensor of the plan: distances
   std::optional<int64_t> agreed_at_;
   DivergenceReport report_;
 };

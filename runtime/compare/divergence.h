@@ -69,8 +69,9 @@ struct DivergenceReport {
 };
 
 /// Compares tensors of the same name, in the order of golden's plan, in the steps that both runs
-/// have. Bit for bit where both compute alike; else a tensor differs whose distance is a jump: far
-/// above that of its inputs, of all tensors before it, and its own of the step before.
+/// have; where only one plan has copies between devices, in the order of that plan, each copy with
+/// what it copies. Bit for bit where both compute alike; else a tensor differs whose distance is a
+/// jump: far above that of its inputs, of all tensors before it, and its own of the step before.
 DivergenceReport find_divergence(const FingerprintedRun& golden, const FingerprintedRun& out);
 
 }  // namespace flow::compare

@@ -3,11 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 
 #include "runtime/base/file.h"
 #include "runtime/cpu/backend/backend.h"
+#include "runtime/exec/multi_device/multi_device.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/plan/json/serialize.h"
+#include "runtime/plan/model/variable_sharing.h"
 #include "runtime/verify/damage.h"
 #include "runtime/verify/trial.h"
 
@@ -25,7 +28,11 @@ int main(int argc, char** argv) try {
                               .root = root,
                               .tensor = argv[6],
                               .bit = std::strtoull(argv[7], nullptr, 10)};
-  const auto backend = verify::damaged(cpu::make_backend(), damage, done);
+  // A CPU takes the place of a GPU.
+  auto own = plan::needs_two_devices(plan, job)
+                 ? exec::make_multi_device_backend(cpu::make_backend(), cpu::make_backend())
+                 : cpu::make_backend();
+  const auto backend = verify::damaged(std::move(own), damage, done);
   exec::RunRequest request{.plan = plan, .job = job};
   request.root = root;
   request.directory = argv[3];

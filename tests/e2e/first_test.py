@@ -216,26 +216,30 @@ class Capture(First):
 
 
 class Damage(First):
-    def plan(self, job, *words):
-        self.call("flowc", "build", job, "-o", "plan.json", *words)
-        return "plan.json"
+    def plan(self, job, *words, out="plan.json"):
+        self.call("flowc", "build", job, "-o", out, *words)
+        return out
 
-    def proves(self, plan, steps, count, seed):
-        """Flips bits of tensors, and asks for the first difference."""
+    def proves(self, plan, steps, count, seed, is_wanted=lambda name: True, others=()):
+        """Flips bits of tensors with wanted names, and asks for the first difference to a run without, and to `others`."""
         draw = random.Random(seed)
         self.call("damaged_run", plan, "train", "clean", steps, -1, "", 0)
         recorded, names = self.fingerprints("clean")
         self.assertEqual(sorted(recorded), list(range(steps)))
         dtypes = {tensor["name"]: tensor["dtype"] for tensor in json.loads((self.dir / "clean/plan.json").read_text())["jobs"][0]["tensors"]}
-        names = [name for name in names if dtypes[name] == "float32"]  # an index out of range ends the run
+        names = [name for name in names if dtypes[name] == "float32" and is_wanted(name)]  # an index out of range ends the run
         for _ in range(count):
             name, step, bit = draw.choice(names), draw.randrange(steps), draw.randrange(1 << 30)
+            if others:  # they ran on other devices: only a jump counts
+                bit = bit // 32 * 32 + 30
             words = [str(word) for word in (BIN / "damaged_run", plan, "train", f"bad{_}", steps, step, name, bit)]
             done = subprocess.run(words, cwd=self.dir, capture_output=True, text=True, check=False)
             self.assertIn(done.returncode, (0, 1, 3), done)  # what is not finite then may end the run
-            found = self.first("clean", f"bad{_}", "--no-rerun")["first"]
-            self.assertEqual((found["step"], found["tensor"]), (step, name), done)
-            self.assertEqual(found["inputs_unknown"], [])
+            for other in ("clean", *others):
+                for runs in ((other, f"bad{_}"), (f"bad{_}", other))[:2 if others else 1]:
+                    found = self.first(*runs, "--no-rerun")["first"]
+                    self.assertEqual((found["step"], found["tensor"]), (step, name), (runs, done))
+                    self.assertEqual(found["inputs_unknown"], [])
 
     def test_a_flipped_bit_is_found_in_lenet(self):
         self.write("job.yaml", LENET)
@@ -244,6 +248,14 @@ class Damage(First):
     def test_a_flipped_bit_is_found_in_a_gpt(self):
         small = [word for one in ("width=8", "heads=2", "batch=2", "layers=1") for word in ("--set", f"vars.{one}")]
         self.proves(self.plan(JOBS / "gpt_tiny.yaml", *small), 4, DAMAGES - DAMAGES // 2, 2)
+
+    def test_a_flipped_bit_is_found_in_a_copy_between_devices(self):
+        self.write("job.yaml", LENET.replace("filters: 8, kernel_size: 3", "filters: 8, kernel_size: 3, placement: {device: gpu}"))
+        self.call("damaged_run", self.plan("job.yaml", "--device", "cpu", out="one.json"), "train", "one", 3, -1, "", 0)
+        sources = self.fingerprints("one")[1]
+        self.proves(self.plan("job.yaml"), 3, 4, 3, lambda name: name.endswith((":cpu", ":gpu")))
+        self.proves(self.plan("job.yaml"), 3, 4, 4, lambda name: name.endswith((":cpu", ":gpu")) and name[:-4] in sources, ("one",))
+        self.assertIsNone(self.first("one", "clean", "--no-rerun", status=0)["first"])
 
     def test_a_difference_that_does_not_recur_is_called_so(self):
         self.write("job.yaml", LENET)

@@ -227,6 +227,34 @@ class Fingerprints(First, RanksTest):
         self.assertEqual((report["by"], report["first"]["step"], report["first"]["agreed_at"], report["recurs"]), ("hash", 1, 0, True))
         self.assertIn(":update", report["first"]["made_by"])
 
+    def test_two_devices_have_the_fingerprints_of_one_and_of_each_copy(self):
+        self.write("job.yaml", LENET.replace("units: 20,", "units: 20, placement: {device: cpu},"))
+        watched = ("conv2", "dense1", "dense2", "dense1/weight")
+        two, names = self.record("two", *(word for name in watched for word in ("--watch", name)))
+        graph = json.loads((self.dir / "two/plan.json").read_text())["jobs"][0]
+        made = [tensor for step in graph["steps"] for tensor in step["outputs"]]
+        self.assertEqual([name for name in made if name in names], [name for name in names if name in made])
+        copies = {step["outputs"][0]: step["inputs"][0] for step in graph["steps"] if step["op"] == "copy" and not step["tap"]}
+        self.assertLessEqual({"dense1/relu:gpu", "flat:cpu"}, copies.keys())
+        self.assertLessEqual(copies.keys(), set(names))
+        for step, found in two.items():
+            for name in watched:
+                self.agrees(found[self.tensor("two", name)], self.load(f"two/watch/{name}/value.npy")[step], (name, step))
+            for copy, source in copies.items():
+                if source in found:
+                    self.alike(found[copy], found[source], (step, copy))
+        self.assertEqual(self.record("eager", "--eager"), (two, names))
+        self.assertIsNone(self.first("two", "eager", status=0)["first"])
+        for one in ("cpu", "gpu"):
+            self.record(one, "--device", one, *(["--set", "jobs.train.graph.dense1.placement.device=gpu"] if one == "gpu" else []))
+            for sides in (("two", one), (one, "two")):
+                report = self.first(*sides, "--no-rerun", status=0)
+                self.assertEqual((report["by"], report["first"]), ("distance", None))
+        self.record("late", "--set", "jobs.train.optimizer.momentum=0.8")
+        report = self.first("two", "late", "-o", "kept")
+        self.assertEqual((report["by"], report["first"]["step"], report["recurs"]), ("hash", 1, True))
+        self.assertIn(":update", report["first"]["made_by"])
+
     def test_shards_and_ranks_have_the_fingerprints_of_the_whole(self):
         self.write("job.yaml", LENET.replace(*self.SHARDS).replace(*self.PER_SHARD))
         one, names = self.record("one", "--watch", "dense1", "--watch", "conv2", "--watch", "x")

@@ -305,8 +305,8 @@ void CpuProgram::plan_fingerprints(const plan::Job& job, const exec::PrepareOpti
   const exec::FingerprintPlan::Rules rules{
       [this](size_t step) { return !steps_[step].actions.empty() && !steps_[step].probe; },
       [this](size_t step, TensorId id) { return fingerprinted_part(step, id); }};
-  fingerprints_ =
-      ProgramFingerprints(job, exec::FingerprintPlan(job, rules), faults_.size(), options.made);
+  fingerprints_ = ProgramFingerprints(job, exec::FingerprintPlan(job, rules, options.transferred),
+                                      faults_.size(), options.made);
   if (ranks_) rank_fingerprints_.emplace(*ranks_);
 }
 

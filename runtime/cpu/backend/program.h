@@ -134,7 +134,7 @@ class CpuProgram : public exec::Program {
   void plan_fingerprints(const plan::Job& job, const exec::PrepareOptions& options);
   exec::FingerprintPlan::Part fingerprinted_part(size_t step, plan::TensorId id) const;
   exec::FingerprintPlan::Part summed_part(plan::TensorId id) const;
-  void take_fingerprints(size_t step, const Turn& turn);
+  void take_fingerprints(std::span<const ProgramFingerprints::Entry> entries, const Turn& turn);
   void begin(const Turn& turn);
   void point_to_inputs(const Turn& turn);
   void run_shards(const Turn& turn);

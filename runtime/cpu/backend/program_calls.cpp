@@ -39,15 +39,16 @@ void CpuProgram::begin(const Turn& turn) {
   deliver(early_, turn);
   if (turn.call.fingerprints) {
     fingerprints_.begin(turn.output_slot);
-    take_fingerprints(exec::FingerprintPlan::kFound, turn);
+    take_fingerprints(fingerprints_.plan().of_step(exec::FingerprintPlan::kFound), turn);
   }
   clock_.stamp(turn.output_slot, 0, !early_.empty());
 }
 
 /// Of what the step has made; in the steps of shards for each of them, and of what is combined
 /// behind the last one.
-void CpuProgram::take_fingerprints(size_t step, const Turn& turn) {
-  for (const ProgramFingerprints::Entry& entry : fingerprints_.of_step(step)) {
+void CpuProgram::take_fingerprints(std::span<const ProgramFingerprints::Entry> entries,
+                                   const Turn& turn) {
+  for (const ProgramFingerprints::Entry& entry : entries) {
     const size_t index = entry.tensor.index();
     const TensorInfo& tensor = tensors_[index];
     const exec::FingerprintPlan::Part& part = entry.part;
@@ -77,7 +78,8 @@ void CpuProgram::run_shards(const Turn& turn) {
   }
   if (sums_.ranks) finish_sums(turn);
   deliver(wholes_, turn);
-  if (turn.call.fingerprints) take_fingerprints(exec::FingerprintPlan::kCombined, turn);
+  if (turn.call.fingerprints)
+    take_fingerprints(fingerprints_.plan().of_step(exec::FingerprintPlan::kCombined), turn);
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 
@@ -93,10 +95,11 @@ void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
     const BoundStep& step = steps_[i];
     const bool ran = runs(i, turn.call);
     if (ran) {
+      if (turn.call.fingerprints) take_fingerprints(fingerprints_.plan().before_step(i), turn);
       for (const BoundAction& action : step.actions)
         action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
                       state);
-      if (turn.call.fingerprints) take_fingerprints(i, turn);
+      if (turn.call.fingerprints) take_fingerprints(fingerprints_.plan().of_step(i), turn);
       if (step.update) sums_.ranks->updated(step.update->entry);
       deliver(step.deliveries, turn);
     }

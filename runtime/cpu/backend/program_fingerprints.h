@@ -25,7 +25,7 @@ class ProgramFingerprints {
                       Made made);
 
   const std::vector<plan::TensorId>& tensors() const { return plan_.tensors(); }
-  std::span<const Entry> of_step(size_t step) const { return plan_.of_step(step); }
+  const exec::FingerprintPlan& plan() const { return plan_; }
   /// Before a call.
   void begin(size_t output_slot);
   /// Adds that of `source`, which is the part of the entry's tensor that lies at `data`. Parts of

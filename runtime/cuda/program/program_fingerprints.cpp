@@ -68,12 +68,14 @@ FingerprintPlan plan_fingerprints(const PreparedJob& prepared, const exec::Colle
                                   size_t tensors) {
   const plan::Job& job = prepared.grouped.job;
   const PartFinder parts(prepared, ranks);
-  return FingerprintPlan(job, {[&](size_t step) {
-                                 return !job.steps[step].probe &&
-                                        !exec::is_view(job.steps[step], prepared.owners);
-                               },
-                               [&](size_t step, TensorId id) { return parts.of(step, id); },
-                               [&](TensorId id) { return shown_as(id, prepared, tensors); }});
+  return FingerprintPlan(job,
+                         {[&](size_t step) {
+                            return !job.steps[step].probe &&
+                                   !exec::is_view(job.steps[step], prepared.owners);
+                          },
+                          [&](size_t step, TensorId id) { return parts.of(step, id); },
+                          [&](TensorId id) { return shown_as(id, prepared, tensors); }},
+                         prepared.transferred);
 }
 
 size_t fingerprint_bytes(const FingerprintPlan& plan) {

@@ -27,6 +27,7 @@ class MultiDeviceBackend : public Backend {
     all.merge(backends_[1]->libraries());
     return all;
   }
+  bool takes_fingerprints() const override { return true; }
   HostMemory host_memory(size_t bytes) override { return gpu().host_memory(bytes); }
 
   std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) override {
@@ -37,7 +38,7 @@ class MultiDeviceBackend : public Backend {
       if (program->has(device))
         program->set(device, backends_[index_of(device)]->prepare(
                                  program->part(device).job, program->options_for(device, options)));
-    program->begin(options);
+    program->begin(job, options);
     return program;
   }
 

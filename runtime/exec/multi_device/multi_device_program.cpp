@@ -60,9 +60,11 @@ void MultiDeviceProgram::set(DeviceKind device, std::unique_ptr<Program> program
   programs_[index_of(device)] = std::move(program);
 }
 
-void MultiDeviceProgram::begin(const PrepareOptions& options) {
+void MultiDeviceProgram::begin(const plan::Job& job, const PrepareOptions& options) {
   account();
-  if (options.profile) plan_timing(std::max<size_t>(1, options.output_slots));
+  const size_t output_slots = std::max<size_t>(1, options.output_slots);
+  if (options.fingerprints) plan_fingerprints(job, output_slots);
+  if (options.profile) plan_timing(output_slots);
 }
 
 void MultiDeviceProgram::account() {
@@ -138,6 +140,42 @@ std::optional<Fault> MultiDeviceProgram::fault(size_t output_slot) const {
     if (has(device))
       if (const auto fault = program(device).fault(output_slot)) return fault;
   return std::nullopt;
+}
+
+/// In the order of the job; each program lists its own tensors in that order.
+void MultiDeviceProgram::plan_fingerprints(const plan::Job& job, size_t output_slots) {
+  std::vector<std::optional<Taken>> taken(job.tensors.size());
+  for (const DeviceKind device : kDevices) {
+    if (!has(device)) continue;
+    const std::vector<TensorId> tensors = program(device).fingerprinted();
+    for (size_t i = 0; i < tensors.size(); ++i) taken[tensors[i].index()] = {device, i};
+  }
+  const auto add = [&](TensorId id) {
+    if (!id.valid() || !taken[id.index()]) return;
+    fingerprinted_.push_back(id);
+    taken_.push_back(*taken[id.index()]);
+  };
+  for (const plan::Input& input : job.inputs) add(input.tensor);
+  for (const plan::Variable& variable : job.variables) add(variable.tensor);
+  for (const plan::Step& step : job.steps) std::ranges::for_each(step.outputs, add);
+  fingerprints_.assign(output_slots, std::vector<Fingerprint>(taken_.size()));
+}
+
+std::span<const Fingerprint> MultiDeviceProgram::fingerprints(size_t output_slot) const {
+  std::array<std::span<const Fingerprint>, kDeviceKinds> parts;
+  for (const DeviceKind device : kDevices)
+    if (has(device)) parts[index_of(device)] = program(device).fingerprints(output_slot);
+  std::ranges::transform(taken_, fingerprints_[output_slot].begin(), [&](const Taken& taken) {
+    return parts[index_of(taken.device)][taken.at];
+  });
+  return fingerprints_[output_slot];
+}
+
+double MultiDeviceProgram::fingerprint_seconds() const {
+  double seconds = 0;
+  for (const DeviceKind device : kDevices)
+    if (has(device)) seconds += program(device).fingerprint_seconds();
+  return seconds;
 }
 
 /// The steps of each turn, behind what it waits for.

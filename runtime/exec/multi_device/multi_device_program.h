@@ -27,7 +27,7 @@ class MultiDeviceProgram : public Program {
   const Part& part(plan::DeviceKind device) const { return split_.parts[index_of(device)]; }
   PrepareOptions options_for(plan::DeviceKind device, const PrepareOptions& options) const;
   void set(plan::DeviceKind device, std::unique_ptr<Program> program);
-  void begin(const PrepareOptions& options);
+  void begin(const plan::Job& job, const PrepareOptions& options);
 
   const MemoryReport& memory() const override { return report_; }
   int threads() const override;
@@ -40,6 +40,9 @@ class MultiDeviceProgram : public Program {
   void wait(size_t output_slot) override;
   std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<Fault> fault(size_t output_slot) const override;
+  std::vector<plan::TensorId> fingerprinted() const override { return fingerprinted_; }
+  std::span<const Fingerprint> fingerprints(size_t output_slot) const override;
+  double fingerprint_seconds() const override;
   std::vector<TimedStep> timed_steps() const override;
   std::span<const int64_t> step_times(size_t output_slot) const override;
 
@@ -49,6 +52,11 @@ class MultiDeviceProgram : public Program {
     plan::DeviceKind device;
     std::optional<size_t> step;  // of that program's timed steps
   };
+  /// A fingerprint among those of a program.
+  struct Taken {
+    plan::DeviceKind device;
+    size_t at;
+  };
 
   Program& program(plan::DeviceKind device) const { return *programs_[index_of(device)]; }
   /// Then the segments of a call are those of the job's loop.
@@ -56,6 +64,7 @@ class MultiDeviceProgram : public Program {
   Program& only() const { return program(split_.turns[0].device); }
   Program& home_of(plan::TensorId tensor) const { return program(homes_[tensor.index()]); }
   void account();
+  void plan_fingerprints(const plan::Job& job, size_t output_slots);
   void plan_timing(size_t output_slots);
 
   Split split_;
@@ -64,8 +73,11 @@ class MultiDeviceProgram : public Program {
   HostMemory memory_;
   std::array<std::unique_ptr<Program>, kDeviceKinds> programs_;  // by DeviceKind
   MemoryReport report_;
-  std::vector<TimedStep> timed_steps_;               // where it profiles
-  std::vector<Timing> timings_;                      // of each
+  std::vector<plan::TensorId> fingerprinted_;                   // where it takes them
+  std::vector<Taken> taken_;                                    // of each
+  mutable std::vector<std::vector<Fingerprint>> fingerprints_;  // by output slot
+  std::vector<TimedStep> timed_steps_;                          // where it profiles
+  std::vector<Timing> timings_;                                 // of each
   std::vector<std::vector<int64_t>> awaited_;        // by output slot, by turn: when it began
   mutable std::vector<std::vector<int64_t>> times_;  // by output slot, as step_times
 };

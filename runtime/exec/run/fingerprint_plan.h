@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/exec/ranks/division.h"
+#include "runtime/exec/run/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
@@ -38,20 +39,24 @@ class FingerprintPlan {
 
   /// Of a program that takes none.
   FingerprintPlan() = default;
-  FingerprintPlan(const plan::Job& job, const Rules& rules);
+  /// Of what is transferred, the device that receives it has the fingerprint.
+  FingerprintPlan(const plan::Job& job, const Rules& rules,
+                  std::span<const TransferredTensor> transferred);
 
   /// As Program::fingerprinted.
   const std::vector<plan::TensorId>& tensors() const { return tensors_; }
   std::span<const Entry> of_step(size_t step) const {
     return step == kFound ? found_ : step == kCombined ? combined_ : of_steps_[step];
   }
+  /// Of what the step reads first where another device left it.
+  std::span<const Entry> before_step(size_t step) const { return before_steps_[step]; }
 
  private:
   void add(plan::TensorId tensor, size_t step, const Rules& rules, std::vector<Entry>& to);
 
   std::vector<plan::TensorId> tensors_;
   std::vector<Entry> found_, combined_;
-  std::vector<std::vector<Entry>> of_steps_;
+  std::vector<std::vector<Entry>> before_steps_, of_steps_;
 };
 
 /// Of a tensor of which all ranks have all or each has a slice: what all have is rank 0's.

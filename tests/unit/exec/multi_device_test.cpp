@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/spec.h"
 #include "runtime/compare/compare.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/split.h"
@@ -52,7 +53,89 @@ std::string turns_of(const plan::Job& job) {
   return text;
 }
 
+using Made = std::function<void(const std::string& tensor, std::span<std::byte>)>;
+
+/// Of the first call, with their tensors.
+std::vector<std::pair<plan::TensorId, Fingerprint>> fingerprints_of(const plan::Job& job,
+                                                                    Backend& backend,
+                                                                    const Made& made = {}) {
+  PrepareOptions options;
+  options.threads = 1;
+  options.fingerprints = true;
+  if (made)
+    options.made = [&](int64_t, plan::TensorId id, std::span<std::byte> bytes) {
+      made(job[id].name, bytes);
+    };
+  const auto program = backend.prepare(job, options);
+  for (const auto& [name, value] : test::random_values(job)) {
+    const plan::TensorId id = test::tensor(job, name);
+    if (job[id].role == plan::Role::kVariable)
+      program->write_variable(id, value.view());
+    else
+      std::ranges::copy(value.bytes(), program->input(id, 0).begin());
+  }
+  program->launch({.step = 0, .learning_rate = 0.1, .wanted = {}, .fingerprints = true}, 0, 0);
+  program->wait(0);
+  const std::vector<plan::TensorId> tensors = program->fingerprinted();
+  const std::span<const Fingerprint> taken = program->fingerprints(0);
+  REQUIRE(tensors.size() == taken.size());
+  std::vector<std::pair<plan::TensorId, Fingerprint>> all;
+  for (size_t i = 0; i < tensors.size(); ++i) all.emplace_back(tensors[i], taken[i]);
+  return all;
+}
+
 }  // namespace
+
+TEST_CASE("a job on two devices has the fingerprints of one on one, and of each copy", "[exec]") {
+  const plan::Plan plain = plan_of(net("")), mixed = plan_of(net(kOnGpu));
+  const plan::Job &one = plain.jobs[0], &two = mixed.jobs[0];
+  std::map<std::string, Fingerprint> expected;
+  for (const auto& [id, print] : fingerprints_of(one, *cpu::make_backend()))
+    expected[one[id].name] = print;
+  const auto got = fingerprints_of(two, *two_cpus());
+  std::map<plan::TensorId, Fingerprint> by_tensor(got.begin(), got.end());
+  CHECK(by_tensor.size() == got.size());
+  size_t found = 0, copies = 0;
+  for (const auto& [id, print] : got)
+    if (const auto same = expected.find(two[id].name); same != expected.end()) {
+      INFO(same->first);
+      CHECK(print.is_same(same->second));
+      ++found;
+    }
+  CHECK(found == expected.size());
+  for (const plan::Step& step : two.steps) {
+    if (!step.op->between_devices) continue;
+    INFO(step.name);
+    REQUIRE(by_tensor.contains(step.outputs[0]));
+    if (const auto source = by_tensor.find(step.inputs[0]); source != by_tensor.end()) {
+      CHECK(by_tensor[step.outputs[0]].is_same(source->second));
+      ++copies;
+    }
+  }
+  CHECK(copies > 5);
+}
+
+TEST_CASE(
+    "the first fingerprint that differs is of the tensor of which a bit flips, on two devices",
+    "[exec]") {
+  const plan::Plan plan = plan_of(net(kOnGpu));
+  const plan::Job& job = plan.jobs[0];
+  const auto clean = fingerprints_of(job, *two_cpus());
+  for (const auto& [flipped, print] : clean) {
+    if (job[flipped].dtype != DType::kFloat32) continue;
+    const std::string& name = job[flipped].name;
+    INFO(name);
+    const auto bad = fingerprints_of(job, *two_cpus(),
+                                     [&](const std::string& tensor, std::span<std::byte> bytes) {
+                                       if (tensor == name) bytes[bytes.size() / 2] ^= std::byte{1};
+                                     });
+    REQUIRE(bad.size() == clean.size());
+    const auto is_same = [](const auto& a, const auto& b) { return a.second.is_same(b.second); };
+    const auto first = std::ranges::mismatch(clean, bad, is_same).in1;
+    REQUIRE(first != clean.end());
+    CHECK(job[first->first].name == name);
+  }
+}
 
 TEST_CASE("a job on two devices gives the bits of one on one", "[exec]") {
   const std::string hooks = "    hooks: [{watch: b}, {watch_diff: b/weight}]\n";
