@@ -219,7 +219,6 @@ class DamagedBackend final : public exec::Backend {
   bool asynchronous() const override { return false; }
   bool runs_shards() const override { return backend_->runs_shards(); }
   bool runs_ranks() const override { return backend_->runs_ranks(); }
-  bool takes_fingerprints() const override { return backend_->takes_fingerprints(); }
   exec::HostMemory host_memory(size_t bytes) override { return backend_->host_memory(bytes); }
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {

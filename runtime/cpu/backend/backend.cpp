@@ -92,7 +92,6 @@ class CpuBackend : public exec::Backend {
 
   bool runs_shards() const override { return true; }
   bool runs_ranks() const override { return true; }
-  bool takes_fingerprints() const override { return true; }
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {

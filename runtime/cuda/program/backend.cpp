@@ -108,7 +108,6 @@ class CudaBackend : public exec::Backend {
   bool asynchronous() const override { return true; }
   bool runs_shards() const override { return true; }
   bool runs_ranks() const override { return true; }
-  bool takes_fingerprints() const override { return true; }
   std::map<std::string, std::string> libraries() const override {
     std::map<std::string, std::string> versions = libraries_->versions();
     versions["cuda"] = driver_->properties().runtime_version;

@@ -27,7 +27,6 @@ class MultiDeviceBackend : public Backend {
     all.merge(backends_[1]->libraries());
     return all;
   }
-  bool takes_fingerprints() const override { return true; }
   HostMemory host_memory(size_t bytes) override { return gpu().host_memory(bytes); }
 
   std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) override {

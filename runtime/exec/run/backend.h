@@ -204,8 +204,6 @@ class Backend {
   virtual bool runs_shards() const { return false; }
   /// May several ranks share the shards of a job (PrepareOptions::ranks)?
   virtual bool runs_ranks() const { return false; }
-  /// Do its programs take fingerprints?
-  virtual bool takes_fingerprints() const { return false; }
   /// Through which tensors pass between this device and the host; goes before the backend does.
   /// RunError where there is no more.
   virtual HostMemory host_memory(size_t bytes) = 0;

@@ -95,12 +95,6 @@ void require_one_rank(const RunRequest& request, const char* flag) {
                        "use one process and one device; shards give the same results there");
 }
 
-void require_fingerprints(const Backend& backend) {
-  if (!backend.takes_fingerprints())
-    throw RequestError(fmt::format("--fingerprint is not supported on {}", backend.device()),
-                       "use --device cpu");
-}
-
 /// What a job with a loop leaves out.
 void refuse_for_loop(const RunRequest& request, const plan::Job& job) {
   const auto refuse = [&](bool asked, const char* what, const char* hint) {
@@ -256,10 +250,7 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   const Tuning tuning{keep ? request.directory / kAlgorithmsFolder : fs::path(), request.say};
   if (request.tune) options.tuning = &tuning;
   options.variable_sources = variable_sources;
-  if (&job == &request.job && request.fingerprints) {
-    require_fingerprints(backend);
-    options.fingerprints = true;
-  }
+  options.fingerprints = &job == &request.job && request.fingerprints;
   // Less than an epoch is not worth putting all of a dataset on the device.
   const StepIndex& step_index = input_pipeline.step_index();
   if (request.permute_rows)

@@ -53,6 +53,17 @@ std::string turns_of(const plan::Job& job) {
   return text;
 }
 
+/// Gives random values to variables and inputs.
+void fill(Program& program, const plan::Job& job) {
+  for (const auto& [name, value] : test::random_values(job)) {
+    const plan::TensorId id = test::tensor(job, name);
+    if (job[id].role == plan::Role::kVariable)
+      program.write_variable(id, value.view());
+    else
+      std::ranges::copy(value.bytes(), program.input(id, 0).begin());
+  }
+}
+
 using Made = std::function<void(const std::string& tensor, std::span<std::byte>)>;
 
 /// Of the first call, with their tensors.
@@ -67,13 +78,7 @@ std::vector<std::pair<plan::TensorId, Fingerprint>> fingerprints_of(const plan::
       made(job[id].name, bytes);
     };
   const auto program = backend.prepare(job, options);
-  for (const auto& [name, value] : test::random_values(job)) {
-    const plan::TensorId id = test::tensor(job, name);
-    if (job[id].role == plan::Role::kVariable)
-      program->write_variable(id, value.view());
-    else
-      std::ranges::copy(value.bytes(), program->input(id, 0).begin());
-  }
+  fill(*program, job);
   program->launch({.step = 0, .learning_rate = 0.1, .wanted = {}, .fingerprints = true}, 0, 0);
   program->wait(0);
   const std::vector<plan::TensorId> tensors = program->fingerprinted();
@@ -238,13 +243,7 @@ TEST_CASE("a profile of two devices lists the steps of each turn, and times that
   options.profile = true;
   options.deliverables = {test::tensor(job, "loss")};
   const auto program = backend->prepare(job, options);
-  for (const auto& [name, value] : test::random_values(job)) {
-    const plan::TensorId id = test::tensor(job, name);
-    if (job[id].role == plan::Role::kVariable)
-      program->write_variable(id, value.view());
-    else
-      std::ranges::copy(value.bytes(), program->input(id, 0).begin());
-  }
+  fill(*program, job);
   const uint8_t wanted[] = {1};
   program->launch({0, 0.1, wanted}, 0, 0);
   program->wait(0);
