@@ -356,6 +356,7 @@ together autoencoder as_on_cpu 1e-3 autoencoder train --steps 5
 together unet as_on_cpu 1e-3 unet train --steps 5
 together lstm_text as_on_cpu 1e-3 lstm_text train --steps 5
 together lora as_on_cpu 1e-3 lora train --steps 5 --set vars.width=64 --set vars.layers=2 --set vars.heads=2 --set vars.context=32 --set vars.vocabulary=100
+together lora_llama as_on_cpu 1e-3 lora_llama train --steps 5 --set vars.width=64 --set vars.layers=2 --set vars.heads=4 --set vars.context=32 --set vars.vocabulary=100
 together mlp_async as_on_cpu 1e-3 mlp_async train --steps 20
 together relu_watch as_on_cpu 0 relu_watch relu --watch y
 together mlp_watch_diff as_on_cpu 1e-3 mlp_watch_diff train --watch-diff "logits/**"

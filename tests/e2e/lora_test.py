@@ -1,4 +1,5 @@
-"""jobs/lora.yaml: against adapters of PEFT on GPT-2 of transformers in float64, out under PEFT's names, and in again."""
+"""jobs/lora.yaml and jobs/lora_llama.yaml: against adapters of PEFT on GPT-2 and Llama of transformers in float64, out under PEFT's names,
+and in again."""
 import shutil
 import unittest
 
@@ -7,11 +8,7 @@ import numpy as np
 from flow import JOBS, SOURCE, FlowTest
 from weights_test import read_safetensors, safetensors
 
-SMALL = {"vocabulary": 30, "context": 6, "width": 8, "layers": 2, "heads": 2, "batch": 3, "dropout": 0, "rank": 2, "alpha": 6, "prefix": "transformer.",
-         "precision": "float64", "steps": 10}
-PEFT = "base_model.model.transformer.h.{}.attn.c_attn.lora_{}.weight"
-FLOW = "gpt/blocks/{}/attention/lora_{}/weight"
-ADAPTERS = {PEFT.format(layer, part): FLOW.format(layer, part) for layer in range(2) for part in "AB"}
+SMALL = {"vocabulary": 30, "context": 6, "width": 8, "layers": 2, "batch": 3, "rank": 2, "alpha": 6, "precision": "float64", "steps": 10}
 
 
 def bfloat16(array):
@@ -21,13 +18,22 @@ def bfloat16(array):
     return "BF16", (bits >> 16).astype(np.uint16)
 
 
-class Lora(FlowTest):
+class Adapted:
+    """Adapters of a job."""
+    BASE = JOB = NET = ""     # the file of the base, that with adapters, the entry of the network
+    VALUES = {}               # what differs from the defaults, and from the other job
+    PEFT = FLOW = ""          # names of the adapters: of a layer, a projection if there are several, and A or B
+    PROJECTIONS = ("",)
+    ROUNDED = 0               # matrices and vectors of the base
+
     def setUp(self):
         super().setUp()
-        for job in ("gpt2.yaml", "lora.yaml"):
+        for job in (self.BASE, self.JOB):
             shutil.copy(JOBS / job, self.dir)
-        with np.load(SOURCE / "tests" / "golden" / "lora" / "lora.npz") as file:
+        with np.load(SOURCE / "tests" / "golden" / "lora" / f"{self.BASE.removesuffix('.yaml')}.npz") as file:
             self.arrays = dict(file)
+        self.adapters = {self.PEFT.format(layer=layer, of=of, part=part): self.FLOW.format(layer=layer, of=of, part=part)
+                         for layer in range(2) for of in self.PROJECTIONS for part in "AB"}
         np.save(self.dir / "window.npy", self.arrays["window"])
         np.save(self.dir / "tokens.npy", self.arrays["window"][:, :-1])
         base = self.named("base")
@@ -39,61 +45,93 @@ class Lora(FlowTest):
         return {name.partition("/")[2]: array for name, array in self.arrays.items() if name.startswith(kind + "/")}
 
     def sets(self, **values):
-        return [word for name, value in {**SMALL, **values}.items() for word in ("--set", f"vars.{name}={value}")]
+        return [word for name, value in {**SMALL, **self.VALUES, **values}.items() for word in ("--set", f"vars.{name}={value}")]
 
     def train(self, out, *words, base="base.safetensors", **values):
-        return self.flowrun("train", "lora.yaml", "-o", out, "--load", base, "--load", "adapter.safetensors", *self.sets(**values),
+        return self.flowrun("train", self.JOB, "-o", out, "--load", base, "--load", "adapter.safetensors", *self.sets(**values),
                             "--set", "jobs.train.inputs.window.from={npy: window.npy}", "--set", "jobs.train.optimizer={type: adam, learning_rate: 0.01, "
                             "minimize: loss, variables: ['**/lora_*/weight']}", *words)
+
+    def predict(self, out, *loads):
+        self.flowrun("predict", self.JOB, "-o", out, *(word for path in loads for word in ("--load", path)), *self.sets(), "--quiet",
+                     "--set", "jobs.predict.inputs.tokens.shape=[3, 6]", "--input", "tokens=@tokens.npy")
+        return self.load(f"{out}/returns/{self.NET}/value.npy")
 
     def check(self, what, got, expected, tolerance=1e-9):
         np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max(), err_msg=what)
 
     def test_logits_gradients_and_updates_agree_with_peft(self):
         """In float64, with a base in bfloat16, the same widened, and one in float32 that is kept in bfloat16."""
-        watched = ("--watch", "gpt", "--watch-diff", "**/lora_*/weight")
+        watched = ("--watch", self.NET, "--watch-diff", "**/lora_*/weight")
         for base, dtype in (("base.safetensors", "bfloat16"), ("wide.safetensors", "job"), ("wide.safetensors", "bfloat16")):
             with self.subTest(base=base, dtype=dtype):
                 done = self.train("out", *watched, "--force", base=base, base_dtype=dtype)
-                self.assertEqual("rounded 28 float32 arrays to bfloat16" in done.stderr, base[0] == "w" and dtype == "bfloat16", done.stderr)
-                self.check("logits", self.load("out/watch/gpt/value.npy")[0], self.arrays["logits"])
+                self.assertEqual(f"rounded {self.ROUNDED} float32 arrays to bfloat16" in done.stderr, base[0] == "w" and dtype == "bfloat16", done.stderr)
+                self.check("logits", self.load(f"out/watch/{self.NET}/value.npy")[0], self.arrays["logits"])
                 self.check("losses", [line["loss"] for line in self.metrics("out")], self.arrays["losses"])
                 labels = self.arrays["logits"][..., 0].size
                 for kind in ("diff", "after"):
-                    self.assertEqual(set(self.named(kind)), set(ADAPTERS))
-                for theirs, ours in ADAPTERS.items():
+                    self.assertEqual(set(self.named(kind)), set(self.adapters))
+                for theirs, ours in self.adapters.items():
                     self.check(theirs, self.load(f"out/watch/{ours}/diff.npy")[0] / labels, self.named("diff")[theirs])
                     self.check(theirs, np.load(self.checkpoint("out") / f"{ours}.npy"), self.named("after")[theirs])
 
-    def export(self, out, *words):
-        self.call("flowc", "export", out, "-o", "tuned.safetensors", "--names", "lora.yaml", "--job", "train", "--only", "**/lora_*/weight", *self.sets(), *words)
-        return read_safetensors(self.dir / "tuned.safetensors")[0]
-
     def test_the_adapter_has_the_names_of_peft_and_loads_again(self):
         self.train("out")
-        tuned = self.export("out")
+        self.call("flowc", "export", "out", "-o", "tuned.safetensors", "--names", self.JOB, "--job", "train", "--only", "**/lora_*/weight", *self.sets())
+        tuned = read_safetensors(self.dir / "tuned.safetensors")[0]
         self.assertEqual({name: array.shape for name, array in tuned.items()}, {name: array.shape for name, array in self.named("after").items()})
-        for theirs, ours in ADAPTERS.items():
+        for theirs, ours in self.adapters.items():
             np.testing.assert_array_equal(tuned[theirs], np.load(self.checkpoint("out") / f"{ours}.npy"))
-        for out, loads in {"both": ["base.safetensors", "tuned.safetensors"], "run": ["out"], "run_and_file": ["out", "tuned.safetensors"]}.items():
-            self.flowrun("predict", "lora.yaml", "-o", out, *(word for path in loads for word in ("--load", path)), *self.sets(), "--input", "tokens=@tokens.npy", "--quiet")
-        values = [self.load(f"{out}/returns/gpt/value.npy") for out in ("both", "run", "run_and_file")]
-        for value in values[1:]:
-            np.testing.assert_array_equal(value, values[0])
-        self.assertGreater(np.abs(values[0][0] - self.arrays["logits"]).max(), 1e-3)     # the adapter has learned
+        both = self.predict("both", "base.safetensors", "tuned.safetensors")
+        np.testing.assert_array_equal(self.predict("run", "out"), both)
+        np.testing.assert_array_equal(self.predict("run_and_file", "out", "tuned.safetensors"), both)
+        self.assertGreater(np.abs(both[0] - self.arrays["logits"]).max(), 1e-3)     # the adapter has learned
 
-        listed = self.call("flowc", "names", "lora.yaml", "base.safetensors", "adapter.safetensors", "--job", "train", *self.sets())
-        self.assertIn("32 variables of job `train`: 32 matched, 0 without an array, 0 that do not fit", listed.stdout)
+        listed = self.call("flowc", "names", self.JOB, "base.safetensors", "adapter.safetensors", "--job", "train", *self.sets())
+        count = len(self.named("base")) + len(self.adapters)
+        self.assertIn(f"{count} variables of job `train`: {count} matched, 0 without an array, 0 that do not fit", listed.stdout)
+
+    def test_adapters_learn_tokens(self):
+        np.save(self.dir / "windows.npy", np.tile(np.arange(7, dtype=np.int32) % 5, (40, 1)))
+        self.flowrun("train_tokens", self.JOB, "-o", "out", *self.sets(precision="float32", rank=8, alpha=64, steps=60, lr=0.05), "--load", "base.safetensors",
+                     "--load-partial", "**/lora_*/weight", "--set", "vars.adamw.learning_rate.warmup.steps=1", "--set", "data.tokens.windows.npy=windows.npy", "--quiet")
+        losses = [line["loss"] for line in self.metrics("out")]
+        self.assertLess(np.mean(losses[-3:]), 0.8 * losses[0])
+
+
+class Llama(Adapted, FlowTest):
+    BASE, JOB, NET = "llama.yaml", "lora_llama.yaml", "llama"
+    VALUES = {"heads": 4, "key_heads": 2, "inner": 12, "epsilon": 1e-5, "prompts": 3, "prompt": 4, "new": 6, "temperature": 0, "end": -1}
+    PEFT = "base_model.model.model.layers.{layer}.self_attn.{of}_proj.lora_{part}.weight"
+    FLOW = "llama/blocks/{layer}/attention/{of}_adapter/lora_{part}/weight"
+    PROJECTIONS = ("q", "v")
+    ROUNDED = 21
+
+    def test_base_and_adapter_generate_as_in_transformers(self):
+        for name in ("prompt", "lengths"):
+            np.save(self.dir / f"{name}.npy", self.arrays[name])
+        self.flowrun("generate", self.JOB, "-o", "out", "--load", "base.safetensors", "--load", "adapter.safetensors", *self.sets(), "--quiet",
+                     "--set", "data.prompts.tokens.npy=prompt.npy", "--set", "data.prompts.lengths.npy=lengths.npy")
+        np.testing.assert_array_equal(self.load("out/returns/token/value.npy"), self.arrays["tokens"])
+
+
+class Gpt2(Adapted, FlowTest):
+    BASE, JOB, NET = "gpt2.yaml", "lora.yaml", "gpt"
+    VALUES = {"heads": 2, "dropout": 0, "prefix": "transformer."}
+    PEFT = "base_model.model.transformer.h.{layer}.attn.c_attn.lora_{part}.weight"
+    FLOW = "gpt/blocks/{layer}/attention/lora_{part}/weight"
+    ROUNDED = 28
 
     def test_the_last_of_several_files_counts(self):
-        names = list(ADAPTERS)
+        names = list(self.adapters)
         changed = self.named("before") | {names[0]: self.named("after")[names[0]]}
         safetensors(self.dir / "adapter.safetensors", {names[0]: changed[names[0]]})
         safetensors(self.dir / "first.safetensors", self.named("before"))
         paths = ["base.safetensors", "first.safetensors", "adapter.safetensors"]
         for flags in ([word for path in paths for word in ("--load", path)], ["--set", f"+jobs.train.run.checkpoint.load=[{', '.join(paths)}]"]):
             self.flowrun("train", "lora.yaml", "-o", "out", *flags, "--steps", 1, *self.sets(lr=0), "--quiet", "--force")
-            for theirs, ours in ADAPTERS.items():
+            for theirs, ours in self.adapters.items():
                 np.testing.assert_array_equal(np.load(self.checkpoint("out") / f"{ours}.npy"), changed[theirs], err_msg=theirs)
         # --load replaces the whole list; a plan keeps it.
         done = self.flowrun("train", "lora.yaml", "-o", "base", *flags, "--load", "base.safetensors", *self.sets(), status=2)
@@ -115,7 +153,7 @@ class Lora(FlowTest):
         done = self.flowrun("train", "lora.yaml", "--load", "base.safetensors", "--load", "out", *self.sets(), status=2)
         self.assertIn("--load: out does not exist", done.stderr)
         done = self.flowrun("train", "lora.yaml", "-o", "out", "--load", "base.safetensors", "--load", "base.safetensors", *self.sets(), status=2)
-        self.assertIn(f"variable `{FLOW.format(0, 'A')}` [2, 8]: no array", done.stderr)
+        self.assertIn(f"variable `{self.FLOW.format(layer=0, part='A')}` [2, 8]: no array", done.stderr)
         done = self.flowrun("train", "lora.yaml", "-o", "out", "--load", "none", "--load", "base.safetensors", *self.sets(), status=2)
         self.assertIn("--load: `none` and other paths", done.stderr)
         done = self.flowrun("train", "lora.yaml", "-o", "out", "--load", "base.safetensors", "--load", "adapter.safetensors", "--ema", *self.sets(), status=2)
@@ -127,13 +165,6 @@ class Lora(FlowTest):
         self.write("base.yaml", "flow: 1\ninclude: [lora.yaml]\nnetworks: {attention: {graph: {split: {in: qkv}}}}\n")
         self.flowrun("predict", "base.yaml", "-o", "base", "--load-partial", "**/lora_*/weight", *flags)
         np.testing.assert_array_equal(self.load("lora/returns/gpt/value.npy"), self.load("base/returns/gpt/value.npy"))
-
-    def test_adapters_learn_tokens(self):
-        np.save(self.dir / "windows.npy", np.tile(np.arange(7, dtype=np.int32) % 5, (40, 1)))
-        self.flowrun("train_tokens", "lora.yaml", "-o", "out", *self.sets(precision="float32", rank=8, alpha=64, steps=60, lr=0.05), "--load", "base.safetensors",
-                     "--load-partial", "**/lora_*/weight", "--set", "vars.adamw.learning_rate.warmup.steps=1", "--set", "data.tokens.windows.npy=windows.npy", "--quiet")
-        losses = [line["loss"] for line in self.metrics("out")]
-        self.assertLess(np.mean(losses[-3:]), 0.8 * losses[0])
 
 
 if __name__ == "__main__":

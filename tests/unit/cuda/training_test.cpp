@@ -262,7 +262,11 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda][slow]")
       Net{"lora.yaml",
           {.size = {"vars.batch=2", "vars.steps=2"},
            .sets = {"vars.width=8", "vars.heads=2", "vars.layers=2", "vars.context=12",
-                    "vars.vocabulary=50"}}});
+                    "vars.vocabulary=50"}}},
+      Net{"lora_llama.yaml",
+          {.size = {"vars.batch=2", "vars.steps=2"},
+           .sets = {"vars.width=8", "vars.heads=4", "vars.layers=2", "vars.inner=12",
+                    "vars.context=12", "vars.vocabulary=50"}}});
   CAPTURE(net.file);
   Runs runs;
   runs.run(*cpu::make_backend(), net.file, net.wanted, "cpu");

@@ -1,35 +1,47 @@
 #!/usr/bin/env python3
-"""A tiny GPT-2 of `transformers` with LoRA adapters of `peft`, in float64: logits, gradients of the adapters and ten updates
-by Adam. Writes lora.npz beside `make`.
+"""A tiny GPT-2 and a tiny Llama of `transformers` with LoRA adapters of `peft`, in float64: logits, gradients of the adapters,
+ten updates by Adam, and tokens that Llama generates. Writes gpt2.npz and llama.npz beside `make`.
 
 Usage: make.py (PyTorch, transformers, peft, NumPy). Arrays: `window` (N, context + 1); `base/NAME`, numbers that bfloat16
 has, in float32; `before/NAME`, `diff/NAME` (of the mean loss) and `after/NAME` of each adapter, under the names of the
-files that peft saves; logits and the loss of each step.
+files that peft saves; logits and the loss of each step; `prompt`, padded on the left, `lengths` and the `tokens` that follow.
 """
 import pathlib
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-from transformers import GPT2Config, GPT2LMHeadModel
+
+# transformers computes angles, root mean squares and weights of attention in float32, whatever the dtype of a model.
+torch.float = torch.float32 = torch.float64
+torch.Tensor.float = torch.Tensor.double
+
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict  # noqa: E402
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 OUT = pathlib.Path(__file__).resolve().parent.parent
-VOCABULARY, CONTEXT, WIDTH, LAYERS, HEADS, BATCH = 30, 6, 8, 2, 2, 3
+VOCABULARY, CONTEXT, WIDTH, LAYERS, BATCH = 30, 6, 8, 2, 3
 RANK, ALPHA, UPDATES, RATE = 2, 6, 10, 0.01
+LENGTHS, PROMPT, NEW = [3, 1, 4], 4, 6
+COMMON = {"vocab_size": VOCABULARY, "initializer_range": 0.3, "attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": None, "pad_token_id": 0}
+# The model, and what differs from the defaults of its adapters.
+MODELS = {
+    "gpt2": (lambda: GPT2LMHeadModel(GPT2Config(n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, **COMMON)),
+             {"target_modules": ["c_attn"], "fan_in_fan_out": True}),
+    "llama": (lambda: LlamaForCausalLM(LlamaConfig(hidden_size=WIDTH, intermediate_size=12, num_hidden_layers=LAYERS, num_attention_heads=4,
+                                                   num_key_value_heads=2, max_position_embeddings=16, rms_norm_eps=1e-5, **COMMON)), {}),
+}
 
 
-def build():
+def build(make, settings):
     torch.manual_seed(5)
-    config = GPT2Config(vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
-                        initializer_range=0.3, attn_implementation="eager")
-    model = GPT2LMHeadModel(config)
+    model = make()
     with torch.no_grad():
         for parameter in model.parameters():      # biases start at zero; numbers of bfloat16 are numbers of float64
             parameter.add_(0.1 * torch.randn_like(parameter))
             parameter.copy_(parameter.to(torch.bfloat16))
-    base = {name: array.float().numpy() for name, array in model.state_dict().items() if name != "lm_head.weight" and not name.endswith((".attn.bias", ".masked_bias"))}
-    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["c_attn"], fan_in_fan_out=True, lora_dropout=0, task_type="CAUSAL_LM")
-    adapted = get_peft_model(model.double(), config).double()
+    tied = ("lm_head.weight",) if model.config.tie_word_embeddings else ()
+    base = {name: array.numpy().astype(np.float32) for name, array in model.state_dict().items() if name not in tied and not name.endswith((".attn.bias", ".masked_bias"))}
+    adapted = get_peft_model(model.double(), LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=0, task_type="CAUSAL_LM", **settings)).double()
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
             if "lora_B" in name:                  # zeros else, and then A has no gradient
@@ -37,10 +49,22 @@ def build():
     return base, adapted
 
 
-def main():
-    base, model = build()
+def generated(model):
+    """Prompts of LENGTHS, and the likeliest tokens after them."""
+    prompt = np.zeros((len(LENGTHS), PROMPT), np.int32)
+    for row, length in enumerate(LENGTHS):
+        prompt[row, PROMPT - length:] = 1 + (5 * row + np.arange(length)) % (VOCABULARY - 1)
+    mask = np.arange(PROMPT) >= PROMPT - np.array(LENGTHS)[:, None]
+    made = model.generate(input_ids=torch.tensor(prompt).long(), attention_mask=torch.tensor(mask).long(), do_sample=False, max_new_tokens=NEW)
+    return {"prompt": prompt, "lengths": np.array(LENGTHS, np.int32), "tokens": made[:, PROMPT:].numpy().astype(np.int32)}
+
+
+def write(kind):
+    base, model = build(*MODELS[kind])
     window = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
     arrays = {"window": window.numpy().astype(np.int32)} | {f"base/{name}": array for name, array in base.items()}
+    if kind == "llama":                           # a context of PROMPT + NEW tokens
+        arrays |= generated(model)
 
     def adapters(kind):
         return {f"{kind}/{name}": value.detach().numpy().copy() for name, value in get_peft_model_state_dict(model).items()}
@@ -61,7 +85,12 @@ def main():
         optimizer.step()
     arrays |= adapters("after")
     arrays["losses"] = np.array(losses)
-    np.savez_compressed(OUT / "lora.npz", **arrays)
+    np.savez_compressed(OUT / f"{kind}.npz", **arrays)
+
+
+def main():
+    for kind in MODELS:
+        write(kind)
 
 
 if __name__ == "__main__":
