@@ -1,5 +1,6 @@
 // Prints, for each device of the folder given, which engine each attention step of a job gets:
 // device | step's op | engine, or why there is none | bytes of workspace | bytes of T x T numbers
+// The same for such steps with lengths, and for those with a bias of each head.
 #include <fmt/format.h>
 
 #include <set>
@@ -23,15 +24,17 @@ plan::Job compiled(const char* file) {
   return compile_text(request, read_text(request.file)).plan.value().jobs.front();
 }
 
+using NamedSpecs = std::vector<std::pair<std::string, cuda::AttentionSpec>>;
+
 /// The specs of the job's attention steps, each once: layers have equal ones.
-std::vector<std::pair<std::string, cuda::AttentionSpec>> specs_of(const plan::Job& job) {
-  std::vector<std::pair<std::string, cuda::AttentionSpec>> specs;
+NamedSpecs specs_of(const plan::Job& job) {
+  NamedSpecs specs;
   std::set<std::string> seen;
   for (const plan::Step& step : job.steps) {
     if (step.op != ops::kAttention && step.op != ops::kAttentionGrad) continue;
-    std::vector<Shape> operands;
-    for (const plan::TensorId id : step.inputs) operands.push_back(job[id].shape);
-    if (seen.insert(std::string(step.op.name()) + operands[0].str()).second)
+    std::vector<cuda::AttentionOperand> operands;
+    for (const plan::TensorId id : step.inputs) operands.push_back({job[id].dtype, job[id].shape});
+    if (seen.insert(std::string(step.op.name()) + operands[0].shape.str()).second)
       specs.emplace_back(step.op.name(),
                          cuda::attention_spec(step, operands, step.outputs.size() > 1,
                                               DType::kBFloat16, cuda::math_mode_of(job))
@@ -40,10 +43,21 @@ std::vector<std::pair<std::string, cuda::AttentionSpec>> specs_of(const plan::Jo
   return specs;
 }
 
+/// The same with lengths, and with a bias.
+void add_hiding(NamedSpecs& specs) {
+  for (const auto& [op, spec] : NamedSpecs(specs)) {
+    specs.emplace_back(op + " with lengths", spec);
+    specs.back().second.lengths = true;
+    specs.emplace_back(op + " with a bias", spec);
+    specs.back().second.bias = Shape{1, spec.query[1], spec.query[2], spec.key[2]};
+  }
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
-  const auto specs = specs_of(compiled(arguments[2]));
+  NamedSpecs specs = specs_of(compiled(arguments[2]));
+  add_hiding(specs);
   for (const auto& device : test::read_descriptions(arguments[1])) {
     cuda::Cudnn cudnn(device.json);
     for (auto [op, spec] : specs) {

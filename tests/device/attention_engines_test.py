@@ -1,4 +1,4 @@
-"""cuDNN has engines with tensor cores for the attention of GPT-2 and its gradients on every described device."""
+"""cuDNN has engines with tensor cores for the attention of GPT-2 and its gradients on every described device, also with lengths or a bias."""
 import os
 import pathlib
 import subprocess
@@ -12,6 +12,8 @@ FORWARD, GRADIENTS = "scaled_dot_product_attention", "scaled_dot_product_attenti
 
 # Where the gradients of cuDNN 9.19 that repeat bit for bit store a 16-bit number for each query and key.
 STORES_SCORES = {"a100", "h100", "rtx5090"}
+# What has no engine of which each run has the same bits.
+REFUSED = {("b200", f"{GRADIENTS} with a bias")}
 
 
 class Engines(unittest.TestCase):
@@ -21,17 +23,20 @@ class Engines(unittest.TestCase):
                               capture_output=True, text=True, check=True)
         cls.lines = [line.split(" | ") for line in done.stdout.splitlines()]
 
-    def test_every_device_has_an_engine_for_both(self):
+    def test_every_device_has_engines(self):
         devices = {path.stem for path in (HERE / "targets").glob("*.json")}
         self.assertGreaterEqual(len(devices), 4)
         self.assertEqual({(line[0], line[1]) for line in self.lines},
-                         {(device, op) for device in devices for op in (FORWARD, GRADIENTS)})
+                         {(device, f"{op}{more}") for device in devices for op in (FORWARD, GRADIENTS) for more in ("", " with lengths", " with a bias")})
         for device, op, engine, _, _ in self.lines:
-            self.assertRegex(engine, r"^cuDNN eng\d+.*, tensor cores$", f"{device} {op}")
+            if (device, op) in REFUSED:
+                self.assertRegex(engine, r"^cuDNN [\d.]+: ", f"{device} {op}")
+            else:
+                self.assertRegex(engine, r"^cuDNN eng\d+.*, tensor cores$", f"{device} {op}")
 
     def test_no_forward_pass_stores_the_scores(self):
         for device, op, _, workspace, scores in self.lines:
-            if op == FORWARD:
+            if op.split()[0] == FORWARD:
                 self.assertLess(int(workspace), int(scores) // 100, device)
 
     def test_which_gradients_store_the_scores(self):

@@ -54,9 +54,10 @@ __device__ void weigh_row(T (&scores)[kOwn<T>], T& largest, T& sum, T (&out)[kOw
 
 /// Scores in place of the products of a tile: of queries from `row` on with keys from `first` on;
 /// -inf where a query does not see one.
-template <typename T>
-__device__ void finish_scores(const Attention& at, const BatchScores<T>& of, int64_t row,
-                              int64_t first, Part<T>& products) {
+template <typename S>
+__device__ void finish_scores(const Attention& at, const BatchScores<S>& of, int64_t row,
+                              int64_t first, Part<Wide<S>>& products) {
+  using T = Wide<S>;
   for_own<T>([&](int i, int j) {
     const int64_t query = row + lane_row() + i * kSide, key = first + lane_column() + j * kSide;
     products.at[i][j] = of.sees(at, query, key) ? of.score(at, query, key, products.at[i][j])
@@ -82,7 +83,7 @@ __global__ void attend(Attention at, const S* query, const S* key, const S* valu
   using T = Wide<S>;
   const Space<T> space;
   const TilePlace place = tile_place<T>(at.queries, at.value_depth);
-  const BatchScores<T> scores(at, place.batch);
+  const BatchScores<S> scores(at, place.batch);
   const int64_t first = place.batch * at.queries + place.row, rows = at.queries - place.row;
   const KeyRange seen = at.seen_keys(place.batch, place.row, place.row + kTile<T>, kTile<T>);
   RowSums<T> sums;

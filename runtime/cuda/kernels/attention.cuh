@@ -60,15 +60,16 @@ struct Attention {
   }
 };
 
-/// What is known of the scores of a batch of T.
-template <typename T>
+/// What is known of the scores of a batch.
+template <typename S>
 struct BatchScores {
+  using T = Wide<S>;
   int64_t keys;
   const bool* mask;  // or null
-  const T* bias;     // or null
+  const S* bias;     // or null
 
   __device__ BatchScores(const Attention& at, int64_t batch)
-      : keys(at.length(batch)), mask(at.mask.of<bool>(batch)), bias(at.bias.of<T>(batch)) {}
+      : keys(at.length(batch)), mask(at.mask.of<bool>(batch)), bias(at.bias.of<S>(batch)) {}
 
   __device__ bool sees(const Attention& at, int64_t query, int64_t key) const {
     if (query >= at.queries || key >= keys) return false;
@@ -80,7 +81,7 @@ struct BatchScores {
   /// The score of a key that the query sees.
   __device__ T score(const Attention& at, int64_t query, int64_t key, T product) const {
     const T scaled = product * static_cast<T>(at.scale);
-    return bias ? scaled + bias[query * at.bias.query + key * at.bias.key] : scaled;
+    return bias ? scaled + convert<T>(bias[query * at.bias.query + key * at.bias.key]) : scaled;
   }
 };
 

@@ -44,7 +44,7 @@ struct GivenScores {
   const Attention& at;
   const Given<S>& given;
   int64_t batch;
-  BatchScores<Wide<S>> scores;
+  BatchScores<S> scores;
 
   using T = Wide<S>;
   __device__ GivenScores(const Attention& of, const Given<S>& from, int64_t number)

@@ -92,7 +92,7 @@ struct ConvolutionSpec {
 
 /// softmax(scale query key^T) value for each head, or its gradients. Shapes are [batches, heads,
 /// rows, depth], in C order. Heads of keys divide those of queries, groups of which share them.
-/// Nothing of the size of queries times keys is stored.
+/// Nothing of the size of queries times keys is stored but a bias.
 struct AttentionSpec {
   enum class Pass { kForward, kGrad };
   Pass pass;
@@ -102,7 +102,10 @@ struct AttentionSpec {
   bool causal = false;        // query i sees keys 0 to i
   bool bottom_right = false;  // of a causal call: the last query sees all keys
   int64_t window = 0;         // of a causal call: keys that a query sees at most; 0: all
-  bool log_sums = false;      // does the forward pass store, for each query, log(sum(exp(scores)))?
+  /// Added to the scaled scores, of `dtype`: [batches or 1, heads or 1, queries, keys].
+  std::optional<Shape> bias = {};
+  bool lengths = false;   // do queries of a batch see its first keys only?
+  bool log_sums = false;  // does the forward pass store, for each query, log(sum(exp(scores)))?
   MathMode math_mode = {};
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
 
@@ -111,13 +114,16 @@ struct AttentionSpec {
 };
 
 /// Device addresses. kForward: query, key, value -> out and, where the spec wants them, log_sums.
-/// kGrad: all of these and dy -> dquery, dkey, dvalue.
+/// kGrad: all of these and dy -> dquery, dkey, dvalue. Lengths are int32 for each batch: all its
+/// queries, and at least one of its keys. Of keys from there on the gradients are undefined, and so
+/// is the result of a query whose scores are all -inf.
 struct AttentionBuffers {
   const std::byte *query, *key, *value;
   std::byte *out, *log_sums;
   std::byte* workspace;
   const std::byte* dy = nullptr;
   std::byte *dquery = nullptr, *dkey = nullptr, *dvalue = nullptr;
+  const std::byte *bias = nullptr, *query_lengths = nullptr, *key_lengths = nullptr;
 };
 
 /// Device addresses. A product: a, b -> out. kForward: x, w -> y. kGradData: dy, w -> dx.

@@ -11,12 +11,14 @@
 namespace flow::cuda {
 namespace {
 
-/// Some numbers of a float dtype between -1 and 1, evenly spread; integers and bools: ones.
-std::vector<std::byte> pattern(DType dtype) {
+/// Some numbers of a float dtype between -1 and 1, evenly spread; integers and bools: ones, unless
+/// the part has a number of its own.
+std::vector<std::byte> pattern(const TrialMemory::Part& part) {
   constexpr int64_t kElements = 4096;
-  std::vector<std::byte> made(kElements * size_of(dtype), std::byte{1});
-  if (!is_float(dtype)) return made;
-  visit_any_float(dtype, [&]<typename T>(T) {
+  std::vector<std::byte> made(kElements * size_of(part.dtype), std::byte{1});
+  if (part.number) std::fill_n(reinterpret_cast<int32_t*>(made.data()), kElements, *part.number);
+  if (!is_float(part.dtype)) return made;
+  visit_any_float(part.dtype, [&]<typename T>(T) {
     auto* elements = reinterpret_cast<T*>(made.data());
     for (int64_t i = 0; i < kElements; ++i)  // an odd factor visits each residue once
       elements[i] = convert<T>(
@@ -26,8 +28,9 @@ std::vector<std::byte> pattern(DType dtype) {
 }
 
 /// Copies what is there twice as far each time.
-void fill(Driver& driver, Stream stream, DType dtype, std::byte* memory, size_t bytes) {
-  const std::vector<std::byte> first = pattern(dtype);
+void fill(Driver& driver, Stream stream, const TrialMemory::Part& part, std::byte* memory) {
+  const std::vector<std::byte> first = pattern(part);
+  const size_t bytes = part.bytes;
   size_t filled = std::min(bytes, first.size());
   driver.copy(memory, first.data(), filled, stream);
   driver.synchronize(stream);  // `first` goes
@@ -90,7 +93,7 @@ TrialMemory::TrialMemory(Driver& driver, Stream stream, std::span<const Part> pa
   std::byte* next = workspace_ + aligned(workspace);
   for (const Part& part : parts) {
     parts_.push_back(part.bytes > 0 ? next : nullptr);
-    if (part.bytes > 0) fill(driver, stream, part.dtype, next, part.bytes);
+    if (part.bytes > 0) fill(driver, stream, part, next);
     next += aligned(part.bytes);
   }
 }

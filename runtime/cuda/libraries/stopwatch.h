@@ -40,7 +40,8 @@ class TrialMemory {
  public:
   struct Part {
     DType dtype;
-    size_t bytes;  // 0: its address is null
+    size_t bytes;                        // 0: its address is null
+    std::optional<int32_t> number = {};  // in place of those, of an int32 part
   };
   /// RunError where there is too little memory.
   TrialMemory(Driver& driver, Stream stream, std::span<const Part> parts, size_t workspace);

@@ -38,7 +38,15 @@ std::vector<TrialMemory::Part> trial_parts(const ConvolutionSpec& spec) {
           optional_part(spec.epilogue.bias, {spec.w[0]}, spec.dtype), part(out, spec.dtype)};
 }
 
-/// Query, key, value, out, log_sums, dy, dquery, dkey, dvalue.
+/// Of all batches; 0 where the spec has no lengths.
+TrialMemory::Part lengths_part(const AttentionSpec& spec, int64_t length) {
+  TrialMemory::Part lengths = optional_part(spec.lengths, {spec.query[0]}, DType::kInt32);
+  lengths.number = static_cast<int32_t>(length);
+  return lengths;
+}
+
+/// Query, key, value, out, log_sums, dy, dquery, dkey, dvalue, bias, lengths of queries and of
+/// keys.
 std::vector<TrialMemory::Part> trial_parts(const AttentionSpec& spec) {
   const bool grad = spec.pass == AttentionSpec::Pass::kGrad;
   const DType dtype = spec.dtype;
@@ -50,7 +58,10 @@ std::vector<TrialMemory::Part> trial_parts(const AttentionSpec& spec) {
           optional_part(grad, spec.out(), dtype),
           optional_part(grad, spec.query, dtype),
           optional_part(grad, spec.key, dtype),
-          optional_part(grad, spec.value, dtype)};
+          optional_part(grad, spec.value, dtype),
+          optional_part(spec.bias.has_value(), spec.bias.value_or(Shape{}), dtype),
+          lengths_part(spec, spec.query[2]),
+          lengths_part(spec, spec.key[2])};
 }
 
 LibraryBuffers buffers_of(const LibraryKernel&, const TrialMemory& memory) {
@@ -58,8 +69,9 @@ LibraryBuffers buffers_of(const LibraryKernel&, const TrialMemory& memory) {
 }
 
 AttentionBuffers buffers_of(const AttentionKernel&, const TrialMemory& memory) {
-  return {memory.part(0),     memory.part(1), memory.part(2), memory.part(3), memory.part(4),
-          memory.workspace(), memory.part(5), memory.part(6), memory.part(7), memory.part(8)};
+  return {memory.part(0),     memory.part(1),  memory.part(2), memory.part(3), memory.part(4),
+          memory.workspace(), memory.part(5),  memory.part(6), memory.part(7), memory.part(8),
+          memory.part(9),     memory.part(10), memory.part(11)};
 }
 
 }  // namespace

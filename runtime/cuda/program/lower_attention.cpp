@@ -91,16 +91,17 @@ class AttentionLowering {
   /// Why the library does not compute the step in 16 bits; empty: it does. The same step is asked
   /// for once.
   std::string refusal_of(const plan::Step& step) {
-    std::vector<Shape> operands;
-    for (const TensorId id : step.inputs) operands.push_back(job_[id].shape);
+    std::vector<AttentionOperand> operands;
+    for (const TensorId id : step.inputs) operands.push_back({job_[id].dtype, job_[id].shape});
     Expected<AttentionSpec> asked =
         attention_spec(step, operands, second_result(step).valid(), dtype_, math_mode_of(job_));
     if (!asked) return asked.error().what();
     AttentionSpec spec = std::move(asked).value();
     spec.most_workspace = most_workspace_;
     const std::string key = fmt::format(
-        "{} {} {} {} {} {} {} {} {}", static_cast<int>(spec.pass), spec.query.str(), spec.key.str(),
-        spec.value.str(), spec.scale, spec.causal, spec.bottom_right, spec.window, spec.log_sums);
+        "{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(spec.pass), spec.query.str(),
+        spec.key.str(), spec.value.str(), spec.scale, spec.causal, spec.bottom_right, spec.window,
+        spec.bias ? spec.bias->str() : "", spec.lengths, spec.log_sums);
     const auto known = refusals_.find(key);
     if (known != refusals_.end()) return known->second;
     const Expected<AttentionKernel> kernel = libraries_.find(spec);
@@ -133,8 +134,10 @@ class AttentionLowering {
   void add_lowered(plan::Step step) {
     const bool forward = step.op == ops::kAttention;
     const plan::Step origin = step;
-    const size_t operands = forward ? 3 : 5;  // of the logarithms of sums none
-    for (size_t i = 0; i < operands; ++i) step.inputs[i] = rounded(origin, i, step.inputs[i]);
+    const size_t log_sums = forward ? step.inputs.size() : 5;  // which stay as they are
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (i != log_sums && is_float(job_[step.inputs[i]].dtype))
+        step.inputs[i] = rounded(origin, i, step.inputs[i]);
     std::vector<plan::Step> casts;
     const size_t results = forward ? 1 : 3;
     for (size_t i = 0; i < results; ++i) {
@@ -162,7 +165,7 @@ class AttentionLowering {
   /// The operand in 16 bits.
   TensorId rounded(const plan::Step& reader, size_t operand, TensorId id) {
     if (const auto known = rounded_.find(id.index()); known != rounded_.end()) return known->second;
-    const std::string name = name_of_cast(reader, reader.op->operand(operand).name);
+    const std::string name = name_of_cast(reader, reader.op->operand(operand, job_[id].dtype).name);
     const TensorId made = add_tensor(id, name);
     job_.steps.push_back(cast(reader, name, id, made));
     if (!reader.probe) rounded_[id.index()] = made;

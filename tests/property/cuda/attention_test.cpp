@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "runtime/base/convert.h"
 #include "tests/property/cuda/device_case.h"
@@ -87,8 +88,8 @@ void check_near(const KernelRun& got, const KernelRun& expected, double toleranc
   }
 }
 
-/// By the library where it has the case, and by our kernel, which alone takes a mask: one that
-/// hides nothing.
+/// By the library where it has the case, and by our kernel, which alone takes a mask: one of that
+/// shape that hides nothing.
 void check_both(const CasePair& made, Shape mask, double tolerance) {
   const KernelRun expected = run_kernel(made.wide, {cpu::reference_kernels()});
   check_near(run_on_device(made.low_precision).run, expected, tolerance);
@@ -131,6 +132,52 @@ TEST_CASE("attention in 16 bits is the reference's on rounded operands, whoever 
   backward.add(made.outputs[1]);
   backward.results(dtype, {query, key, value});
   check_both(backward, {n.queries, n.keys}, 2 * tolerance);
+}
+
+TEST_CASE("attention with a bias and lengths is the reference's on rounded operands", "[cuda]") {
+  const bool causal = GENERATE(true, false), biased = GENERATE(true, false),
+             has_lengths = GENERATE(true, false);
+  if (!biased && !has_lengths) return;
+  const DType dtype = causal ? DType::kBFloat16 : DType::kFloat16;
+  CAPTURE(name_of(dtype), causal, biased, has_lengths);
+  const double tolerance = dtype == DType::kBFloat16 ? 0.02 : 0.003;
+  const Shape query{3, 2, 20, 8}, key{3, 1, 128, 8}, value{3, 1, 128, 16}, out{3, 2, 20, 16};
+  Random random(22);
+  const auto draw = [&](const Shape& shape) {
+    return round_to(dtype, random_array(random, DType::kFloat32, shape));
+  };
+  const RoundedArray q = draw(query), k = draw(key), v = draw(value);
+  Array scores = random_array(random, DType::kFloat32, {3, 1, 20, 128});
+  // All keys of a query are hidden.
+  std::ranges::fill(scores.as<float>().subspan(13 * 128, 128), -INFINITY);
+  const RoundedArray bias = round_to(dtype, scores);
+  Array lengths(DType::kInt64, {3});
+  std::ranges::copy(std::vector<int64_t>{65, 0, 128}, lengths.as<int64_t>().begin());
+  const auto hide = [&](CasePair& pair) {
+    if (biased) pair.add(bias);
+    if (has_lengths) pair.add(lengths);
+  };
+  const auto check = [&](const CasePair& pair, double most) {
+    if (biased && has_lengths) return check_both(pair, {20, 128}, most);
+    check_near(run_on_device(pair.low_precision).run,
+               run_kernel(pair.wide, {cpu::reference_kernels()}), most);
+  };
+  CasePair forward = pair_of("scaled_dot_product_attention", causal, 8, 0, 0);
+  for (const RoundedArray* operand : {&q, &k, &v}) forward.add(*operand);
+  hide(forward);
+  forward.results(dtype, {out, {3, 2, 20}});
+  forward.low_precision.results[1].dtype = DType::kFloat32;
+  const KernelRun made = run_kernel(forward.wide, {cpu::reference_kernels()});
+  check(forward, tolerance);
+
+  CasePair backward = pair_of("scaled_dot_product_attention_grad", causal, 8, 0, 0);
+  backward.add(draw(out));
+  for (const RoundedArray* operand : {&q, &k, &v}) backward.add(*operand);
+  backward.add(round_to(dtype, made.outputs[0]));
+  backward.add(made.outputs[1]);
+  hide(backward);
+  backward.results(dtype, {query, key, value});
+  check(backward, 2 * tolerance);
 }
 
 }  // namespace

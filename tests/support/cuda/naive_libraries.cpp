@@ -251,19 +251,52 @@ struct Attended {
   int64_t heads, group, queries, keys, depth, value_depth;  // `group` heads share a key
   double scale;
   bool causal, log_sums;
-  int64_t window;    // 0: none
-  int64_t diagonal;  // query i of a causal call sees keys up to i + diagonal
+  int64_t window;                    // 0: none
+  int64_t diagonal;                  // query i of a causal call sees keys up to i + diagonal
+  int64_t batch_heads;               // of queries
+  int64_t bias_batches, bias_heads;  // of its own; 0: no bias
+  bool lengths;
 
+  int64_t batches() const { return heads / batch_heads; }
   int64_t key_rows() const { return heads / group * keys; }
+  /// Where the keys of a row of queries begin.
+  int64_t key_base(int64_t row) const { return row / queries / group * keys; }
   /// The rows of keys that a row of queries sees: from the first one on, before the end.
   int64_t first_key(int64_t row) const {
     const int64_t last = row % queries + diagonal;
-    return row / queries / group * keys +
-           (window > 0 ? std::max<int64_t>(last - window + 1, 0) : 0);
+    return key_base(row) + (window > 0 ? std::max<int64_t>(last - window + 1, 0) : 0);
   }
-  int64_t end_key(int64_t row) const {
-    return row / queries / group * keys +
-           (causal ? std::min(row % queries + diagonal + 1, keys) : keys);
+  int64_t end_key(int64_t row, const int32_t* key_lengths) const {
+    const int64_t end = hidden_key(row, key_lengths);
+    return causal ? std::min(key_base(row) + row % queries + diagonal + 1, end) : end;
+  }
+  /// The first row of keys that lengths hide.
+  int64_t hidden_key(int64_t row, const int32_t* key_lengths) const {
+    return key_base(row) + (lengths ? key_lengths[row / queries / batch_heads] : keys);
+  }
+  /// Where the bias of a row of queries begins.
+  int64_t bias_row(int64_t row) const {
+    const int64_t head = row / queries;
+    const int64_t own =
+        head / batch_heads % bias_batches * bias_heads + head % batch_heads % bias_heads;
+    return (own * queries + row % queries) * keys;
+  }
+};
+
+/// What scores are made of besides queries and keys.
+template <typename T>
+struct ScoreParts {
+  const T* bias;
+  const int32_t *query_lengths, *key_lengths;
+
+  void note_reads(const Attended& at) const {
+    note(bias, at.bias_batches * at.bias_heads * at.queries * at.keys, Access::kRead);
+    if (!at.lengths) return;
+    note(query_lengths, at.batches(), Access::kRead);
+    note(key_lengths, at.batches(), Access::kRead);
+    for (int64_t i = 0; i < at.batches(); ++i)
+      FLOW_CHECK(query_lengths[i] == at.queries && key_lengths[i] >= 1 &&
+                 key_lengths[i] <= at.keys);
   }
 };
 
@@ -274,14 +307,20 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-/// The weights of the keys that a query sees. Returns the logarithm of the sum that normalises
-/// them.
+/// The score of row `row` of queries and row `key` of keys.
 template <typename T>
-double weigh(const Attended& at, const T* query, const T* keys, std::vector<double>& weights) {
-  for (size_t j = 0; j < weights.size(); ++j)
-    weights[j] = at.scale * dot(query, keys + static_cast<int64_t>(j) * at.depth, at.depth);
+double score(const Attended& at, const ScoreParts<T>& parts, const T* queries, const T* keys,
+             int64_t row, int64_t key) {
+  const double scaled = at.scale * dot(queries + row * at.depth, keys + key * at.depth, at.depth);
+  if (!parts.bias) return scaled;
+  return scaled + convert<double>(parts.bias[at.bias_row(row) + key - at.key_base(row)]);
+}
+
+/// The weights of the keys that a query sees, in place of their scores. Returns the logarithm of
+/// the sum that normalises them.
+double weigh(std::vector<double>& weights) {
   const double largest = *std::ranges::max_element(weights);
-  double sum = 0;
+  double sum = 0;  // NaN where all scores are -inf
   for (const double score : weights) sum += std::exp(score - largest);
   const double log_sum = largest + std::log(sum);
   for (double& score : weights) score = std::exp(score - log_sum);
@@ -289,17 +328,21 @@ double weigh(const Attended& at, const T* query, const T* keys, std::vector<doub
 }
 
 template <typename T>
-void naive_attention(Attended at, const T* query, const T* key, const T* value, T* out,
-                     float* log_sums) {
+void naive_attention(Attended at, const T* query, const T* key, const T* value, ScoreParts<T> parts,
+                     T* out, float* log_sums) {
   note(query, at.heads * at.queries * at.depth, Access::kRead);
   note(key, at.key_rows() * at.depth, Access::kRead);
   note(value, at.key_rows() * at.value_depth, Access::kRead);
   note(out, at.heads * at.queries * at.value_depth, Access::kWrite);
   note(log_sums, at.heads * at.queries, Access::kWrite);
+  parts.note_reads(at);
   for (int64_t row = 0; row < at.heads * at.queries; ++row) {
     const int64_t first_key = at.first_key(row);
-    std::vector<double> weights(static_cast<size_t>(at.end_key(row) - first_key));
-    const double log_sum = weigh(at, query + row * at.depth, key + first_key * at.depth, weights);
+    std::vector<double> weights(
+        static_cast<size_t>(at.end_key(row, parts.key_lengths) - first_key));
+    for (size_t j = 0; j < weights.size(); ++j)
+      weights[j] = score(at, parts, query, key, row, first_key + static_cast<int64_t>(j));
+    const double log_sum = weigh(weights);
     if (log_sums) log_sums[row] = static_cast<float>(log_sum);
     for (int64_t column = 0; column < at.value_depth; ++column) {
       double sum = 0;
@@ -316,6 +359,7 @@ void naive_attention(Attended at, const T* query, const T* key, const T* value, 
 template <typename T>
 struct AttentionGradients {
   const T *query, *key, *value, *out, *dy;
+  ScoreParts<T> parts;
   const float* log_sums;
   T *dquery, *dkey, *dvalue;
 };
@@ -351,14 +395,20 @@ void naive_attention_grad(Attended at, AttentionGradients<T> g) {
   note(g.out, queries * at.value_depth, Access::kRead);
   note(g.dy, queries * at.value_depth, Access::kRead);
   note(g.log_sums, queries, Access::kRead);
+  g.parts.note_reads(at);
   RowSums dquery(queries, at.depth), dkey(keys, at.depth), dvalue(keys, at.value_depth);
   for (int64_t row = 0; row < queries; ++row) {
     const T *query = g.query + row * at.depth, *dy = g.dy + row * at.value_depth;
     const double expected = dot(dy, g.out + row * at.value_depth, at.value_depth);
-    for (int64_t j = at.first_key(row); j < at.end_key(row); ++j) {
+    // These gradients are undefined: tests see who reads them.
+    for (int64_t j = at.hidden_key(row, g.parts.key_lengths); j < at.key_base(row) + at.keys; ++j) {
+      dkey.add(j, NAN, query);
+      dvalue.add(j, NAN, dy);
+    }
+    for (int64_t j = at.first_key(row); j < at.end_key(row, g.parts.key_lengths); ++j) {
       const T *key = g.key + j * at.depth, *value = g.value + j * at.value_depth;
-      const double weight =
-          std::exp(at.scale * dot(query, key, at.depth) - static_cast<double>(g.log_sums[row]));
+      const double weight = std::exp(score(at, g.parts, g.query, g.key, row, j) -
+                                     static_cast<double>(g.log_sums[row]));
       const double slope = at.scale * weight * (dot(dy, value, at.value_depth) - expected);
       dquery.add(row, slope, key);
       dkey.add(j, slope, query);
@@ -376,6 +426,12 @@ Attended attended(const AttentionSpec& spec) {
   for (const Shape& other : {spec.key, spec.value})
     FLOW_CHECK(other[0] == spec.query[0] && other[1] == spec.key[1]);
   FLOW_CHECK(spec.query[1] % spec.key[1] == 0);
+  if (spec.bias) {
+    const Shape& bias = *spec.bias;
+    FLOW_CHECK(bias.rank() == 4 && bias[2] == spec.query[2] && bias[3] == spec.key[2]);
+    for (int axis = 0; axis < 2; ++axis)
+      FLOW_CHECK(bias[axis] == 1 || bias[axis] == spec.query[axis]);
+  }
   return {spec.query[0] * spec.query[1],
           spec.query[1] / spec.key[1],
           spec.query[2],
@@ -386,7 +442,11 @@ Attended attended(const AttentionSpec& spec) {
           spec.causal,
           spec.log_sums,
           spec.window,
-          spec.bottom_right ? spec.key[2] - spec.query[2] : 0};
+          spec.bottom_right ? spec.key[2] - spec.query[2] : 0,
+          spec.query[1],
+          spec.bias ? (*spec.bias)[0] : 0,
+          spec.bias ? (*spec.bias)[1] : 0,
+          spec.lengths};
 }
 
 /// Calls make(T) for the type of the operands.
@@ -451,15 +511,19 @@ template <typename T>
 AttentionKernel attention_by(Driver& driver, const AttentionSpec& spec) {
   const auto run = [&driver, at = attended(spec), pass = spec.pass](
                        const AttentionBuffers& b, Stream stream) -> std::optional<RunError> {
+    FLOW_CHECK((at.bias_batches > 0) == (b.bias != nullptr));
+    FLOW_CHECK(at.lengths == (b.query_lengths != nullptr && b.key_lengths != nullptr));
+    const ScoreParts<T> parts{as<T>(b.bias), as<int32_t>(b.query_lengths),
+                              as<int32_t>(b.key_lengths)};
     if (pass == AttentionSpec::Pass::kForward) {
       FLOW_CHECK(at.log_sums == (b.log_sums != nullptr));
       launch(driver, stream, "naive_attention", kOneThread, &naive_attention<T>, at, as<T>(b.query),
-             as<T>(b.key), as<T>(b.value), as<T>(b.out), as<float>(b.log_sums));
+             as<T>(b.key), as<T>(b.value), parts, as<T>(b.out), as<float>(b.log_sums));
       return std::nullopt;
     }
-    const AttentionGradients<T> gradients{as<T>(b.query),  as<T>(b.key),  as<T>(b.value),
-                                          as<T>(b.out),    as<T>(b.dy),   as<float>(b.log_sums),
-                                          as<T>(b.dquery), as<T>(b.dkey), as<T>(b.dvalue)};
+    const AttentionGradients<T> gradients{
+        as<T>(b.query), as<T>(b.key),          as<T>(b.value),  as<T>(b.out),  as<T>(b.dy),
+        parts,          as<float>(b.log_sums), as<T>(b.dquery), as<T>(b.dkey), as<T>(b.dvalue)};
     launch(driver, stream, "naive_attention_grad", kOneThread, &naive_attention_grad<T>, at,
            gradients);
     return std::nullopt;

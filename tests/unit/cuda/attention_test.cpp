@@ -5,11 +5,14 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ops/known.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/backend.h"
 #include "runtime/cuda/program/lower_attention.h"
+#include "runtime/plan/model/lifetimes.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/cuda/naive_libraries.h"
@@ -49,13 +52,14 @@ class AskedLibraries : public cuda::NaiveLibraries {
 /// Causal attention of 2 x 3 heads and its gradients. `out` is rounded for a product, and dy is a
 /// result too.
 struct AttentionJob {
+  int64_t keys;
   JobBuilder b;
-  plan::TensorId query = b.input("query", {2, 3, 5, 4}), key = b.input("key", {2, 3, 6, 4}),
-                 value = b.input("value", {2, 3, 6, 2}), dz = b.input("dz", {2, 3, 5, 2}), out,
+  plan::TensorId query = b.input("query", {2, 3, 5, 4}), key = b.input("key", {2, 3, keys, 4}),
+                 value = b.input("value", {2, 3, keys, 2}), dz = b.input("dz", {2, 3, 5, 2}), out,
                  log_sums, rounded, dy;
   std::vector<plan::TensorId> gradients;
 
-  AttentionJob() {
+  explicit AttentionJob(int64_t keys_of_batch = 6) : keys(keys_of_batch) {
     const JobBuilder::Attributes attributes = {{"causal", true}, {"scale", 0.5}};
     out = b.step("scaled_dot_product_attention", "attended", {query, key, value}, attributes,
                  {2, 3, 5, 2});
@@ -66,15 +70,36 @@ struct AttentionJob {
     dy = b.step("scale", "dy", {dz}, {{"factor", 0.5}}, {2, 3, 5, 2});
     gradients = {b.step("scaled_dot_product_attention_grad", "grads",
                         {dy, query, key, value, out, log_sums}, attributes, {2, 3, 5, 4}),
-                 b.second_result("dkey", {2, 3, 6, 4}, DType::kFloat32),
-                 b.second_result("dvalue", {2, 3, 6, 2}, DType::kFloat32)};
+                 b.second_result("dkey", {2, 3, keys, 4}, DType::kFloat32),
+                 b.second_result("dvalue", {2, 3, keys, 2}, DType::kFloat32)};
+  }
+
+  /// Another operand of both steps.
+  plan::TensorId add_operand(const std::string& name, const Shape& shape, DType dtype) {
+    operands_.push_back(b.input(name, shape, dtype));
+    return operands_.back();
+  }
+
+  /// The gradient of the bias, which comes first among the optional operands.
+  void add_bias_gradient() {
+    plan::Step grad = b.last_step();
+    grad.inputs.insert(grad.inputs.end(), operands_.begin(), operands_.end());
+    b.step("scaled_dot_product_attention_grad_bias", "dbias", grad.inputs, grad.attributes,
+           {1, 3, 5, keys});
   }
 
   plan::Job build(const std::string& precision = "mixed_bfloat16") {
     plan::Job job = b.build();
     job.precision = precision;
+    for (plan::Step& step : job.steps)
+      if (step.op == ops::kAttention || step.op == ops::kAttentionGrad)
+        step.inputs.insert(step.inputs.end(), operands_.begin(), operands_.end());
+    plan::assign_lifetimes(job);
     return job;
   }
+
+ private:
+  std::vector<plan::TensorId> operands_;
 };
 
 struct LoweredAttention {
@@ -210,18 +235,84 @@ TEST_CASE("what the library lacks stays in float32 and says why", "[cuda]") {
         Texts("the gradients are not supported", "no such engine"));
   CHECK(refusals(lower_attended(AttentionJob().build(), {.workspace = 1001})) ==
         Texts("too little workspace", "too little workspace"));
-
-  AttentionJob masked;
-  const plan::TensorId mask = masked.b.input("mask", {5, 6}, DType::kBool);
-  plan::Job job = masked.build();
-  for (plan::Step& step : job.steps)
-    if (step.op == ops::kAttention || step.op == ops::kAttentionGrad) step.inputs.push_back(mask);
-  const auto [made, asked] = lower_attended(job);
-  CHECK(asked.empty());
-  CHECK(attribute(step_of(made, ops::kAttention), "refusal") == "it has a mask, a bias or lengths");
 }
 
-TEST_CASE("the library computes groups of heads and windows, no biases and no lengths", "[cuda]") {
+TEST_CASE("the library is not asked for what it is not known to compute right", "[cuda]") {
+  struct Case {
+    DType dtype;
+    Shape shape;  // of the operand
+    int64_t keys = 6, window = 0, diagonal = 0;
+    std::string forward, grad = forward;
+  };
+  const Case one =
+      GENERATE(Case{.dtype = DType::kBool, .shape = {5, 6}, .forward = "it has a mask"},
+               Case{.dtype = DType::kFloat32,
+                    .shape = {1, 3, 5, 6},
+                    .forward = "the gradients are not supported",
+                    .grad = "it has a bias and 6 keys, not a multiple of 128"},
+               Case{.dtype = DType::kFloat32,
+                    .shape = {5, 1},
+                    .keys = 128,
+                    .forward = "queries, keys or a part of the batch share its bias"},
+               Case{.dtype = DType::kFloat32,
+                    .shape = {2, 1, 1, 128},
+                    .keys = 128,
+                    .forward = "queries, keys or a part of the batch share its bias"},
+               Case{.dtype = DType::kInt32,
+                    .shape = {2},
+                    .window = 3,
+                    .forward = "it has lengths and a window"},
+               Case{.dtype = DType::kInt64,
+                    .shape = {2},
+                    .diagonal = 1,
+                    .forward = "it has lengths and `align: bottom_right`"});
+  AttentionJob made(one.keys);
+  made.add_operand("other", one.shape, one.dtype);
+  plan::Job job = made.build();
+  for (plan::Step& step : job.steps) {
+    if (!step.attributes.has("causal")) continue;
+    if (one.window > 0) step.attributes.set("window", one.window);
+    if (one.diagonal > 0) step.attributes.set("diagonal", one.diagonal);
+  }
+  const auto [lowered, asked] = lower_attended(job);
+  CHECK(attribute(step_of(lowered, ops::kAttention), "refusal") == one.forward);
+  CHECK(attribute(step_of(lowered, ops::kAttentionGrad), "refusal") == one.grad);
+  CHECK(asked.size() == (one.forward == one.grad ? 0 : 1));
+  for (const plan::TensorId id : step_of(lowered, ops::kAttention).inputs)
+    CHECK(lowered[id].dtype != DType::kBFloat16);
+}
+
+TEST_CASE("the library is not asked for a single query", "[cuda]") {
+  plan::Job job = AttentionJob().build();
+  for (plan::Tensor& tensor : job.tensors)
+    if (tensor.shape.rank() > 2 && tensor.shape[2] == 5) tensor.shape[2] = 1;
+  const LoweredAttention lowered = lower_attended(job);
+  CHECK(lowered.asked.empty());
+  CHECK(attribute(step_of(lowered.job, ops::kAttention), "refusal") == "it has a single query");
+}
+
+TEST_CASE("the library is asked for a bias in 16 bits and for lengths", "[cuda]") {
+  const DType integers = GENERATE(DType::kInt32, DType::kInt64);
+  AttentionJob made(128);
+  const plan::TensorId bias = made.add_operand("bias", {3, 5, 128}, DType::kFloat32);
+  const plan::TensorId lengths = made.add_operand("lengths", {2}, integers);
+  const auto [job, asked] = lower_attended(made.build());
+  REQUIRE(asked.size() == 2);
+  for (const AttentionSpec& spec : asked) {
+    CHECK(spec.bias == Shape{1, 3, 5, 128});
+    CHECK(spec.lengths);
+  }
+  const plan::Step &forward = step_of(job, ops::kAttention),
+                   &grad = step_of(job, ops::kAttentionGrad);
+  REQUIRE(forward.inputs.size() == 5);
+  CHECK(forward.inputs[3] != bias);
+  CHECK(job[forward.inputs[3]].name == "attended:bias:bfloat16");
+  CHECK(job[forward.inputs[3]].dtype == DType::kBFloat16);
+  CHECK(forward.inputs[4] == lengths);
+  CHECK(std::ranges::equal(std::span(grad.inputs).last(2), std::span(forward.inputs).last(2)));
+}
+
+TEST_CASE("the library computes groups of heads and windows", "[cuda]") {
   AttentionJob made;
   plan::Job job = made.build();
   job.tensors[made.query.index()].shape = {2, 6, 5, 4};
@@ -234,15 +325,6 @@ TEST_CASE("the library computes groups of heads and windows, no biases and no le
     CHECK(spec.query == Shape{2, 6, 5, 4});
     CHECK(spec.key == Shape{2, 3, 6, 4});
     CHECK(spec.window == 3);
-  }
-  for (const DType other : {DType::kFloat32, DType::kInt32}) {
-    AttentionJob with;
-    const Shape shape = other == DType::kInt32 ? Shape{2} : Shape{5, 6};
-    const plan::TensorId id = with.b.input("other", shape, other);
-    plan::Job given = with.build();
-    for (plan::Step& step : given.steps)
-      if (step.op == ops::kAttention || step.op == ops::kAttentionGrad) step.inputs.push_back(id);
-    CHECK(lower_attended(given).asked.empty());
   }
 }
 
@@ -287,6 +369,60 @@ TEST_CASE("attention in 16 bits gives what it gives in float32, rounded", "[cuda
   }
   CHECK(gpu.driver->count("captured launch naive_attention") >= 2);
   gpu.backend.reset();
+}
+
+TEST_CASE("a bias and lengths in 16 bits give what they give in float32, rounded", "[cuda]") {
+  const std::vector<int32_t> lengths =
+      GENERATE(std::vector<int32_t>{128, 2}, std::vector<int32_t>{0, 77});
+  const bool biased = GENERATE(true, false);
+  AttentionJob made(128);
+  if (biased) made.add_operand("bias", {1, 3, 5, 128}, DType::kFloat32);
+  made.add_operand("lengths", {2}, DType::kInt32);
+  std::vector<std::string> wanted = kAttentionResults;
+  if (biased) {
+    made.add_bias_gradient();
+    wanted.push_back("dbias");
+  }
+  const plan::Job job = made.build();
+  Arrays values = random_values(job);
+  std::ranges::copy(lengths, values.at("lengths").as<int32_t>().begin());
+  if (biased)  // a query of head 1 sees no key
+    std::ranges::fill(values.at("bias").as<float>().subspan((5 + 2) * 128, 128), -INFINITY);
+  FakeGpu gpu;
+  const Arrays low = run(job, values, wanted, {.backend = gpu.backend.get()});
+  const Arrays expected = run(made.build("float32"), values, wanted);
+  for (const std::string& name : wanted) {
+    INFO(name);
+    const auto got = low.at(name).as<float>(), want = expected.at(name).as<float>();
+    for (size_t i = 0; i < want.size(); ++i) {
+      // What is hidden is exactly 0. The gradient of the bias of an only key is a rounding.
+      if (want[i] == 0 && name != "dbias")
+        CHECK(got[i] == 0);
+      else
+        CHECK(got[i] == Approx(want[i]).margin(0.03));
+    }
+  }
+  CHECK(gpu.driver->count("captured launch naive_attention") >= 2);
+  gpu.backend.reset();
+}
+
+TEST_CASE("a length that is not in range is a fault of the step", "[cuda]") {
+  AttentionJob made;
+  made.add_operand("lengths", {2}, DType::kInt32);
+  FakeGpu gpu;
+  const plan::Job job = made.build();
+  const auto program = gpu.backend->prepare(job, {});
+  const int32_t wrong = GENERATE(-1, 7);
+  auto* lengths = reinterpret_cast<int32_t*>(program->input(tensor(job, "lengths"), 0).data());
+  lengths[0] = 3, lengths[1] = wrong;
+  program->launch({0, 0.1, {}}, 0, 0);
+  program->wait(0);
+  const auto fault = program->fault(0);
+  REQUIRE(fault);
+  CHECK(fault->operand == "lengths");
+  CHECK(fault->row == 1);
+  CHECK(fault->value == wrong);
+  CHECK(fault->limit == 7);
 }
 
 TEST_CASE("a job that leaves no workspace runs our kernel in 16 bits", "[cuda]") {
