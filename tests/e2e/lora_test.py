@@ -8,7 +8,8 @@ import numpy as np
 from flow import JOBS, SOURCE, FlowTest
 from weights_test import read_safetensors, safetensors
 
-SMALL = {"vocabulary": 30, "context": 6, "width": 8, "layers": 2, "batch": 3, "rank": 2, "alpha": 6, "precision": "float64", "steps": 10}
+SMALL = {"vocabulary": 30, "context": 6, "width": 8, "layers": 2, "batch": 3, "rank": 2, "alpha": 6, "precision": "float64", "steps": 10,
+         "prompts": 3, "temperature": 0, "end": -1}
 
 
 def bfloat16(array):
@@ -99,15 +100,6 @@ class Adapted:
         losses = [line["loss"] for line in self.metrics("out")]
         self.assertLess(np.mean(losses[-3:]), 0.8 * losses[0])
 
-
-class Llama(Adapted, FlowTest):
-    BASE, JOB, NET = "llama.yaml", "lora_llama.yaml", "llama"
-    VALUES = {"heads": 4, "key_heads": 2, "inner": 12, "epsilon": 1e-5, "prompts": 3, "prompt": 4, "new": 6, "temperature": 0, "end": -1}
-    PEFT = "base_model.model.model.layers.{layer}.self_attn.{of}_proj.lora_{part}.weight"
-    FLOW = "llama/blocks/{layer}/attention/{of}_adapter/lora_{part}/weight"
-    PROJECTIONS = ("q", "v")
-    ROUNDED = 21
-
     def test_base_and_adapter_generate_as_in_transformers(self):
         for name in ("prompt", "lengths"):
             np.save(self.dir / f"{name}.npy", self.arrays[name])
@@ -116,9 +108,19 @@ class Llama(Adapted, FlowTest):
         np.testing.assert_array_equal(self.load("out/returns/token/value.npy"), self.arrays["tokens"])
 
 
+
+class Llama(Adapted, FlowTest):
+    BASE, JOB, NET = "llama.yaml", "lora_llama.yaml", "llama"
+    VALUES = {"heads": 4, "key_heads": 2, "inner": 12, "epsilon": 1e-5, "prompt": 4, "new": 6}
+    PEFT = "base_model.model.model.layers.{layer}.self_attn.{of}_proj.lora_{part}.weight"
+    FLOW = "llama/blocks/{layer}/attention/{of}_adapter/lora_{part}/weight"
+    PROJECTIONS = ("q", "v")
+    ROUNDED = 21
+
+
 class Gpt2(Adapted, FlowTest):
     BASE, JOB, NET = "gpt2.yaml", "lora.yaml", "gpt"
-    VALUES = {"heads": 2, "dropout": 0, "prefix": "transformer."}
+    VALUES = {"heads": 2, "dropout": 0, "prefix": "transformer.", "prompt": 3, "new": 3}
     PEFT = "base_model.model.transformer.h.{layer}.attn.c_attn.lora_{part}.weight"
     FLOW = "gpt/blocks/{layer}/attention/lora_{part}/weight"
     ROUNDED = 28

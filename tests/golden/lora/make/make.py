@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A tiny GPT-2 and a tiny Llama of `transformers` with LoRA adapters of `peft`, in float64: logits, gradients of the adapters,
-ten updates by Adam, and tokens that Llama generates. Writes gpt2.npz and llama.npz beside `make`.
+ten updates by Adam, and generated tokens. Writes gpt2.npz and llama.npz beside `make`.
 
 Usage: make.py (PyTorch, transformers, peft, NumPy). Arrays: `window` (N, context + 1); `base/NAME`, numbers that bfloat16
 has, in float32; `before/NAME`, `diff/NAME` (of the mean loss) and `after/NAME` of each adapter, under the names of the
@@ -21,14 +21,13 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 OUT = pathlib.Path(__file__).resolve().parent.parent
 VOCABULARY, CONTEXT, WIDTH, LAYERS, BATCH = 30, 6, 8, 2, 3
 RANK, ALPHA, UPDATES, RATE = 2, 6, 10, 0.01
-LENGTHS, PROMPT, NEW = [3, 1, 4], 4, 6
 COMMON = {"vocab_size": VOCABULARY, "initializer_range": 0.3, "attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": None, "pad_token_id": 0}
-# The model, and what differs from the defaults of its adapters.
+# The model, what differs from the defaults of its adapters, and the numbers of tokens of a prompt and behind it.
 MODELS = {
     "gpt2": (lambda: GPT2LMHeadModel(GPT2Config(n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, **COMMON)),
-             {"target_modules": ["c_attn"], "fan_in_fan_out": True}),
+             {"target_modules": ["c_attn"], "fan_in_fan_out": True}, 3, 3),
     "llama": (lambda: LlamaForCausalLM(LlamaConfig(hidden_size=WIDTH, intermediate_size=12, num_hidden_layers=LAYERS, num_attention_heads=4,
-                                                   num_key_value_heads=2, max_position_embeddings=16, rms_norm_eps=1e-5, **COMMON)), {}),
+                                                   num_key_value_heads=2, max_position_embeddings=16, rms_norm_eps=1e-5, **COMMON)), {}, 4, 6),
 }
 
 
@@ -49,22 +48,23 @@ def build(make, settings):
     return base, adapted
 
 
-def generated(model):
-    """Prompts of LENGTHS, and the likeliest tokens after them."""
-    prompt = np.zeros((len(LENGTHS), PROMPT), np.int32)
-    for row, length in enumerate(LENGTHS):
-        prompt[row, PROMPT - length:] = 1 + (5 * row + np.arange(length)) % (VOCABULARY - 1)
-    mask = np.arange(PROMPT) >= PROMPT - np.array(LENGTHS)[:, None]
-    made = model.generate(input_ids=torch.tensor(prompt).long(), attention_mask=torch.tensor(mask).long(), do_sample=False, max_new_tokens=NEW)
-    return {"prompt": prompt, "lengths": np.array(LENGTHS, np.int32), "tokens": made[:, PROMPT:].numpy().astype(np.int32)}
+def generated(model, size, new):
+    """Prompts of different lengths, at most `size`, and the likeliest tokens after them."""
+    lengths = np.array([size - 1, 1, size], np.int32)
+    prompt = np.zeros((len(lengths), size), np.int32)
+    for row, length in enumerate(lengths):
+        prompt[row, size - length:] = 1 + (5 * row + np.arange(length)) % (VOCABULARY - 1)
+    mask = np.arange(size) >= size - lengths[:, None]
+    made = model.generate(input_ids=torch.tensor(prompt).long(), attention_mask=torch.tensor(mask).long(), do_sample=False, max_new_tokens=new)
+    return {"prompt": prompt, "lengths": lengths, "tokens": made[:, size:].numpy().astype(np.int32)}
 
 
 def write(kind):
-    base, model = build(*MODELS[kind])
+    make, settings, *sizes = MODELS[kind]
+    base, model = build(make, settings)
     window = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
     arrays = {"window": window.numpy().astype(np.int32)} | {f"base/{name}": array for name, array in base.items()}
-    if kind == "llama":                           # a context of PROMPT + NEW tokens
-        arrays |= generated(model)
+    arrays |= generated(model, *sizes)
 
     def adapters(kind):
         return {f"{kind}/{name}": value.detach().numpy().copy() for name, value in get_peft_model_state_dict(model).items()}
