@@ -15,6 +15,7 @@ inline const OpSpec* const kConvolution = find_spec("convolution");
 inline const OpSpec* const kConvolutionGradData = find_spec("convolution_grad_data");
 inline const OpSpec* const kDivide = find_spec("divide");
 inline const OpSpec* const kFill = find_spec("fill");
+inline const OpSpec* const kGather = find_spec("gather");
 inline const OpSpec* const kMatmul = find_spec("matmul");
 inline const OpSpec* const kMaxPool2d = find_spec("max_pool2d");
 inline const OpSpec* const kMaxPool2dGrad = find_spec("max_pool2d_grad");

@@ -9,14 +9,11 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
 #include "ops/known.h"
-#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {
 
 using ir::ValueId;
-
-const ops::OpSpec* const kGather = ops::find_spec("gather");
 
 class Widening {
  public:
@@ -50,7 +47,7 @@ class Widening {
   void widen_operands(size_t i) {
     const ir::Node& node = graph_.nodes[i];
     if (node.op == ops::kCast && is_stored(node.operands[0])) return note_idle(node);
-    if (node.op == kGather && node.epilogue.empty() && is_stored(node.operands[0]))
+    if (node.op == ops::kGather && node.epilogue.empty() && is_stored(node.operands[0]))
       return gather(i);
     const size_t operands = reads_of(node).size();
     std::map<int32_t, ValueId> widened;  // a node may read a variable twice
