@@ -176,6 +176,31 @@ TEST_CASE("products with a mask or sums aside are the library's own choice", "[c
   CHECK(fs::is_empty(run.own.path()));
 }
 
+TEST_CASE("attention is tried with a bias, and with lengths that are in range", "[cuda]") {
+  cuda::AttentionSpec spec{.pass = cuda::AttentionSpec::Pass::kForward,
+                           .dtype = DType::kBFloat16,
+                           .query = {2, 4, 5, 8},
+                           .key = {2, 2, 6, 8},
+                           .value = {2, 2, 6, 8},
+                           .bias = Shape{1, 4, 5, 6},
+                           .lengths = true,
+                           .log_sums = true};
+  FreshDirectory own, user;
+  FakeDriver driver;
+  {
+    cuda::NaiveLibraries libraries(driver);  // which checks lengths
+    const Choices choices(PlanCache(own.path()), PlanCache(user.path()), "device",
+                          [](const auto&) {});
+    cuda::TimedLibraries timed(libraries, driver, choices);
+    CHECK(timed.find(spec));
+    CHECK(driver.count("launch naive_attention") > 1);
+    spec.pass = cuda::AttentionSpec::Pass::kGrad;
+    CHECK(timed.find(spec));
+    CHECK(driver.count("launch naive_attention_grad") > 1);
+  }
+  CHECK(driver.problems().empty());
+}
+
 TEST_CASE("the library chooses if a trial does not fit in memory", "[cuda]") {
   FreshDirectory own, user;
   FakeDriver driver(FakeDevice{.memory = 100});
