@@ -143,10 +143,10 @@ class Gpt2(Adapted, FlowTest):
 
     def test_each_path_of_a_list_has_its_place_in_the_file(self):
         text = (self.dir / "lora.yaml").read_text()
-        run = "    run: {checkpoint: {names: $names}}"
+        train = "      gpt: {variable_dtype: $base_dtype}\n"
         for second, expected in (("missing.npz", f"lora.yaml:{{}}:11: {self.dir}/missing.npz does not exist"), ("none", "lora.yaml:{}:11: error: `load` has `none` and other paths [E0704]")):
-            listed = f"    run:\n      checkpoint:\n        names: $names\n        load:\n        - base.safetensors\n        - {second}"
-            self.write("lora.yaml", text.replace(run, listed))
+            listed = f"    run:\n      checkpoint:\n        load:\n        - base.safetensors\n        - {second}\n"
+            self.write("lora.yaml", text.replace(train, train + listed, 1))
             line = (self.dir / "lora.yaml").read_text().splitlines().index(f"        - {second}") + 1
             done = self.flowrun("train", "lora.yaml", "-o", "out", *self.sets(), status=2)
             self.assertIn(expected.format(line), done.stderr)
