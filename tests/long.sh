@@ -38,6 +38,7 @@ FLOW_BIN=$PWD/build/release/stand_in FLOW_DEVICE=gpu /usr/bin/python3 tests/e2e/
 FLOW_POWER_LOSSES=1 "$bin/flow_tests" "*stopped at any change*"
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults
 FLOW_BIN=$bin FLOW_KILLS=300 /usr/bin/python3 tests/e2e/faults_test.py Kills
+FLOW_BIN=$bin FLOW_WIDE_CASES=1 /usr/bin/python3 tests/e2e/onnx_test.py
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_steps.py
 FLOW_BIN=$bin FLOW_DAMAGES=300 /usr/bin/python3 tests/e2e/first_test.py Damage
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_settings.py
