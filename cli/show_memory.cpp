@@ -101,8 +101,7 @@ std::string device_text(const exec::MemoryReport& memory) {
   table.align_right(1);
   for (const exec::LibraryStep& step : memory.library_steps)
     table.row({"  " + step.step, human_bytes(step.workspace), step.kernel});
-  return text + "  kernels of products, convolutions and attention, with their workspaces\n" +
-         table.str();
+  return text + "  kernels of libraries, with their workspaces\n" + table.str();
 }
 
 void add_kernels(OrderedJson& line, const exec::MemoryReport& memory) {

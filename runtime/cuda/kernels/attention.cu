@@ -9,6 +9,7 @@
 #include "runtime/cuda/kernels/attention_library.h"
 #include "runtime/cuda/kernels/attention_request.h"
 #include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/refusal.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -117,7 +118,7 @@ Kernel prepare_scaled_dot_product_attention(const Request& request) {
                  output<S>(buffers, 0), output<Wide<S>>(buffers, 1));
         }};
   });
-  kernel.name = name_own_attention(request.step);
+  kernel.name = name_own_kernel(request.step);
   return kernel;
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/cuda/kernels/attention.cuh"
 #include "runtime/cuda/kernels/attention_library.h"
 #include "runtime/cuda/kernels/attention_request.h"
+#include "runtime/cuda/kernels/refusal.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -270,7 +271,7 @@ Kernel prepare_scaled_dot_product_attention_grad(const Request& request) {
             },
             expected_bytes<S>(of.at)};
   });
-  kernel.name = name_own_attention(request.step);
+  kernel.name = name_own_kernel(request.step);
   return kernel;
 }
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,8 +13,6 @@
 
 namespace flow::cuda {
 namespace {
-
-constexpr std::string_view kRefusal = "refusal";
 
 /// [batches, heads, rows, depth] of a shape of two axes or more.
 Shape in_four_axes(const Shape& shape) {
@@ -143,16 +140,6 @@ std::optional<Kernel> find_library_attention(const Request& request) {
   }
   kernel.name = found->name;
   return kernel;
-}
-
-void set_refusal(plan::Step& step, std::string reason) {
-  step.attributes.set(kRefusal, std::move(reason));
-}
-
-std::string name_own_attention(const plan::Step& step) {
-  constexpr std::string_view kName = "flow kernel";
-  if (!step.attributes.has(kRefusal)) return std::string(kName);
-  return std::string(kName) + ": " + step.attributes.get<std::string>(kRefusal);
 }
 
 }  // namespace flow::cuda

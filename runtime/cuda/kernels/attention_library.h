@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <span>
-#include <string>
 
 #include "runtime/base/expected.h"
 #include "runtime/cuda/kernel.h"
@@ -24,11 +23,5 @@ Expected<AttentionSpec> attention_spec(const plan::Step& step,
 
 /// The library's kernel for a request of 16-bit operands, or none.
 std::optional<Kernel> find_library_attention(const Request& request);
-
-/// Why the library does not compute a step: an attribute that this backend alone sets.
-void set_refusal(plan::Step& step, std::string reason);
-
-/// Names our kernel for a step, with the library's refusal, if there was one.
-std::string name_own_attention(const plan::Step& step);
 
 }  // namespace flow::cuda

@@ -12,6 +12,7 @@
 
 #include "ops/known.h"
 #include "runtime/cuda/kernels/attention_library.h"
+#include "runtime/cuda/kernels/refusal.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"

@@ -246,11 +246,17 @@ std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> en
     while (ends[segment] <= i) ++segment;
     segment_of[job.steps[i].name] = segment;
   }
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const size_t before = i > 0 ? segments[i - 1] : 0;
-    const auto found = segment_of.find(made.steps[i].name);
-    segments[i] = found == segment_of.end() ? before : std::max(before, found->second);
-  }
+  // Passes name steps that they add after others: "conv1:flip".
+  const auto find_segment = [&](std::string_view name) -> size_t {
+    for (;;) {
+      if (const auto found = segment_of.find(name); found != segment_of.end()) return found->second;
+      const size_t end = name.rfind(':');
+      if (end == name.npos) return 0;
+      name = name.substr(0, end);
+    }
+  };
+  for (size_t i = 0; i < segments.size(); ++i)
+    segments[i] = std::max(i > 0 ? segments[i - 1] : 0, find_segment(made.steps[i].name));
   return segments;
 }
 

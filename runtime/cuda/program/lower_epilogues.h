@@ -33,7 +33,8 @@ Grouped group_updates(const plan::Job& job);
 
 /// By step of `made`, which stems from `job`, the part of a call in which it runs. Where the batch
 /// is cut, 0 for the steps of shards and 1 behind them. Else the segment of the step that it comes
-/// from, or of what it was moved behind. `ends`: of the job's segments; empty: there is one.
+/// from, by its name, or of what it was moved behind. `ends`: of the job's segments; empty: there
+/// is one.
 std::vector<size_t> parts_of(const plan::Job& job, std::span<const size_t> ends,
                              const plan::Job& made);
 

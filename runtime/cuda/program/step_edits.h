@@ -1,6 +1,7 @@
 // What passes change in a job's tensors and in the list of its steps.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -20,19 +21,22 @@ inline plan::TensorId add_result(plan::Job& job, plan::Tensor tensor) {
   return plan::TensorId{job.tensors.size() - 1};
 }
 
-/// Steps that go, and probes that come behind others. Steps keep their numbers until it is applied.
+/// Steps that go, and others that come before and behind them. Steps keep their numbers until it is
+/// applied.
 class StepEdits {
  public:
-  explicit StepEdits(size_t steps) : gone_(steps), probes_(steps) {}
+  explicit StepEdits(size_t steps) : gone_(steps), before_(steps), behind_(steps) {}
 
   bool is_gone(size_t step) const { return gone_[step]; }
   void remove(size_t step) { gone_[step] = true; }
+  void add_before(size_t at, plan::Step step) { before_[at].push_back(std::move(step)); }
+  void add_behind(size_t at, plan::Step step) { behind_[at].push_back(std::move(step)); }
   /// Adds a step that makes, in calls that deliver it, what `step`, which stands at `at`, makes
   /// now.
   const plan::Step& add_probe(size_t at, plan::Step step) {
     step.name += ":tap";
     step.probe = true;
-    return probes_[at].emplace_back(std::move(step));
+    return behind_[at].emplace_back(std::move(step));
   }
 
   /// Gives the job its new steps and their lifetimes.
@@ -40,16 +44,17 @@ class StepEdits {
     std::vector<plan::Step> steps = std::exchange(job.steps, {});
     const size_t of_shards = job.sharding ? job.sharding->steps.index() : 0;
     for (size_t i = 0; i < steps.size(); ++i) {
+      std::ranges::move(before_[i], std::back_inserter(job.steps));
       if (!gone_[i]) job.steps.push_back(std::move(steps[i]));
-      std::move(probes_[i].begin(), probes_[i].end(), std::back_inserter(job.steps));
+      std::ranges::move(behind_[i], std::back_inserter(job.steps));
       if (i + 1 == of_shards) job.sharding->steps = plan::StepId(job.steps.size());
     }
     plan::assign_lifetimes(job);
   }
 
  private:
-  std::vector<bool> gone_;                       // by step
-  std::vector<std::vector<plan::Step>> probes_;  // by step: behind it
+  std::vector<bool> gone_;                                // by step
+  std::vector<std::vector<plan::Step>> before_, behind_;  // by step
 };
 
 }  // namespace flow::cuda
