@@ -42,7 +42,7 @@ FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-I.", f"-I{STAND_INS}", "-DFMT_SH
          '-DFLOW_LACKING_MODULE=""', '-DFLOW_SEARCHING_MODULE=""', '-DFLOW_RUNTIME_LIBRARY=""', '-DFLOW_CUDA_MODULE=""']
 # The CUDA backend for the CPU needs no toolkit; what calls CUDA's libraries does.
 ON_CPU = ["-x", "c++", "-DFLOW_CUDA_ON_CPU", "-Itests/support/cuda"]
-NEEDS_TOOLKIT = re.compile(r"^(runtime/cuda/(driver/(device|driver|runtime_error)|libraries/(cublas|cudnn|cudnn_attention|nvidia_libraries)|program/module)\b|tests/device/|tests/support/modules/)")
+NEEDS_TOOLKIT = re.compile(r"^(runtime/cuda/(driver/(device|driver|runtime_error)|libraries/(cublas|cudnn|cudnn_attention|cudnn_recurrent|nvidia_libraries)|program/module)\b|tests/device/|tests/support/modules/)")
 
 
 def tracked(*patterns):

@@ -1,11 +1,13 @@
 // The steps of recurrent layers and their gradients: in each step a product of all rows' states, by
-// the library, and one kernel for the gates.
+// the library, and one kernel for the gates. Most layers are one call of the library instead.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/kernels/recurrent_gates.cuh"
+#include "runtime/cuda/kernels/recurrent_library.h"
+#include "runtime/cuda/kernels/refusal.h"
 #include "runtime/cuda/loops/check_range.cuh"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
@@ -95,7 +97,7 @@ class StepsRequest {
     return visit_float(dtype(), [&]<typename T>(T) {
       Kernel made;
       made.workspace = array_bytes_ + library_bytes_;
-      made.name = name_;
+      made.name = name_own_kernel(request_.step, name_);
       made.launch = [=, library = array_bytes_, has = has_lengths(), at = lengths_, check = check_,
                      order = order_,
                      type = has_lengths() ? request_.inputs[lengths_].dtype : DType::kInt32](
@@ -125,6 +127,7 @@ class StepsRequest {
 
 /// gates, weight, h0, c0, lengths -> out, h, c, gates, cells
 Kernel prepare_lstm_steps(const Request& request) {
+  if (is_library_layer(request.step)) return prepare_library_layer(request);
   StepsRequest steps(request, 0, 1, 4);
   const int64_t n = steps.order().units;
   const LibraryKernel product = steps.product(4 * n, n, true);
@@ -146,6 +149,7 @@ Kernel prepare_lstm_steps(const Request& request) {
 
 /// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths -> dgates, previous, dh0, dc0
 Kernel prepare_lstm_steps_grad(const Request& request) {
+  if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
   StepsRequest steps(request, 0, 3, 9);
   const int64_t n = steps.order().units;
   const LibraryKernel product = steps.product(n, 4 * n, false);
@@ -169,6 +173,7 @@ Kernel prepare_lstm_steps_grad(const Request& request) {
 
 /// gates, weight, bias, h0, lengths -> out, h, gates
 Kernel prepare_gru_steps(const Request& request) {
+  if (is_library_layer(request.step)) return prepare_library_layer(request);
   StepsRequest steps(request, 0, 1, 4);
   const int64_t n = steps.order().units;
   const bool linear = attribute<bool>(request, "linear_before_reset");
@@ -195,6 +200,7 @@ Kernel prepare_gru_steps(const Request& request) {
 
 /// dy, dh, weight, h0, out, gates, lengths -> dgates, previous, dh0, hidden
 Kernel prepare_gru_steps_grad(const Request& request) {
+  if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
   StepsRequest steps(request, 0, 2, 6);
   const int64_t n = steps.order().units;
   const bool linear = attribute<bool>(request, "linear_before_reset");
@@ -224,6 +230,7 @@ Kernel prepare_gru_steps_grad(const Request& request) {
 
 /// gates, weight, h0, lengths -> out, h
 Kernel prepare_rnn_steps(const Request& request) {
+  if (is_library_layer(request.step)) return prepare_library_layer(request);
   StepsRequest steps(request, 0, 1, 3);
   const int64_t n = steps.order().units;
   const bool relu = attribute<std::string>(request, "activation") == "relu";
@@ -243,6 +250,7 @@ Kernel prepare_rnn_steps(const Request& request) {
 
 /// dy, dh, weight, h0, out, lengths -> dgates, previous, dh0
 Kernel prepare_rnn_steps_grad(const Request& request) {
+  if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
   StepsRequest steps(request, 0, 2, 5);
   const int64_t n = steps.order().units;
   const bool relu = attribute<std::string>(request, "activation") == "relu";

@@ -1,5 +1,5 @@
-// What NVIDIA's libraries compute for the backend: products (cuBLASLt), convolutions and attention
-// (cuDNN), behind one interface; tests have one of plain loops on the CPU.
+// What NVIDIA's libraries compute for the backend: products (cuBLASLt), convolutions, attention and
+// recurrent layers (cuDNN), behind one interface; tests have one of plain loops on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -126,6 +126,45 @@ struct AttentionBuffers {
   const std::byte *bias = nullptr, *query_lengths = nullptr, *key_lengths = nullptr;
 };
 
+/// A recurrent layer in one direction over all steps, or its gradients: x is [rows, steps,
+/// features], y [rows, steps, units], states are [rows, units], all in C order. All rows have all
+/// steps. The weights lie in one buffer, in the library's layout.
+struct RecurrentSpec {
+  enum class Pass { kForward, kGrad };
+  enum class Cell { kLstm, kGru /* the reset gate comes behind the product */, kTanh };
+  Pass pass;
+  Cell cell;
+  DType dtype;
+  int64_t rows, steps, features, units;
+  bool input_bias = false, recurrent_bias = false;  // added to W_ih x, to W_hh h
+  bool trains = false;  // does the forward pass store what the gradients read?
+  MathMode math_mode = {};
+  size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes
+
+  bool operator==(const RecurrentSpec&) const = default;
+  int64_t gates() const { return cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1; }
+};
+
+/// Where a run of elements of a weight or bias of the plan lies in a library's buffer of weights.
+/// The plan has the rows of all gates in one tensor: i, f, g, o; r, z, n.
+struct WeightPart {
+  enum Tensor : uint8_t { kInput, kRecurrent, kInputBias, kRecurrentBias };
+  Tensor tensor;
+  size_t from, to, bytes;  // of the tensor, of the buffer: in bytes
+};
+
+/// Device addresses. kForward: x, weights, h0, c0 -> y, h, c and, where the spec trains, reserve.
+/// kGrad: x, weights, h0, c0, y, reserve, dy, dh, dc -> dx, dh0, dc0, and dweights, to which it
+/// adds. It spoils the reserve. Null: c0, c, dc and dc0 of a cell without them; h, c, dh0, dc0 and
+/// dweights that nobody reads.
+struct RecurrentBuffers {
+  const std::byte *x, *weights, *h0, *c0;
+  std::byte *y, *h, *c, *reserve;
+  std::byte* workspace;
+  const std::byte *dy = nullptr, *dh = nullptr, *dc = nullptr;
+  std::byte *dx = nullptr, *dh0 = nullptr, *dc0 = nullptr, *dweights = nullptr;
+};
+
 /// Device addresses. A product: a, b -> out. kForward: x, w -> y. kGradData: dy, w -> dx.
 /// kGradWeight: x, dy -> dw.
 struct LibraryBuffers {
@@ -155,6 +194,11 @@ struct KernelOf {
 using LibraryKernel = KernelOf<LibraryBuffers>;
 using AttentionKernel = KernelOf<AttentionBuffers>;
 
+struct RecurrentKernel : KernelOf<RecurrentBuffers> {
+  size_t reserve = 0, weights = 0;  // bytes
+  std::vector<WeightPart> layout;   // in the order of the buffer
+};
+
 /// Finds kernels for one kind of spec.
 template <typename Spec, typename Found>
 class KernelFinder {
@@ -176,11 +220,13 @@ class KernelFinder {
 
 class Libraries : public KernelFinder<MatmulSpec, LibraryKernel>,
                   public KernelFinder<ConvolutionSpec, LibraryKernel>,
-                  public KernelFinder<AttentionSpec, AttentionKernel> {
+                  public KernelFinder<AttentionSpec, AttentionKernel>,
+                  public KernelFinder<RecurrentSpec, RecurrentKernel> {
  public:
   using KernelFinder<MatmulSpec, LibraryKernel>::find;
   using KernelFinder<ConvolutionSpec, LibraryKernel>::find;
   using KernelFinder<AttentionSpec, AttentionKernel>::find;
+  using KernelFinder<RecurrentSpec, RecurrentKernel>::find;
   using KernelFinder<MatmulSpec, LibraryKernel>::describe;
   using KernelFinder<ConvolutionSpec, LibraryKernel>::describe;
   using KernelFinder<AttentionSpec, AttentionKernel>::describe;

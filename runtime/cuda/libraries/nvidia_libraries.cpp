@@ -8,6 +8,7 @@
 #include "runtime/cuda/driver/runtime_error.h"
 #include "runtime/cuda/libraries/cublas.h"
 #include "runtime/cuda/libraries/cudnn.h"
+#include "runtime/cuda/libraries/cudnn_recurrent.h"
 
 namespace flow::cuda {
 namespace {
@@ -19,6 +20,11 @@ class NvidiaLibraries : public Libraries {
   Expected<LibraryKernel> find(const MatmulSpec& spec) override { return cublas().find(spec); }
   Expected<LibraryKernel> find(const ConvolutionSpec& spec) override { return cudnn().find(spec); }
   Expected<AttentionKernel> find(const AttentionSpec& spec) override { return cudnn().find(spec); }
+  Expected<RecurrentKernel> find(const RecurrentSpec& spec) override {
+    activate();
+    if (!recurrent_) recurrent_.emplace();
+    return recurrent_->find(spec);
+  }
 
   using Kernels = std::vector<LibraryKernel>;
   using Plan = std::span<const uint8_t>;
@@ -66,11 +72,13 @@ class NvidiaLibraries : public Libraries {
   Driver& driver_;
   std::optional<Cublas> cublas_;
   std::optional<Cudnn> cudnn_;
+  std::optional<CudnnRecurrent> recurrent_;
 };
 
 }  // namespace
 
 std::unique_ptr<Libraries> open_libraries(Driver& driver) {
+  CudnnRecurrent::make_reproducible();
   return std::make_unique<NvidiaLibraries>(driver);
 }
 

@@ -89,6 +89,10 @@ Expected<LibraryKernel> TimedLibraries::find(const ConvolutionSpec& spec) {
 Expected<AttentionKernel> TimedLibraries::find(const AttentionSpec& spec) {
   return choose<AttentionSpec, AttentionKernel>(libraries_, spec);
 }
+/// It has one algorithm.
+Expected<RecurrentKernel> TimedLibraries::find(const RecurrentSpec& spec) {
+  return libraries_.find(spec);
+}
 
 std::string TimedLibraries::describe(const MatmulSpec& spec) const {
   return libraries_.describe(spec);

@@ -22,6 +22,7 @@ class TimedLibraries : public Libraries {
   Expected<LibraryKernel> find(const MatmulSpec& spec) override;
   Expected<LibraryKernel> find(const ConvolutionSpec& spec) override;
   Expected<AttentionKernel> find(const AttentionSpec& spec) override;
+  Expected<RecurrentKernel> find(const RecurrentSpec& spec) override;
   std::string describe(const MatmulSpec& spec) const override;
   std::string describe(const ConvolutionSpec& spec) const override;
   std::string describe(const AttentionSpec& spec) const override;

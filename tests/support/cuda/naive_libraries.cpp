@@ -7,21 +7,12 @@
 #include "runtime/base/check.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/loops/launch.h"
-#include "tests/support/races/hooks.h"
+#include "tests/support/cuda/naive_loops.h"
 
 namespace flow::cuda {
 namespace {
 
 using test::Access;
-
-constexpr LaunchShape kOneThread{};
-
-/// The loops are too long to be heard of access by access.
-template <typename T>
-void note(const T* memory, int64_t elements, Access kind) {
-  if (memory) test::note_access(memory, static_cast<size_t>(elements) * sizeof(T), kind);
-}
 
 /// y = relu(y + bias), each step rounded to what a T is computed in.
 template <typename T>
@@ -454,15 +445,6 @@ template <typename F>
 Expected<LibraryKernel> for_dtype(DType dtype, F make) {
   if (is_float(dtype)) return visit_any_float(dtype, make);
   return RunError("the plain loops know floats alone");
-}
-
-template <typename T>
-const T* as(const std::byte* memory) {
-  return reinterpret_cast<const T*>(memory);
-}
-template <typename T>
-T* as(std::byte* memory) {
-  return reinterpret_cast<T*>(memory);
 }
 
 }  // namespace

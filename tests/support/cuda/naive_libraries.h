@@ -17,6 +17,7 @@ class NaiveLibraries : public Libraries {
   Expected<LibraryKernel> find(const MatmulSpec& spec) override;
   Expected<LibraryKernel> find(const ConvolutionSpec& spec) override;
   Expected<AttentionKernel> find(const AttentionSpec& spec) override;
+  Expected<RecurrentKernel> find(const RecurrentSpec& spec) override;
   std::map<std::string, std::string> versions() const override { return {{"naive", "1"}}; }
 
  private:

@@ -21,6 +21,9 @@ class PickyLibraries : public cuda::Libraries {
   Expected<cuda::AttentionKernel> find(const cuda::AttentionSpec& spec) override {
     return naive_.find(spec);
   }
+  Expected<cuda::RecurrentKernel> find(const cuda::RecurrentSpec& spec) override {
+    return naive_.find(spec);
+  }
   std::map<std::string, std::string> versions() const override { return {}; }
 
  private:
