@@ -257,6 +257,17 @@ bits() {  # NET: two epochs, twice, watched or not, with graphs or without
     same "$work/$net-a/checkpoints" "$work/$net-c/checkpoints"
 }
 
+recurrent() {  # NAME SETTING...: steps of the character model, as on the CPU and with the same bits without graphs
+  local cell=$1 steps=(--steps 5)
+  shift
+  for flag in "$@"; do steps+=(--set "$flag"); done
+  run train jobs/lstm_text.yaml --device cpu "${steps[@]}" -o "$work/$cell-cpu" &&
+    run train jobs/lstm_text.yaml --device gpu "${steps[@]}" -o "$work/$cell-gpu" &&
+    run train jobs/lstm_text.yaml --device gpu "${steps[@]}" --eager -o "$work/$cell-eager" &&
+    near "$work/$cell-cpu" "$work/$cell-gpu" 1e-3 1e-3 &&
+    same "$work/$cell-gpu/checkpoints" "$work/$cell-eager/checkpoints"
+}
+
 accuracy() {  # NET FLOOR EPOCHS: and the GPU's and the CPU's predictions from that checkpoint
   local said
   run train "jobs/$1.yaml" --set "vars.epochs=$3" --device gpu -o "$work/$1-trained" || return 1
@@ -354,7 +365,9 @@ together siamese as_on_cpu 1e-3 siamese train --steps 5
 together gan as_on_cpu 1e-3 gan judge --steps 5
 together autoencoder as_on_cpu 1e-3 autoencoder train --steps 5
 together unet as_on_cpu 1e-3 unet train --steps 5
-together lstm_text as_on_cpu 1e-3 lstm_text train --steps 5
+together lstm_text recurrent lstm vars.layers=2 +networks.text.graph.state.direction=bidirectional
+together gru_text recurrent gru networks.text.graph.state.op=gru
+together rnn_text recurrent rnn networks.text.graph.state.op=rnn +networks.text.graph.state.direction=reverse
 together lora as_on_cpu 1e-3 lora train --steps 5 --set vars.width=64 --set vars.layers=2 --set vars.heads=2 --set vars.context=32 --set vars.vocabulary=100
 together lora_llama as_on_cpu 1e-3 lora_llama train --steps 5 --set vars.width=64 --set vars.layers=2 --set vars.heads=4 --set vars.context=32 --set vars.vocabulary=100
 together mlp_async as_on_cpu 1e-3 mlp_async train --steps 20

@@ -17,6 +17,7 @@
 #include "runtime/cuda/program/fuse_residuals.h"
 #include "runtime/cuda/program/kernel_timer.h"
 #include "runtime/cuda/program/lower_attention.h"
+#include "runtime/cuda/program/lower_recurrent.h"
 #include "runtime/cuda/program/parallel_steps.h"
 #include "runtime/cuda/program/program.h"
 #include "runtime/plan/model/lifetimes.h"
@@ -142,7 +143,9 @@ class CudaBackend : public exec::Backend {
     Versions versions;
     const plan::Job moved =
         move_channels_last(lower_epilogues(plain), kept, transferred, &versions);
-    const plan::Job summed = options.fuse ? fuse_residuals(moved, visible) : moved;
+    const plan::Job summed =
+        options.fuse ? fuse_residuals(recurrent(moved, job, visible, options, source), visible)
+                     : moved;
     Grouped grouped = group_updates(
         in_16_bits(fused(summed, job, visible, options, source), visible, source, versions));
     const std::vector<size_t> parts = parts_of(job, options.segments, grouped.job);
@@ -299,6 +302,15 @@ class CudaBackend : public exec::Backend {
     return named(job, [&] {
       return fuse_gradients(expanded, parts_of(job, options.segments, expanded), visible,
                             source.libraries, source.driver);
+    });
+  }
+
+  plan::Job recurrent(const plan::Job& expanded, const plan::Job& job,
+                      std::span<const TensorId> visible, const exec::PrepareOptions& options,
+                      const KernelSource& source) {
+    return named(job, [&] {
+      return lower_recurrent(expanded, parts_of(job, options.segments, expanded), visible,
+                             most_workspace(), source.libraries, source.driver);
     });
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/spec.h"
+#include "runtime/cuda/kernels/recurrent_library.h"
 #include "runtime/plan/model/operands.h"
 
 namespace flow::cuda {
@@ -28,7 +29,10 @@ bool share_any(const std::vector<TensorId>& a, const std::vector<TensorId>& b) {
   return std::ranges::any_of(a, [&](TensorId id) { return std::ranges::find(b, id) != b.end(); });
 }
 
-bool is_product(const plan::Step& step) { return step.op->flops.product && !step.probe; }
+/// Not of recurrent layers by the library, which uses streams of its own.
+bool is_product(const plan::Step& step) {
+  return step.op->flops.product && !step.probe && !is_library_layer(step);
+}
 
 }  // namespace
 

@@ -1,0 +1,291 @@
+// Plan to plan: recurrent layers as calls of the library.
+#include "runtime/cuda/program/lower_recurrent.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/known.h"
+#include "runtime/base/error.h"
+#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/kernels/recurrent_library.h"
+#include "runtime/cuda/kernels/refusal.h"
+#include "runtime/cuda/libraries/try_recurrent.h"
+#include "runtime/cuda/program/recurrent_layers.h"
+#include "runtime/cuda/program/step_edits.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+class RecurrentLowering {
+ public:
+  RecurrentLowering(const plan::Job& job, std::span<const size_t> parts,
+                    std::span<const TensorId> visible, size_t most_workspace, Libraries& libraries,
+                    Driver& driver)
+      : job_(job),
+        parts_(parts),
+        most_workspace_(most_workspace),
+        libraries_(libraries),
+        driver_(driver),
+        uses_(job, visible),
+        edits_(job.steps.size()) {}
+
+  plan::Job lower() {
+    for (size_t i = 0; i < job_.steps.size(); ++i) {
+      const CellOperands* of = find_cell(job_.steps[i]);
+      if (!of || job_.steps[i].probe) continue;
+      PlannedLayer layer{*of, i};
+      const std::string refusal = lower(layer);
+      if (refusal.empty()) continue;
+      set_refusal(job_.steps[i], refusal);
+      if (layer.gradients) set_refusal(job_.steps[*layer.gradients], refusal);
+    }
+    edits_.apply(job_);
+    return std::move(job_);
+  }
+
+ private:
+  /// What the library was asked, and its refusal, if any.
+  struct Tried {
+    RecurrentSpec spec;
+    std::string refusal;
+  };
+  /// What the gradients read of the forward pass.
+  struct Forward {
+    TensorId x, out, reserve;
+  };
+
+  /// Or says why not.
+  std::string lower(PlannedLayer& layer) {
+    if (std::string refusal = complete_layer(job_, uses_, parts_, layer); !refusal.empty())
+      return refusal;
+    const RecurrentSpec spec = spec_of(layer);
+    const Expected<RecurrentKernel> kernel = libraries_.find(spec);
+    if (!kernel) return kernel.error().what();
+    if (std::string refusal = refusal_of(spec); !refusal.empty()) return refusal;
+    keep_watched(layer);
+    const Forward forward = replace_steps(layer, spec, *kernel);
+    if (spec.trains) replace_gradients(layer, spec, forward);
+    return {};
+  }
+
+  /// Of gradients, and of trials. Equal layers are tried once.
+  std::string refusal_of(const RecurrentSpec& spec) {
+    const auto known = std::ranges::find(tried_, spec, &Tried::spec);
+    if (known != tried_.end()) return known->refusal;
+    std::string refusal;
+    if (spec.trains) {
+      RecurrentSpec gradients = spec;
+      gradients.pass = RecurrentSpec::Pass::kGrad;
+      if (const auto found = libraries_.find(gradients); !found) refusal = found.error().what();
+    }
+    if (refusal.empty()) refusal = try_recurrent(spec, libraries_, driver_);
+    return tried_.emplace_back(Tried{spec, std::move(refusal)}).refusal;
+  }
+
+  RecurrentSpec spec_of(const PlannedLayer& layer) const {
+    const plan::Tensor& out = job_[job_.steps[layer.steps].outputs[0]];
+    RecurrentSpec spec{.pass = RecurrentSpec::Pass::kForward,
+                       .cell = layer.cell,
+                       .dtype = out.dtype,
+                       .rows = out.shape[0],
+                       .steps = out.shape[1],
+                       .features = job_[layer.x].shape[1],
+                       .units = out.shape[2]};
+    spec.input_bias = layer.weights.input_bias.valid();
+    spec.recurrent_bias = layer.weights.recurrent_bias.valid();
+    spec.trains = layer.gradients.has_value();
+    spec.math_mode = math_mode_of(job_);
+    spec.most_workspace = most_workspace_;
+    return spec;
+  }
+
+  Forward replace_steps(const PlannedLayer& layer, const RecurrentSpec& spec,
+                        const RecurrentKernel& kernel) {
+    const size_t at = layer.steps;
+    const plan::Step before = job_.steps[at];
+    Forward forward{layer.x, before.outputs[0], {}};
+    if (before.attributes.get<bool>("reverse")) {
+      const TensorId steps =
+          add_tensor(before.inputs[0], before.name + ":x", {spec.rows, spec.steps, spec.features});
+      edits_.add_before(at, reshape(before, layer.x, steps));
+      forward.x = flip_before(at, steps);
+      forward.out = flip_behind(at, forward.out);
+    }
+    plan::Step& step = job_.steps[at];
+    const LayerWeights& weights = layer.weights;
+    step.inputs = {forward.x, weights.input, weights.recurrent, before.inputs[layer.of.h0]};
+    if (layer.of.has_c) step.inputs.push_back(before.inputs[layer.of.h0 + 1]);
+    for (const TensorId bias : {weights.input_bias, weights.recurrent_bias})
+      if (bias.valid()) step.inputs.push_back(bias);
+    step.outputs.resize(layer.of.kept);
+    step.outputs[0] = forward.out;
+    if (spec.trains) {
+      forward.reserve = add_tensor(forward.out, before.name + ".reserve",
+                                   {static_cast<int64_t>(reserve_bytes(kernel))});
+      job_.tensors[forward.reserve.index()].dtype = DType::kUInt8;
+      step.outputs.push_back(forward.reserve);
+    }
+    set_library_layer(step, spec);
+    return forward;
+  }
+
+  void replace_gradients(const PlannedLayer& layer, const RecurrentSpec& spec,
+                         const Forward& forward) {
+    const size_t at = *layer.gradients;
+    const plan::Step before = job_.steps[at];
+    const bool reverse = before.attributes.get<bool>("reverse");
+    TensorId dy = before.inputs[0], dx = layer.dx;
+    if (reverse) dy = flip_before(at, dy);
+    if (reverse && dx.valid()) {
+      const TensorId steps = add_tensor(forward.x, before.name + ":dx", job_[forward.x].shape);
+      plan::Step flat = reshape(before, steps, dx);
+      dx = flip_behind(at, steps);
+      edits_.add_behind(at, std::move(flat));
+    }
+    if (!dx.valid()) dx = add_tensor(forward.x, before.name + ":dx", job_[forward.x].shape);
+    const size_t h0 = layer.of.of_gradients_h0;
+    plan::Step& step = job_.steps[at];
+    step.inputs = {dy, before.inputs[1]};
+    if (layer.of.has_c) step.inputs.push_back(before.inputs[2]);
+    step.inputs.push_back(before.inputs[h0]);
+    if (layer.of.has_c) step.inputs.push_back(before.inputs[h0 + 1]);
+    for (const TensorId id : {forward.out, forward.reserve, forward.x}) step.inputs.push_back(id);
+    const LayerWeights& made = layer.dweights;
+    step.outputs = {dx,
+                    result_of(before, 2),
+                    layer.of.has_c ? result_of(before, 3) : TensorId(),
+                    made.input,
+                    made.recurrent,
+                    made.input_bias,
+                    made.recurrent_bias};
+    set_library_layer(step, spec);
+  }
+
+  /// Removes what becomes part of the library's calls. Where something of it is seen, it stays for
+  /// the calls that deliver that.
+  void keep_watched(const PlannedLayer& layer) {
+    const bool gradients = layer.gradients && sees_gradients(layer);
+    const bool steps = gradients || sees_kept(layer);
+    remove(layer.inner, steps || sees_results(layer.inner));
+    remove(layer.inner_gradients, gradients);
+    remove(layer.products, false);
+    if (steps) {
+      plan::Step own = job_.steps[layer.steps];
+      const TensorId out = own.outputs[0];
+      std::fill_n(own.outputs.begin(), std::min(layer.of.kept, own.outputs.size()), TensorId());
+      own.outputs[0] = add_tensor(out, own.name + ":tap", job_[out].shape);
+      edits_.add_probe(layer.steps, std::move(own));
+    }
+    if (!gradients) return;
+    plan::Step own = job_.steps[*layer.gradients];
+    for (size_t i = 2; i < own.outputs.size(); ++i)
+      if (i != layer.of.hidden) own.outputs[i] = {};
+    edits_.add_probe(*layer.gradients, std::move(own));
+  }
+
+  bool sees_kept(const PlannedLayer& layer) const {
+    const plan::Step& step = job_.steps[layer.steps];
+    for (size_t i = layer.of.kept; i < step.outputs.size(); ++i)
+      if (uses_.is_seen(step.outputs[i])) return true;
+    return false;
+  }
+
+  bool sees_gradients(const PlannedLayer& layer) const {
+    const plan::Step& step = job_.steps[*layer.gradients];
+    return uses_.is_seen(result_of(step, 0)) || uses_.is_seen(result_of(step, 1)) ||
+           (layer.of.hidden && uses_.is_seen(result_of(step, *layer.of.hidden))) ||
+           sees_results(layer.inner_gradients);
+  }
+
+  bool sees_results(const std::vector<size_t>& steps) const {
+    return std::ranges::any_of(steps,
+                               [&](size_t i) { return uses_.is_seen(job_.steps[i].outputs[0]); });
+  }
+
+  void remove(const std::vector<size_t>& steps, bool keep_as_probes) {
+    for (const size_t step : steps) {
+      if (keep_as_probes)
+        job_.steps[step].probe = true;
+      else
+        edits_.remove(step);
+    }
+  }
+
+  TensorId add_tensor(TensorId like, std::string name, Shape shape) {
+    plan::Tensor tensor = job_[like];
+    tensor.name = std::move(name);
+    tensor.shape = std::move(shape);
+    return add_result(job_, std::move(tensor));
+  }
+
+  /// A step of its own for what a layer reads or makes, named after it.
+  static plan::Step step_of(const plan::Step& layer, const ops::OpSpec* op, std::string_view part,
+                            TensorId from, TensorId to) {
+    plan::Step step;
+    step.op = op->name;
+    step.name = layer.name + ":" + std::string(part);
+    step.inputs = {from};
+    step.outputs = {to};
+    step.where = layer.where;
+    step.device = layer.device;
+    step.per_shard = layer.per_shard;
+    return step;
+  }
+
+  /// `to`: becomes a view of `from`.
+  plan::Step reshape(const plan::Step& layer, TensorId from, TensorId to) {
+    job_.tensors[to.index()].alias = from;
+    plan::Step step = step_of(layer, ops::kReshape, "reshape", from, to);
+    step.attributes.set("shape", job_[to].shape.extents());
+    return step;
+  }
+
+  // The library starts at the first step. For the other direction, steps are reversed before and
+  // behind its call.
+
+  static plan::Step flip(const plan::Step& layer, std::string_view part, TensorId from,
+                         TensorId to) {
+    plan::Step step = step_of(layer, ops::kFlip, part, from, to);
+    step.attributes.set("axes", std::vector<int64_t>{1});
+    return step;
+  }
+
+  /// Returns the operand in reverse.
+  TensorId flip_before(size_t at, TensorId id) {
+    const plan::Step& layer = job_.steps[at];
+    const TensorId made = add_tensor(id, layer.name + ":flip", job_[id].shape);
+    edits_.add_before(at, flip(layer, "flip", id, made));
+    return made;
+  }
+
+  /// Returns what the library makes in place of a result.
+  TensorId flip_behind(size_t at, TensorId id) {
+    const plan::Step& layer = job_.steps[at];
+    const TensorId made = add_tensor(id, layer.name + ":flip_back", job_[id].shape);
+    edits_.add_behind(at, flip(layer, "flip_back", made, id));
+    return made;
+  }
+
+  plan::Job job_;
+  std::span<const size_t> parts_;
+  const size_t most_workspace_;
+  Libraries& libraries_;
+  Driver& driver_;
+  std::vector<Tried> tried_;
+  const TensorUses uses_;
+  StepEdits edits_;
+};
+
+}  // namespace
+
+plan::Job lower_recurrent(const plan::Job& job, std::span<const size_t> parts,
+                          std::span<const TensorId> visible, size_t most_workspace,
+                          Libraries& libraries, Driver& driver) {
+  return RecurrentLowering(job, parts, visible, most_workspace, libraries, driver).lower();
+}
+
+}  // namespace flow::cuda
