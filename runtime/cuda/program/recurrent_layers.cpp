@@ -30,9 +30,9 @@ class LayerFinder {
       : job_(job), uses_(uses), parts_(parts), layer_(layer) {}
 
   std::string find() {
-    find_gradients() && find_cell_type() && find_product() &&
-        (!layer_.gradients || find_gradient_products());
-    return refusal_;
+    const bool found = find_gradients() && find_cell_type() && find_product() &&
+                       (!layer_.gradients || find_gradient_products());
+    return found ? "" : refusal_;
   }
 
  private:
@@ -51,7 +51,8 @@ class LayerFinder {
       if (other.op != layer_.of.gradients ||
           other.inputs[layer_.of.of_gradients_out] != step.outputs[0])
         continue;
-      if (layer_.gradients) return refuse("several steps compute its gradients");
+      if (layer_.gradients && layer_.gradients != reader)
+        return refuse("several steps compute its gradients");
       layer_.gradients = reader;
     }
     for (size_t i = layer_.of.kept; i < step.outputs.size(); ++i)

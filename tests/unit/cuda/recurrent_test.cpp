@@ -309,6 +309,13 @@ TEST_CASE("a layer whose inside another step reads keeps its steps", "[cuda]") {
   CHECK(read_too("l/restore_l0:diff.previous") == "another step reads the gradients of its gates");
 }
 
+TEST_CASE("a layer whose result is its own gradient is the library's", "[cuda]") {
+  plan::Job job = training(kLstm);
+  for (plan::Step& step : job.steps)
+    if (step.op == ops::kLstmStepsGrad) step.inputs[0] = step.inputs[6];
+  CHECK(cuda::is_library_layer(step_called(lower_layers(job).job, "l/steps_l0")));
+}
+
 TEST_CASE("a layer whose product another part of the call makes keeps its steps", "[cuda]") {
   const plan::Job job = training(kGru), expanded = cuda::lower_epilogues(job);
   const auto at = static_cast<size_t>(
