@@ -169,6 +169,7 @@ class Tables(FlowTest):
                 used |= set(re.findall(r'getenv\("(\w+)"\)|folder\("(\w+)"\)', text) and
                             [a or b for a, b in re.findall(r'getenv\("(\w+)"\)|folder\("(\w+)"\)', text)])
                 used |= set(re.findall(r'"(FLOW_[A-Z_]+)"', text))
+                used |= set(re.findall(r'const char\* k\w+ = "([A-Z]+(?:_[A-Z]+)+)";', text))
                 used |= set(re.findall(r'\.rank = "(\w+)"', text))  # of a launcher; the others stand with it
                 used |= set(re.findall(r'(?:environment_\(|path_in\(environment_, |const char\* name : \{)"([A-Z_]+)"', text))  # likewise
         self.assertEqual(used - listed, set())
