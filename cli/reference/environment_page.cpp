@@ -21,8 +21,7 @@ std::span<const EnvironmentRow> environment_read() {
       {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program.", true},
       {"CUBLAS_WORKSPACE_CONFIG",
        "Buffers of cuBLAS in cuDNN's recurrent layers. Defaults to `:4096:2`. With buffers of "
-       "several "
-       "sizes, as in `:16:8:4096:2`, kernels of flow compute these layers.",
+       "several sizes, as in `:16:8:4096:2`, kernels of flow compute these layers.",
        true},
       {"XDG_CACHE_HOME",
        "The parent of the cache of cuDNN's convolution plans, `$XDG_CACHE_HOME/flow`. Defaults to "

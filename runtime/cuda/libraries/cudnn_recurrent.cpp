@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -203,12 +204,13 @@ struct Layer {
   }
 };
 
-/// cuDNN counts in 32 bits.
+/// cuDNN's descriptors have 32-bit extents and strides.
 bool fits(const RecurrentSpec& spec) {
   constexpr double kMost = std::numeric_limits<int32_t>::max();
-  const auto of_a_step = static_cast<double>(std::max(spec.features, spec.gates() * spec.units));
-  return of_a_step * static_cast<double>(spec.rows) * static_cast<double>(spec.steps) <= kMost &&
-         of_a_step * static_cast<double>(spec.units) <= kMost;
+  const auto gates = static_cast<double>(spec.gates() * spec.units),
+             inputs = static_cast<double>(spec.features), states = static_cast<double>(spec.units),
+             rows = static_cast<double>(spec.rows) * static_cast<double>(spec.steps);
+  return rows * std::max(inputs, gates) <= kMost && gates * (inputs + states) <= kMost;
 }
 
 /// Does the environment ask for buffers of one size, as in ":4096:2"?
@@ -225,23 +227,22 @@ RunError refused(std::string_view reason) {
 
 }  // namespace
 
-CudnnRecurrent::CudnnRecurrent() : handle_(create(cudnnCreate, "initializing")) {}
-
 void CudnnRecurrent::make_reproducible() { setenv(kBuffers, ":4096:2", 0); }
 
-Expected<RecurrentKernel> CudnnRecurrent::find(const RecurrentSpec& spec) const {
-  if (!fits(spec)) return refused("it counts in 32 bits");
+Expected<RecurrentKernel> CudnnRecurrent::find(const RecurrentSpec& spec) {
+  if (!fits(spec)) return refused("the layer is too large for 32-bit indices");
   if (!spec.math_mode.any_order && !has_one_size_of_buffers())
     return refused(fmt::format("{} asks for buffers of several sizes", kBuffers));
   std::shared_ptr<const Layer> layer;
   std::optional<std::vector<WeightPart>> layout;
   try {
+    if (!handle_) handle_ = create(cudnnCreate, "initializing");
     layer = std::make_shared<const Layer>(handle_.get(), spec);
     layout = layout_of(handle_.get(), spec, layer->descriptors, layer->weights);
   } catch (const RunError& error) {
     return error;
   }
-  if (!layout) return refused("its weights are laid out otherwise");
+  if (!layout) return refused("its weights have an unknown layout");
   if (layer->workspace > spec.most_workspace) return refused("its workspace is too large");
   RecurrentKernel kernel;
   kernel.workspace = layer->workspace;

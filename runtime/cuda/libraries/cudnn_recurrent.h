@@ -26,13 +26,11 @@ struct RecurrentDeleter {
 template <typename T>
 using RecurrentDescriptor = std::unique_ptr<std::remove_pointer_t<T>, RecurrentDeleter>;
 
-/// Layers with cuDNN's standard algorithm, for the device that is current, now and in every use.
+/// Layers with cuDNN's standard algorithm, for the device that is current in every use.
 class CudnnRecurrent {
  public:
-  CudnnRecurrent();
-
-  /// Or why cuDNN does not compute the layer.
-  Expected<RecurrentKernel> find(const RecurrentSpec& spec) const;
+  /// Or why cuDNN does not compute the layer. Its kernels do not outlive this.
+  Expected<RecurrentKernel> find(const RecurrentSpec& spec);
 
   /// cuDNN multiplies by cuBLAS in several streams. With buffers of two sizes, as by default, the
   /// buffer that is free decides which kernel runs, and results differ from run to run (cuBLAS
@@ -42,7 +40,7 @@ class CudnnRecurrent {
   static void make_reproducible();
 
  private:
-  RecurrentDescriptor<cudnnHandle_t> handle_;
+  RecurrentDescriptor<cudnnHandle_t> handle_;  // null before the first layer
 };
 
 }  // namespace flow::cuda

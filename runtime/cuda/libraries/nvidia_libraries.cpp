@@ -22,8 +22,7 @@ class NvidiaLibraries : public Libraries {
   Expected<AttentionKernel> find(const AttentionSpec& spec) override { return cudnn().find(spec); }
   Expected<RecurrentKernel> find(const RecurrentSpec& spec) override {
     activate();
-    if (!recurrent_) recurrent_.emplace();
-    return recurrent_->find(spec);
+    return recurrent_.find(spec);
   }
 
   using Kernels = std::vector<LibraryKernel>;
@@ -72,7 +71,7 @@ class NvidiaLibraries : public Libraries {
   Driver& driver_;
   std::optional<Cublas> cublas_;
   std::optional<Cudnn> cudnn_;
-  std::optional<CudnnRecurrent> recurrent_;
+  CudnnRecurrent recurrent_;
 };
 
 }  // namespace
