@@ -98,7 +98,8 @@ class LayerFinder {
   bool take_product(const plan::Step& step) {
     if (!is_product(step, false, true)) return refuse_product();
     for (const plan::EpilogueOp& fused : step.epilogue) {
-      if (fused.op->epilogue != ops::Epilogue::kBias || layer_.weights.input_bias.valid())
+      if (fused.op->epilogue != ops::Epilogue::kBias || layer_.weights.input_bias.valid() ||
+          fused.attributes.get<int64_t>("axis") != 1)
         return refuse_product();
       layer_.weights.input_bias = fused.operands[0];
     }
@@ -191,17 +192,23 @@ class LayerFinder {
 
   bool is_matrix(TensorId id) const { return job_[id].shape.rank() == 2; }
 
+  /// Is it a matrix with a row for each step of each row of the batch? A view may have other rows.
+  bool has_all_steps(TensorId id) const {
+    const Shape& out = job_[job_.steps[layer_.steps].outputs[0]].shape;
+    return is_matrix(id) && job_[id].shape[0] == out[0] * out[1];
+  }
+
   bool is_product(const plan::Step& step, bool transpose_a, bool transpose_b) const {
     return step.op == ops::kMatmul && aside_of(step) == Aside::kNothing &&
            step.attributes.get<bool>("transpose_a") == transpose_a &&
-           step.attributes.get<bool>("transpose_b") == transpose_b && is_matrix(step.inputs[0]) &&
-           is_matrix(step.inputs[1]);
+           step.attributes.get<bool>("transpose_b") == transpose_b &&
+           has_all_steps(step.inputs[0]) && is_matrix(step.inputs[1]);
   }
 
   /// Does the step add a bias to the columns of a matrix, or sum over its rows? `kind`: what its op
   /// is, or the gradient of what.
   bool is_of_columns(const plan::Step& step, ops::Epilogue kind) const {
-    return kind == ops::Epilogue::kBias && step.epilogue.empty() && is_matrix(step.inputs[0]) &&
+    return kind == ops::Epilogue::kBias && step.epilogue.empty() && has_all_steps(step.inputs[0]) &&
            step.attributes.get<int64_t>("axis") == 1;
   }
 

@@ -286,6 +286,16 @@ TEST_CASE("a layer that fails alone or in a graph keeps its steps", "[cuda]") {
   }
 }
 
+TEST_CASE("a layer whose product has other rows keeps its steps", "[cuda]") {
+  plan::Job job = training("      l: {op: lstm, in: x, units: 3, use_bias: false}\n");
+  for (plan::Step& step : job.steps)  // (20, 6) (12, 6)^T, as a plan of (4, 6) (60, 6)^T has it
+    if (step.name == "l/matmul_l0") {
+      job.tensors[step.inputs[0].index()].shape = {4, 6};
+      job.tensors[step.inputs[1].index()].shape = {60, 6};
+    }
+  CHECK(layer_refusal(lower_layers(job)) == "its gates do not come from a product");
+}
+
 TEST_CASE("a layer whose inside another step reads keeps its steps", "[cuda]") {
   const auto read_too = [](const std::string& name) {
     plan::Job job = training(kGru);
