@@ -11,6 +11,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/cuda/kernels/recurrent_library.h"
 #include "runtime/cuda/libraries/timed_libraries.h"
 #include "runtime/cuda/program/channels_last.h"
 #include "runtime/cuda/program/fuse_gradients.h"
@@ -132,6 +133,14 @@ class CudaBackend : public exec::Backend {
       named(job, [&] { tuner.emplace(*options.tuning, device_text(), *libraries_, *driver_); });
     const KernelSource source{*driver_, tuner ? tuner->libraries : *libraries_, options.fuse,
                               tuner ? &tuner->timer : nullptr};
+    return prepare(job, options, source, most_workspace());
+  }
+
+ private:
+  /// `recurrent_workspace`: as lower_recurrent. Where the job does not fit with the library's
+  /// layers, which need memory besides their workspaces, it is prepared without them.
+  std::unique_ptr<exec::Program> prepare(const plan::Job& job, const exec::PrepareOptions& options,
+                                         const KernelSource& source, size_t recurrent_workspace) {
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
@@ -144,8 +153,10 @@ class CudaBackend : public exec::Backend {
     const plan::Job moved =
         move_channels_last(lower_epilogues(plain), kept, transferred, &versions);
     const plan::Job summed =
-        options.fuse ? fuse_residuals(recurrent(moved, job, visible, options, source), visible)
-                     : moved;
+        options.fuse
+            ? fuse_residuals(recurrent(moved, job, visible, options, source, recurrent_workspace),
+                             visible)
+            : moved;
     Grouped grouped = group_updates(
         in_16_bits(fused(summed, job, visible, options, source), visible, source, versions));
     const std::vector<size_t> parts = parts_of(job, options.segments, grouped.job);
@@ -170,6 +181,9 @@ class CudaBackend : public exec::Backend {
       prepared.fingerprints = plan_fingerprints(prepared, options.ranks, job.tensors.size());
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
     exec::MemoryReport report = choose_kernels(options, kept, source, prepared);
+    if (recurrent_workspace > 0 && report.total() > capacity(options) &&
+        std::ranges::any_of(grouped.job.steps, is_library_layer))
+      return prepare(job, options, source, 0);
     // Less may be left by now: the libraries have taken some.
     const bool keeps = account(grouped.job, options, prepared.fingerprints.tensors().size(),
                                available_memory(job), report);
@@ -180,7 +194,6 @@ class CudaBackend : public exec::Backend {
     });
   }
 
- private:
   /// What chooses algorithms by time.
   struct Tuner {
     Choices choices;
@@ -307,10 +320,10 @@ class CudaBackend : public exec::Backend {
 
   plan::Job recurrent(const plan::Job& expanded, const plan::Job& job,
                       std::span<const TensorId> visible, const exec::PrepareOptions& options,
-                      const KernelSource& source) {
+                      const KernelSource& source, size_t workspace) {
     return named(job, [&] {
       return lower_recurrent(expanded, parts_of(job, options.segments, expanded), visible,
-                             most_workspace(), source.libraries, source.driver);
+                             workspace, source.libraries, source.driver);
     });
   }
 

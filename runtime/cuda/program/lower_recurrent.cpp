@@ -62,6 +62,7 @@ class RecurrentLowering {
   std::string lower(PlannedLayer& layer) {
     if (std::string refusal = complete_layer(job_, uses_, parts_, layer); !refusal.empty())
       return refusal;
+    if (most_workspace_ == 0) return "the library needs too much memory for it";
     const RecurrentSpec spec = spec_of(layer);
     const Expected<RecurrentKernel> kernel = libraries_.find(spec);
     if (!kernel) return kernel.error().what();

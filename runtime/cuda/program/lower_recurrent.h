@@ -14,7 +14,7 @@ namespace flow::cuda {
 /// its gradients. Other layers keep their steps and say why (name_own_kernel). `parts`: by step,
 /// the part of a call in which it runs. `visible`: tensors that others than steps read. Neither
 /// they nor probes change what other steps compute: what is seen of a layer's inside, its own steps
-/// make in the calls that deliver it.
+/// make in the calls that deliver it. `most_workspace`: bytes; 0: no layer is the library's.
 plan::Job lower_recurrent(const plan::Job& job, std::span<const size_t> parts,
                           std::span<const plan::TensorId> visible, size_t most_workspace,
                           Libraries& libraries, Driver& driver);

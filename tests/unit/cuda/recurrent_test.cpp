@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <optional>
 
 #include "compiler/compile.h"
 #include "ops/known.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernels/recurrent_library.h"
+#include "runtime/cuda/program/backend.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/fake_gpu.h"
@@ -35,6 +37,7 @@ class AskedLayers : public cuda::NaiveLibraries {
     if (spec.rows == kJobRows) asked.push_back(spec);
     if (spec.pass == lacks_) return RunError("no such layer");
     cuda::RecurrentKernel kernel = NaiveLibraries::find(spec).value();
+    kernel.workspace = workspace;
     kernel.try_run = [this, run = kernel.try_run](const cuda::RecurrentBuffers& buffers,
                                                   cuda::Stream stream) -> std::optional<RunError> {
       if (runs++ == failing_run) return RunError("it does not run");
@@ -45,6 +48,7 @@ class AskedLayers : public cuda::NaiveLibraries {
 
   std::vector<RecurrentSpec> asked;
   int runs = 0, failing_run = -1;
+  size_t workspace = 0;
 
  private:
   std::optional<RecurrentSpec::Pass> lacks_;
@@ -284,6 +288,28 @@ TEST_CASE("a layer that fails alone or in a graph keeps its steps", "[cuda]") {
     else
       CHECK(cuda::is_library_layer(step_called(lowered.job, "l/steps_l0")));
   }
+}
+
+TEST_CASE("a job that only fits without the library's layers keeps their steps", "[cuda]") {
+  const plan::Job job = training(kLstm);
+  const auto kernels_on = [&](size_t memory) {
+    auto driver = std::make_unique<FakeDriver>(FakeDevice{.memory = memory});
+    auto libraries = std::make_unique<AskedLayers>(*driver, std::nullopt);
+    libraries->workspace = 7 << 19;
+    const auto backend = cuda::make_backend(std::move(driver), std::move(libraries));
+    const auto program = backend->prepare(job, {});
+    std::vector<std::string> kernels;
+    for (const exec::LibraryStep& step : program->memory().library_steps)
+      if (step.step.starts_with("l/steps") || step.step.starts_with("l/restore"))
+        kernels.push_back(step.kernel);
+    return kernels;
+  };
+  CHECK(kernels_on(16 << 20) == std::vector<std::string>(2, "plain loops"));
+  const std::vector<std::string> own = kernels_on(4 << 20);  // three quarters are for a job
+  CHECK(own.size() == 2);
+  for (const std::string& kernel : own)
+    CHECK_THAT(kernel, Catch::Matchers::StartsWith("flow kernel") &&
+                           Catch::Matchers::EndsWith(": the library needs too much memory for it"));
 }
 
 TEST_CASE("a layer whose product has other rows keeps its steps", "[cuda]") {
