@@ -71,7 +71,8 @@ struct Descriptors {
     const cudnnDataType_t type = type_of(spec.dtype);
     const auto features = static_cast<int32_t>(spec.features);
     const auto units = static_cast<int32_t>(spec.units), rows = static_cast<int32_t>(spec.rows);
-    require(cudnnSetDropoutDescriptor(dropout.get(), handle, 0, nullptr, 0, 0), "no dropout");
+    require(cudnnSetDropoutDescriptor(dropout.get(), handle, 0, nullptr, 0, 0),
+            "turning off dropout");
     require(cudnnSetRNNDescriptor_v8(layer.get(), CUDNN_RNN_ALGO_STANDARD, mode_of(spec.cell),
                                      biases_of(spec), CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
                                      type, type, math_of(spec), features, units, units, 1,

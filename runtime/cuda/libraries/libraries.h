@@ -155,8 +155,8 @@ struct WeightPart {
 
 /// Device addresses. kForward: x, weights, h0, c0 -> y, h, c and, where the spec trains, reserve.
 /// kGrad: x, weights, h0, c0, y, reserve, dy, dh, dc -> dx, dh0, dc0, and dweights, to which it
-/// adds. It spoils the reserve. Null: c0, c, dc and dc0 of a cell without them; h, c, dh0, dc0 and
-/// dweights that nobody reads.
+/// adds. It overwrites the reserve. Null: c0, c, dc and dc0 of a cell without them; h, c, dh0, dc0
+/// and dweights that nobody reads.
 struct RecurrentBuffers {
   const std::byte *x, *weights, *h0, *c0;
   std::byte *y, *h, *c, *reserve;

@@ -50,19 +50,14 @@ void run_captured(Driver& driver, Stream stream, const std::function<void()>& pu
   } catch (const RunError&) {
     try {
       driver.destroy(driver.end_capture(stream));
-    } catch (const RunError&) {  // of what failed first
+    } catch (const RunError&) {
+      // The failure that led here is the one to report.
     }
     throw;
   }
-  const Graph graph = driver.end_capture(stream);
-  try {
-    driver.launch(graph, stream);
-    driver.synchronize(stream);
-  } catch (const RunError&) {
-    driver.destroy(graph);
-    throw;
-  }
-  driver.destroy(graph);
+  const OwnedGraph graph(driver, driver.end_capture(stream));
+  driver.launch(graph.get(), stream);
+  driver.synchronize(stream);
 }
 
 }  // namespace

@@ -222,10 +222,27 @@ class LayerFinder {
 }  // namespace
 
 const CellOperands* find_cell(const plan::Step& step) {
-  static const CellOperands kCells[] = {
-      {ops::kLstmSteps, ops::kLstmStepsGrad, true, {}, 2, 3, 4, 6, {}},
-      {ops::kGruSteps, ops::kGruStepsGrad, false, 2, 3, 2, 3, 4, 3},
-      {ops::kRnnSteps, ops::kRnnStepsGrad, false, {}, 2, 2, 3, 4, {}}};
+  static const CellOperands kCells[] = {{.steps = ops::kLstmSteps,
+                                         .gradients = ops::kLstmStepsGrad,
+                                         .has_c = true,
+                                         .h0 = 2,
+                                         .kept = 3,
+                                         .of_gradients_h0 = 4,
+                                         .of_gradients_out = 6},
+                                        {.steps = ops::kGruSteps,
+                                         .gradients = ops::kGruStepsGrad,
+                                         .own_bias = 2,
+                                         .h0 = 3,
+                                         .kept = 2,
+                                         .of_gradients_h0 = 3,
+                                         .of_gradients_out = 4,
+                                         .hidden = 3},
+                                        {.steps = ops::kRnnSteps,
+                                         .gradients = ops::kRnnStepsGrad,
+                                         .h0 = 2,
+                                         .kept = 2,
+                                         .of_gradients_h0 = 3,
+                                         .of_gradients_out = 4}};
   const auto found =
       std::ranges::find_if(kCells, [&](const CellOperands& cell) { return step.op == cell.steps; });
   return found == std::end(kCells) ? nullptr : &*found;

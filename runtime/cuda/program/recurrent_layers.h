@@ -15,12 +15,13 @@ namespace flow::cuda {
 /// Where the steps of a cell, and their gradients, have their operands and results.
 struct CellOperands {
   const ops::OpSpec *steps, *gradients;
-  bool has_c;                      // behind h; of the gradients, dc0 comes behind dh0
-  std::optional<size_t> own_bias;  // of W h
-  size_t h0;                       // c0 comes behind it
-  size_t kept;                     // the first result that the gradients alone read
+  bool has_c = false;                   // behind h; of the gradients, dc0 comes behind dh0
+  std::optional<size_t> own_bias = {};  // of W h
+  size_t h0;                            // c0 comes behind it
+  size_t kept;                          // the first result that the gradients alone read
   size_t of_gradients_h0, of_gradients_out;
-  std::optional<size_t> hidden;  // result of the gradients: that of W h + b, unless it is the first
+  /// The result of the gradients that is that of W h + b, unless it is the first.
+  std::optional<size_t> hidden = {};
 
   size_t operands() const { return h0 + (has_c ? 2 : 1); }  // without lengths
 };
@@ -36,7 +37,7 @@ struct LayerWeights {
   plan::TensorId input, recurrent, input_bias, recurrent_bias;
 };
 
-/// One layer in one direction. Steps are numbers.
+/// One layer in one direction. Steps are indices of the job's.
 struct PlannedLayer {
   const CellOperands& of;
   size_t steps;
