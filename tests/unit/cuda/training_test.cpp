@@ -152,7 +152,7 @@ struct Runs {
 
 /// A perceptron in float64 with regularizers, whose gradients are clipped.
 Wanted clipped_by(const std::string& optimizer) {
-  return {.sets = {"+jobs.train.precision=float64",
+  return {.sets = {"+jobs.train.precision=float64", "networks.mlp.graph.hidden.units=64",
                    "+networks.mlp.graph.hidden.kernel_regularizer={l1: 0.001, l2: 0.01}",
                    "jobs.train.optimizer={type: " + optimizer +
                        ", learning_rate: 0.01, minimize: loss, grad_clipping: {type: "
