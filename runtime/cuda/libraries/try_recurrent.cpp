@@ -74,14 +74,14 @@ std::string try_recurrent(RecurrentSpec spec, Libraries& libraries, Driver& driv
     if (!found) return found.error().what();
     kernels.push_back(std::move(found).value());
   }
+  const OwnedStream stream(driver, driver.create_stream());
+  const size_t workspace = std::ranges::max(kernels, {}, &RecurrentKernel::workspace).workspace;
+  const TrialMemory memory(driver, stream.get(), layer_parts(spec, kernels[0]), workspace);
+  const RecurrentBuffers buffers = buffers_in(memory, spec.trains);
+  const auto put = [&] {
+    for (const RecurrentKernel& kernel : kernels) kernel.run(buffers, stream.get());
+  };
   try {
-    const OwnedStream stream(driver, driver.create_stream());
-    const size_t workspace = std::ranges::max(kernels, {}, &RecurrentKernel::workspace).workspace;
-    const TrialMemory memory(driver, stream.get(), layer_parts(spec, kernels[0]), workspace);
-    const RecurrentBuffers buffers = buffers_in(memory, spec.trains);
-    const auto put = [&] {
-      for (const RecurrentKernel& kernel : kernels) kernel.run(buffers, stream.get());
-    };
     put();
     driver.synchronize(stream.get());
     run_captured(driver, stream.get(), put);

@@ -9,7 +9,8 @@ namespace flow::cuda {
 
 /// Runs such a layer of few rows and steps, and its gradients where it is trained: alone, so that
 /// the library is ready before a call is captured, and captured. Returns why one fails, or nothing.
-/// Where the device has too little memory for it, that is why.
+/// RunError if the device has no memory left for that: which kernels compute a job does not depend
+/// on what other processes use.
 std::string try_recurrent(RecurrentSpec spec, Libraries& libraries, Driver& driver);
 
 }  // namespace flow::cuda
