@@ -9,6 +9,7 @@
 #include "ops/known.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/tensor_uses.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"
 
@@ -22,13 +23,10 @@ class ResidualFuser {
   ResidualFuser(const plan::Job& job, std::span<const TensorId> visible)
       : job_(job),
         roots_(plan::alias_roots(job)),
-        uses_(job.tensors.size()),
+        uses_(find_uses(job, visible)),
         edits_(job.steps.size()) {
-    for (const TensorId id : visible)
-      if (id.valid()) uses_[id.index()].seen = true;
     for (size_t i = 0; i < job.tensors.size(); ++i)
       if (job.tensors[i].combine) uses_[i].seen = true;
-    for (size_t i = 0; i < job.steps.size(); ++i) add_uses(i);
   }
 
   plan::Job fuse() {
@@ -42,25 +40,6 @@ class ResidualFuser {
   }
 
  private:
-  /// Probes do not count but as `seen`: what is fused may not depend on what is watched.
-  struct Uses {
-    std::vector<size_t> readers;  // steps, one for each operand
-    bool seen = false;            // by probes, or from outside
-    std::optional<size_t> maker;
-  };
-
-  void add_uses(size_t at) {
-    const plan::Step& step = job_.steps[at];
-    plan::visit_operands(step, [&](TensorId id) {
-      if (step.probe)
-        uses_[id.index()].seen = true;
-      else
-        uses_[id.index()].readers.push_back(at);
-    });
-    for (const TensorId id : step.outputs)
-      if (id.valid()) uses_[id.index()].maker = at;
-  }
-
   /// Of two tensors that need no broadcasting, and that no update overwrites.
   bool is_sum(const plan::Step& step) const {
     if (step.op != ops::kAdd || step.probe || !is_float(job_[step.outputs[0]].dtype)) return false;
@@ -160,7 +139,7 @@ class ResidualFuser {
 
   plan::Job job_;
   const std::vector<TensorId> roots_;  // by tensor: of its aliases
-  std::vector<Uses> uses_;             // by tensor
+  std::vector<TensorUses> uses_;       // by tensor
   StepEdits edits_;
 };
 

@@ -30,7 +30,7 @@ class RecurrentLowering {
         most_workspace_(most_workspace),
         libraries_(libraries),
         driver_(driver),
-        uses_(job, visible),
+        uses_(find_uses(job, visible)),
         edits_(job.steps.size()) {}
 
   plan::Job lower() {
@@ -188,23 +188,24 @@ class RecurrentLowering {
     edits_.add_probe(*layer.gradients, std::move(own));
   }
 
+  bool is_seen(TensorId id) const { return id.valid() && uses_[id.index()].seen; }
+
   bool sees_kept(const PlannedLayer& layer) const {
     const plan::Step& step = job_.steps[layer.steps];
     for (size_t i = layer.of.kept; i < step.outputs.size(); ++i)
-      if (uses_.is_seen(step.outputs[i])) return true;
+      if (is_seen(step.outputs[i])) return true;
     return false;
   }
 
   bool sees_gradients(const PlannedLayer& layer) const {
     const plan::Step& step = job_.steps[*layer.gradients];
-    return uses_.is_seen(result_of(step, 0)) || uses_.is_seen(result_of(step, 1)) ||
-           (layer.of.hidden && uses_.is_seen(result_of(step, *layer.of.hidden))) ||
+    return is_seen(result_of(step, 0)) || is_seen(result_of(step, 1)) ||
+           (layer.of.hidden && is_seen(result_of(step, *layer.of.hidden))) ||
            sees_results(layer.inner_gradients);
   }
 
   bool sees_results(const std::vector<size_t>& steps) const {
-    return std::ranges::any_of(steps,
-                               [&](size_t i) { return uses_.is_seen(job_.steps[i].outputs[0]); });
+    return std::ranges::any_of(steps, [&](size_t i) { return is_seen(job_.steps[i].outputs[0]); });
   }
 
   void remove(const std::vector<size_t>& steps, bool keep_as_probes) {
@@ -277,7 +278,7 @@ class RecurrentLowering {
   Libraries& libraries_;
   Driver& driver_;
   std::vector<Tried> tried_;
-  const TensorUses uses_;
+  const std::vector<TensorUses> uses_;  // by tensor
   StepEdits edits_;
 };
 

@@ -9,7 +9,6 @@
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/kernels/recurrent_library.h"
-#include "runtime/plan/model/operands.h"
 
 namespace flow::cuda {
 namespace {
@@ -25,7 +24,7 @@ struct ViewReader {
 /// Finds the steps of a layer. What refuses it says so, and returns false.
 class LayerFinder {
  public:
-  LayerFinder(const plan::Job& job, const TensorUses& uses, std::span<const size_t> parts,
+  LayerFinder(const plan::Job& job, std::span<const TensorUses> uses, std::span<const size_t> parts,
               PlannedLayer& layer)
       : job_(job), uses_(uses), parts_(parts), layer_(layer) {}
 
@@ -46,7 +45,7 @@ class LayerFinder {
   /// The step of the gradients, which alone may read what the steps keep for it.
   bool find_gradients() {
     const plan::Step& step = job_.steps[layer_.steps];
-    for (const size_t reader : uses_.readers(step.outputs[0])) {
+    for (const size_t reader : uses_[step.outputs[0].index()].readers) {
       const plan::Step& other = job_.steps[reader];
       if (other.op != layer_.of.gradients ||
           other.inputs[layer_.of.of_gradients_out] != step.outputs[0])
@@ -57,7 +56,7 @@ class LayerFinder {
     }
     for (size_t i = layer_.of.kept; i < step.outputs.size(); ++i)
       if (step.outputs[i].valid())
-        for (const size_t reader : uses_.readers(step.outputs[i]))
+        for (const size_t reader : uses_[step.outputs[i].index()].readers)
           if (reader != layer_.gradients) return refuse_gates();
     return true;
   }
@@ -76,13 +75,13 @@ class LayerFinder {
     layer_.weights.recurrent = step.inputs[1];
     if (layer_.of.own_bias) layer_.weights.recurrent_bias = step.inputs[*layer_.of.own_bias];
     TensorId made = step.inputs[0];
-    while (!layer_.x.valid()) {
-      const std::optional<size_t> maker = uses_.maker(made);
-      if (!maker) return refuse_product();
-      if (uses_.readers(made).size() != 1) return refuse_gates();
-      if (!runs_with(*maker, layer_.steps)) return false;
-      layer_.inner.push_back(*maker);
-      const plan::Step& before = job_.steps[*maker];
+    for (;;) {
+      const TensorUses& uses = uses_[made.index()];
+      if (!uses.maker) return refuse_product();
+      if (uses.readers.size() != 1) return refuse_gates();
+      if (!runs_with(*uses.maker, layer_.steps)) return false;
+      layer_.inner.push_back(*uses.maker);
+      const plan::Step& before = job_.steps[*uses.maker];
       const bool is_bias = is_of_columns(before, before.op->epilogue);
       if (is_bias && !layer_.weights.input_bias.valid())
         layer_.weights.input_bias = before.inputs[1];
@@ -90,7 +89,6 @@ class LayerFinder {
         return take_product(before);
       made = before.inputs[0];
     }
-    return true;
   }
 
   bool refuse_product() { return refuse("its gates do not come from a product"); }
@@ -171,7 +169,7 @@ class LayerFinder {
   /// The steps that read a result of the gradients, or views of it, which belong to the layer.
   bool find_readers(TensorId id, std::vector<ViewReader>& readers) {
     if (!id.valid()) return true;
-    for (const size_t reader : uses_.readers(id)) {
+    for (const size_t reader : uses_[id.index()].readers) {
       const plan::Step& step = job_.steps[reader];
       if (!is_view(step)) {
         readers.push_back({reader, id});
@@ -213,7 +211,7 @@ class LayerFinder {
   }
 
   const plan::Job& job_;
-  const TensorUses& uses_;
+  std::span<const TensorUses> uses_;
   std::span<const size_t> parts_;
   PlannedLayer& layer_;
   std::string refusal_;
@@ -252,24 +250,7 @@ TensorId result_of(const plan::Step& step, size_t i) {
   return i < step.outputs.size() ? step.outputs[i] : TensorId();
 }
 
-TensorUses::TensorUses(const plan::Job& job, std::span<const TensorId> visible)
-    : uses_(job.tensors.size()) {
-  for (const TensorId id : visible)
-    if (id.valid()) uses_[id.index()].seen = true;
-  for (size_t i = 0; i < job.steps.size(); ++i) {
-    const plan::Step& step = job.steps[i];
-    plan::visit_operands(step, [&](TensorId id) {
-      if (step.probe)
-        uses_[id.index()].seen = true;
-      else
-        uses_[id.index()].readers.push_back(i);
-    });
-    for (const TensorId id : step.outputs)
-      if (id.valid()) uses_[id.index()].maker = i;
-  }
-}
-
-std::string complete_layer(const plan::Job& job, const TensorUses& uses,
+std::string complete_layer(const plan::Job& job, std::span<const TensorUses> uses,
                            std::span<const size_t> parts, PlannedLayer& layer) {
   return LayerFinder(job, uses, parts, layer).find();
 }

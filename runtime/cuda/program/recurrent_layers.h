@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/libraries/libraries.h"
+#include "runtime/cuda/program/tensor_uses.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {
@@ -52,31 +53,10 @@ struct PlannedLayer {
   LayerWeights dweights = {};
 };
 
-/// Who makes and reads each tensor of a job. Probes do not count but as `seen`: what is lowered may
-/// not depend on what is watched.
-class TensorUses {
- public:
-  TensorUses(const plan::Job& job, std::span<const plan::TensorId> visible);
-
-  const std::vector<size_t>& readers(plan::TensorId id) const { return uses_[id.index()].readers; }
-  std::optional<size_t> maker(plan::TensorId id) const { return uses_[id.index()].maker; }
-  /// By probes, or from outside. REQUIRES: the id is one of the job, or invalid.
-  bool is_seen(plan::TensorId id) const { return id.valid() && uses_[id.index()].seen; }
-
- private:
-  struct Uses {
-    std::vector<size_t> readers;  // steps, one for each operand
-    bool seen = false;
-    std::optional<size_t> maker;
-  };
-
-  std::vector<Uses> uses_;  // by tensor
-};
-
 /// Completes a layer of which `of` and `steps` are known. Returns why the library cannot compute
 /// it, or nothing; layer.gradients is set in both cases. `parts`: by step, the part of a call in
 /// which it runs.
-std::string complete_layer(const plan::Job& job, const TensorUses& uses,
+std::string complete_layer(const plan::Job& job, std::span<const TensorUses> uses,
                            std::span<const size_t> parts, PlannedLayer& layer);
 
 }  // namespace flow::cuda
