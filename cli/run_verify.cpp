@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 
@@ -154,9 +155,33 @@ VerifyReport check_all(const VerifyOptions& options, verify::Verifier& verifier)
   return report;
 }
 
+/// A kind of damage that the user names, or at least one kind, can be noticed.
+void require_noticeable(const VerifyOptions& options) {
+  const auto properties = chosen_properties(options);
+  bool any = false;
+  for (const verify::DamageInfo* damage : chosen_damages(options)) {
+    if (verify::can_notice(properties, damage->kind)) {
+      any = true;
+      continue;
+    }
+    if (options.damages.empty()) continue;
+    std::vector<std::string> noticing;
+    for (const verify::Property& property : verify::all_properties())
+      if (verify::can_notice(std::array{&property}, damage->kind))
+        noticing.emplace_back(property.name);
+    throw RequestError(fmt::format("--damage {}: none of the properties in --only can notice it",
+                                   damage->name),
+                       fmt::format("add to --only: {}", join(noticing, " or ")));
+  }
+  if (!any)
+    throw RequestError("--prove: none of the properties in --only can notice any damage",
+                       "add `repeat` or `resume` to --only");
+}
+
 void require_consistent(const VerifyOptions& options) {
   chosen_properties(options);
   chosen_damages(options);
+  if (options.prove) require_noticeable(options);
   if (!options.prove && (options.strict || !options.damages.empty()))
     throw RequestError(fmt::format("{} requires --prove", options.strict ? "--strict" : "--damage"),
                        "add --prove, or omit it");

@@ -33,11 +33,16 @@ const char* verdict_of(const Proof& proof) { return proof.is_caught() ? "caught"
 
 /// What was done, and who noticed.
 std::string detail_of(const Proof& proof) {
-  if (proof.done.empty()) return "nothing to damage";
+  const std::string failing =
+      proof.failing.empty()
+          ? std::string()
+          : fmt::format("; already fails without damage: {}", join(proof.failing, ", "));
+  if (proof.done.empty())
+    return (proof.failing.empty() ? "nothing to damage" : "not tried") + failing;
   std::string text = proof.done;
   if (!proof.caught.empty()) text += fmt::format("; noticed by {}", join(proof.caught, ", "));
   if (!proof.unproved.empty()) text += fmt::format("; not by {}", join(proof.unproved, ", "));
-  return text;
+  return text + failing;
 }
 
 /// The lines below a result.
@@ -77,7 +82,8 @@ OrderedJson json_proof(const Proof& proof) {
                    {"verdict", verdict_of(proof)},
                    {"done", proof.done},
                    {"caught_by", proof.caught},
-                   {"unproved", proof.unproved}};
+                   {"unproved", proof.unproved},
+                   {"failing_undamaged", proof.failing}};
   if (proof.difference) json["difference"] = json_difference(*proof.difference);
   return json;
 }

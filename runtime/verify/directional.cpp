@@ -35,11 +35,25 @@ SlopeCheck check_slope(const std::function<double(double)>& loss_at, double expe
   const double apart = std::abs(wide.central - narrow.central);
   const double measured = (4 * narrow.central - wide.central) / 3;
   const double error = std::abs(measured - expected);
-  if (error <= kClose * norm + noise) return {Slope::kAgrees, measured};
-  if (!std::isfinite(measured)) return {Slope::kUnclear, measured};
+  if (error <= kClose * norm + noise) return {Slope::kAgrees, measured, error};
+  if (!std::isfinite(measured)) return {Slope::kUnclear, measured, error};
   const bool bends = narrow.bend > 0.75 * wide.bend && narrow.bend > error / 2;
   const bool disagrees = apart > error / 10 + noise;
-  return {bends ? Slope::kKink : disagrees ? Slope::kUnclear : Slope::kDiffers, measured};
+  return {bends ? Slope::kKink : disagrees ? Slope::kUnclear : Slope::kDiffers, measured, error};
+}
+
+bool bends_in_part(size_t elements, const std::function<SlopeCheck(size_t, size_t)>& check) {
+  size_t first = 0, last = elements;
+  while (last - first > 1) {
+    const size_t middle = first + (last - first) / 2;
+    const SlopeCheck lower = check(first, middle), upper = check(middle, last);
+    if (lower.slope == Slope::kKink || upper.slope == Slope::kKink) return true;
+    const double in_lower = lower.slope == Slope::kDiffers ? lower.error : 0;
+    const double in_upper = upper.slope == Slope::kDiffers ? upper.error : 0;
+    if (in_lower == 0 && in_upper == 0) return false;
+    (in_lower >= in_upper ? last : first) = middle;
+  }
+  return false;
 }
 
 }  // namespace flow::verify

@@ -1,6 +1,7 @@
 // A gradient against differences of the loss along one direction.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 namespace flow::verify {
@@ -15,6 +16,7 @@ enum class Slope {
 struct SlopeCheck {
   Slope slope = Slope::kAgrees;
   double measured = 0;  // the slope that differences give
+  double error = 0;     // how far the gradient is from it
 };
 
 /// `loss_at(h)`: the loss, in float64, h along the direction. `expected`: the slope at 0 that the
@@ -27,5 +29,11 @@ struct SlopeCheck {
 /// other than to the gradient.
 SlopeCheck check_slope(const std::function<double(double)>& loss_at, double expected, double norm,
                        double step);
+
+/// Does the loss bend along a part of a direction along which the gradient seems wrong? Bends of
+/// several elements can cancel each other in `Slope::kKink`'s test, and add up in the error. Those
+/// of one element cannot: the half with the larger error is halved again, to one element if need
+/// be. `check(first, last)`: the slope along elements first to last - 1 of the direction.
+bool bends_in_part(size_t elements, const std::function<SlopeCheck(size_t, size_t)>& check);
 
 }  // namespace flow::verify

@@ -105,10 +105,19 @@ compare::Doubles direction_of(const Judged& judged, uint32_t trial) {
   return direction;
 }
 
+/// A direction: all elements of a trial's, or some.
+struct Direction {
+  uint32_t trial = 0;
+  size_t first = 0, last = 0;
+};
+
 /// Compares the gradient with the slope in one direction. Many small kinks, each too weak to show,
 /// give another slope for each step: a wrong gradient is one that two steps agree about.
-SlopeCheck check_direction(Losses& losses, const Judged& judged, uint32_t trial, double& expected) {
-  const compare::Doubles direction = direction_of(judged, trial);
+SlopeCheck check_direction(Losses& losses, const Judged& judged, const Direction& along,
+                           double& expected) {
+  compare::Doubles direction = direction_of(judged, along.trial);
+  for (size_t i = 0; i < direction.size(); ++i)
+    if (i < along.first || i >= along.last) direction[i] = 0;
   const compare::Doubles values = compare::doubles_of(judged.value.view());
   expected = 0;
   for (size_t i = 0; i < direction.size(); ++i) expected += direction[i] * judged.gradient[i];
@@ -120,41 +129,48 @@ SlopeCheck check_direction(Losses& losses, const Judged& judged, uint32_t trial,
   };
   const double size = norm_of(values) / std::sqrt(static_cast<double>(values.size()));
   std::optional<double> before;
-  Slope last = Slope::kUnclear;
+  SlopeCheck last{.slope = Slope::kUnclear};
   for (const double share : {1e-4, 1e-5, 1e-6}) {
     const SlopeCheck check =
         check_slope(loss_at, expected, norm_of(judged.gradient), share * std::max(size, 1e-2));
-    const double error = std::abs(check.measured - expected);
-    const bool again = before && std::abs(check.measured - *before) <= error / 10;
+    const bool again = before && std::abs(check.measured - *before) <= check.error / 10;
     if (check.slope == Slope::kAgrees || (check.slope == Slope::kDiffers && again)) return check;
-    last = check.slope;
+    last = check;
     before.reset();
     if (check.slope == Slope::kDiffers) before = check.measured;
   }
-  return {last == Slope::kKink ? Slope::kKink : Slope::kUnclear, 0};
+  return {last.slope == Slope::kKink ? Slope::kKink : Slope::kUnclear};
 }
 
-/// Two directions suffice where both agree. Where one does not, none of eight may show a kink: one
-/// at the very value, such as a bias of 0 below a relu, shows in most directions, not in all.
+/// Two directions suffice where both agree. Where one does not, none of eight may show a kink, nor
+/// a part of it: there is one at the very value where a bias of 0 is below a relu.
 void judge(Losses& losses, const plan::Job& job, const Judged& judged, Tally& tally) {
   constexpr uint32_t kEnough = 2, kMost = 8;
+  const size_t elements = judged.gradient.size();
   uint32_t agreeing = 0;
   bool kinks = false;
-  std::optional<Difference> wrong;
+  std::optional<uint32_t> wrong;  // the first trial that differs
+  std::optional<Difference> difference;
   for (uint32_t trial = 0; trial < kMost && (agreeing < kEnough || wrong) && !(kinks && wrong);
        ++trial) {
     double expected = 0;
-    const SlopeCheck check = check_direction(losses, judged, trial, expected);
+    const SlopeCheck check = check_direction(losses, judged, {trial, 0, elements}, expected);
     kinks = kinks || check.slope == Slope::kKink;
     if (check.slope == Slope::kAgrees) ++agreeing;
-    if (check.slope == Slope::kDiffers && !wrong)
-      wrong = Difference{.tensor = fmt::format("gradient of `{}` along a direction", judged.name),
-                         .first = fmt::format("watch_diff {}", shortest(expected)),
-                         .second = fmt::format("differences {}", shortest(check.measured)),
-                         .where = job[judged.tensor].where};
+    if (check.slope != Slope::kDiffers || wrong) continue;
+    wrong = trial;
+    difference = Difference{.tensor = fmt::format("gradient of `{}` along a direction", judged.name),
+                            .first = fmt::format("watch_diff {}", shortest(expected)),
+                            .second = fmt::format("differences {}", shortest(check.measured)),
+                            .where = job[judged.tensor].where};
   }
+  if (wrong && !kinks)
+    kinks = bends_in_part(elements, [&](size_t first, size_t last) {
+      double expected = 0;
+      return check_direction(losses, judged, {*wrong, first, last}, expected);
+    });
   if (wrong && !kinks) {
-    tally.wrong = std::move(wrong);
+    tally.wrong = std::move(difference);
   } else if (wrong || agreeing == 0) {
     tally.kinks.push_back(judged.name);
   } else {

@@ -175,6 +175,12 @@ Verifier::Verifier(Request request) : bench_(std::make_unique<Bench>(std::move(r
 Verifier::~Verifier() = default;
 
 Result Verifier::check(const Property& property) {
+  Result result = check_once(property);
+  undamaged_[property.name] = result.verdict;
+  return result;
+}
+
+Result Verifier::check_once(const Property& property) {
   bench_->reference();
   Result result;
   try {
@@ -193,16 +199,30 @@ Result Verifier::check(const Property& property) {
   return result;
 }
 
+/// Those that do not apply do not fail either.
+bool Verifier::holds_undamaged(const Property& property) {
+  if (!undamaged_.contains(property.name)) check(property);
+  const Verdict verdict = undamaged_[property.name];
+  return verdict != Verdict::kDiffers && verdict != Verdict::kError;
+}
+
 Proof Verifier::prove(DamageKind kind, std::span<const Property* const> properties) {
   const bool resumes =
       bench_->job().train && std::ranges::any_of(properties, [](const Property* property) {
         return std::string_view(property->name) == "resume";
       });
   Proof proof{.kind = kind, .name = all_damages()[static_cast<size_t>(kind)].name};
-  bench_->damage(kind);
+  std::vector<const Property*> tried;
   for (const Property* property : properties) {
     if (!is_tried_by(kind, *property, resumes)) continue;
-    const Result result = check(*property);
+    if (holds_undamaged(*property))
+      tried.push_back(property);
+    else
+      proof.failing.emplace_back(property->name);
+  }
+  bench_->damage(kind);
+  for (const Property* property : tried) {
+    const Result result = check_once(*property);
     if (result.verdict == Verdict::kNotApplicable) continue;
     const bool caught = result.verdict != Verdict::kHolds;
     (caught ? proof.caught : proof.unproved).emplace_back(property->name);

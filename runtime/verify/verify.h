@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,8 +68,9 @@ struct Proof {
   std::string done = {};  // "`hidden/weight/m` is back at ..."; empty: there is nothing to damage
   std::vector<std::string> caught = {};       // properties that differ with it
   std::vector<std::string> unproved = {};     // those that do not
+  std::vector<std::string> failing = {};      // those that do not hold without damage: no proof
   std::optional<Difference> difference = {};  // of the first that differs
-  bool is_caught() const { return !caught.empty() && unproved.empty(); }
+  bool is_caught() const { return !caught.empty() && unproved.empty() && failing.empty(); }
 };
 
 /// Is one of the properties meant to notice that kind of damage?
@@ -90,7 +92,11 @@ class Verifier {
   Proof prove(DamageKind kind, std::span<const Property* const> properties);
 
  private:
+  bool holds_undamaged(const Property& property);
+  Result check_once(const Property& property);
+
   std::unique_ptr<Bench> bench_;
+  std::map<std::string, Verdict> undamaged_;  // by property, of those that were checked
 };
 
 }  // namespace flow::verify

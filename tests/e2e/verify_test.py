@@ -259,6 +259,14 @@ class Differences(VerifyTest):
         self.assertEqual(suite.get("failures"), "2")
         self.assertIn("step 0", suite.find("testcase[@name='repeat']/failure").text)
 
+    def test_a_property_that_fails_without_damage_proves_nothing(self):
+        words = ["train", "job.yaml", "--only", "repeat", "--steps", "6", "--commands", "--prove", "--damage", "bit"]
+        verdicts, proofs, report = self.report(*words, status=1)
+        self.assertEqual((verdicts["repeat"], proofs), ("differs", {"bit": "unproved"}), report)
+        self.assertIn("repeat", report["damage"][0]["failing_undamaged"])
+        self.assertNotIn("repeat", report["damage"][0]["caught_by"])
+        self.assertIn("already fails without damage: repeat", self.verify(*words, status=1).stdout)
+
 
 class Proofs(VerifyTest):
     def test_each_kind_of_state_is_noticed(self):
@@ -316,6 +324,9 @@ class Refusals(VerifyTest):
                                 (["--steps", "1", "--at", "1"], "one step cannot be divided"),
                                 (["--strict"], "--strict requires --prove"),
                                 (["--damage", "bit"], "--damage requires --prove"),
+                                (["--only", "repeat", "--prove", "--damage", "bit,gradient"],
+                                 "--damage gradient: none of the properties in --only can notice it\n   hint: add to --only: gradients"),
+                                (["--only", "precision", "--prove"], "can notice any damage"),
                                 (["--json", "--junit", "-"], "both write to standard output"),
                                 (["--junit", "a.npy"], "may overwrite a file of a run"),
                                 (["--input", "y"], "has no `=`"),

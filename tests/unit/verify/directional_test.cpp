@@ -2,6 +2,7 @@
 #include "runtime/verify/directional.h"
 
 #include <catch2/catch.hpp>
+#include <array>
 #include <cmath>
 
 namespace flow::verify {
@@ -41,6 +42,41 @@ TEST_CASE("a kink beyond the differences does not hide a wrong gradient", "[veri
   const auto loss = [](double h) { return std::max(h - 3 * kStep, 0.0) + h * h; };
   CHECK(check_slope(loss, 0, 1, kStep).slope == Slope::kAgrees);
   CHECK(check_slope(loss, 1, 1, kStep).slope == Slope::kDiffers);
+}
+
+/// check_slope along some elements of a direction of signs, from 0.
+template <typename Loss>
+SlopeCheck check_part(const Loss& loss, const std::array<double, 4>& signs, double expected,
+                      size_t first, size_t last) {
+  const auto along = [&](double h) {
+    std::array<double, 4> x = {};
+    for (size_t i = first; i < last; ++i) x[i] = h * signs[i];
+    return loss(x);
+  };
+  return check_slope(along, expected, 1, kStep);
+}
+
+TEST_CASE("bends that cancel each other show in a part of the direction", "[verify]") {
+  constexpr std::array<double, 4> kSigns = {1, -1, 1, -1};
+  const auto relus = [](const std::array<double, 4>& x) {
+    return std::max(x[0], 0.0) - std::max(x[1], 0.0) + std::max(x[2], 0.0) / 2 -
+           std::max(x[3], 0.0) / 2;
+  };
+  const auto check = [&](size_t first, size_t last) {
+    return check_part(relus, kSigns, 0, first, last);
+  };
+  CHECK(check(0, 4).slope == Slope::kDiffers);
+  CHECK(bends_in_part(4, check));
+}
+
+TEST_CASE("no part of a wrong gradient of a smooth loss bends", "[verify]") {
+  constexpr std::array<double, 4> kSigns = {1, -1, -1, 1};
+  const auto squares = [](const std::array<double, 4>& x) {
+    return std::exp(x[0]) + x[1] * x[1] + x[2] + std::sin(x[3]);
+  };
+  CHECK_FALSE(bends_in_part(4, [&](size_t first, size_t last) {
+    return check_part(squares, kSigns, 0.25 * static_cast<double>(last - first), first, last);
+  }));
 }
 
 TEST_CASE("noise of a large loss is not a difference", "[verify]") {
