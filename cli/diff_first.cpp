@@ -103,6 +103,8 @@ std::vector<std::string> lines_of(const FirstReport& report) {
   const std::string compared =
       fmt::format("{} in {}, steps {} to {}", counted(found.tensors, "tensor"),
                   counted(found.steps, "recorded step"), found.first_step, found.last_step);
+  if (found.by_distance)
+    lines.push_back(fmt::format("judged by distance, not bit by bit: {}", found.reason));
   if (!first) {
     lines.push_back(found.by_distance
                         ? fmt::format("no jump: compared {}; the largest distance is {:.2g}",
@@ -259,6 +261,7 @@ std::string json_text(const CompareOptions& options, const FirstReport& report) 
   OrderedJson json{{"golden", options.golden},
                    {"out", options.out},
                    {"by", found.by_distance ? "distance" : "hash"},
+                   {"reason", found.reason},
                    {"tensors", found.tensors},
                    {"steps", found.steps},
                    {"first_step", found.first_step},

@@ -152,7 +152,7 @@ int threads_of(const RunOptions& options, const RankSession* session) {
   return options.threads > 0 || !session ? options.threads : session->threads();
 }
 
-void check_directory_flags(const RunOptions& options) {
+void check_flags(const RunOptions& options) {
   if (options.resume && options.force)
     throw RequestError("--resume continues the run that --force removes", "omit one of them");
   if (options.resume && !options.directory)
@@ -160,6 +160,9 @@ void check_directory_flags(const RunOptions& options) {
   if (options.verify_data && !options.resume)
     throw RequestError("--verify-data requires --resume; a new run always reads all its data",
                        "omit --verify-data");
+  if (options.fingerprint_size != kFingerprintSize && options.fingerprint.empty())
+    throw RequestError("--fingerprint-size requires --fingerprint",
+                       "add --fingerprint, or omit it");
 }
 
 /// A run that is resumed loads its own checkpoint; one flag for all its starts must mean the same
@@ -323,7 +326,7 @@ int execute(const RunOptions& options, RankSession* session) {
   request.inputs = inputs_of(options);
   if (options.capture) request.capture = exec::parse_capture(*options.capture);
   request.fingerprints = fingerprints_of(options);
-  check_directory_flags(options);
+  check_flags(options);
   check_resumed_load(request);
   check_tuning(request);
   if (options.directory) request.directory = *options.directory;

@@ -25,8 +25,6 @@ namespace {
 using exec::ProfileReport;
 using exec::ProfileRow;
 
-constexpr size_t kListedEntries = 40;
-
 enum Phase : size_t { kForward, kBackward, kUpdate, kPhases };
 
 /// Of a step of the run.
@@ -160,8 +158,7 @@ std::string entries_table(const ProfileReport& report, const plan::Job& job,
   const std::vector<EntryTimes> entries = Summary(report, job, source).run();
   double sum = 0;
   for (const EntryTimes& entry : entries) sum += entry.total();
-  for (size_t i = 0; i < std::min(kListedEntries, entries.size()); ++i) {
-    const EntryTimes& entry = entries[i];
+  for (const EntryTimes& entry : entries) {
     const double total = entry.total();
     table.row({entry.name, entry.op, microseconds(entry.seconds[kForward]),
                microseconds(entry.seconds[kBackward]), microseconds(entry.seconds[kUpdate]),
@@ -169,8 +166,6 @@ std::string entries_table(const ProfileReport& report, const plan::Job& job,
                percent(entry.at_roof / total), entry.line});
   }
   std::string text = table.str();
-  if (entries.size() > kListedEntries)
-    text += fmt::format("  {} more\n", entries.size() - kListedEntries);
   if (report.roof.flops > 0 && report.roof.bytes > 0)
     text += fmt::format(
         "  roof: {:.3g} GFLOP/s in a large matrix product, {:.3g} GB/s in a sum of large arrays\n",

@@ -43,13 +43,17 @@ RunOrigin read_origin(const fs::path& run) {
   if (!json.is_object())
     throw RequestError(fmt::format("{} is damaged: expected a JSON object", path.string()),
                        "restore it, or run the job again");
-  RunOrigin origin{.host = plan::text_in(json, "host"),
+  RunOrigin origin{.known = true,
+                   .host = plan::text_in(json, "host"),
                    .device = plan::text_in(json, "device"),
                    .instruction_set = plan::text_in(json, "instruction_set"),
                    .version = plan::text_in(json, "version"),
                    .libraries = {},
                    .overrides = {},
-                   .load = {}};
+                   .load = {},
+                   .last_step = {}};
+  if (const auto last = json.find("last_step"); last != json.end() && last->is_number_integer())
+    origin.last_step = last->get<int64_t>();
   origin.overrides = plan::texts_in(json, "overrides");
   origin.libraries = plan::named_texts_in(json, "libraries");
   origin.load = plan::texts_in(json, "load");
@@ -99,7 +103,8 @@ class Walk {
         other_(walks_golden_ ? out : golden),
         job_(walked_.plan.ran()),
         pairs_(pair_tensors(walked_, other_)) {
-    report_.by_distance = !golden.origin.computes_alike(out.origin);
+    report_.reason = bits_may_differ(golden.origin, out.origin);
+    report_.by_distance = !report_.reason.empty();
     report_.tensors = pairs_.size();
     before_.resize(job_.tensors.size());
   }
@@ -204,9 +209,30 @@ class Walk {
 
 }  // namespace
 
-bool RunOrigin::computes_alike(const RunOrigin& other) const {
-  return device == other.device && instruction_set == other.instruction_set &&
-         version == other.version && libraries == other.libraries;
+std::string bits_may_differ(const RunOrigin& golden, const RunOrigin& out) {
+  const auto both = [](const char* what, const std::string& a, const std::string& b) {
+    return fmt::format("{}: `{}` and `{}`", what, a, b);
+  };
+  if (!golden.known || !out.known)
+    return fmt::format("{} has no {}, so it may come from another device or version",
+                       golden.known ? "out" : "golden", exec::kRunRecord);
+  if (golden.device != out.device) return both("other devices", golden.device, out.device);
+  if (golden.instruction_set != out.instruction_set)
+    return both("other instruction sets", golden.instruction_set, out.instruction_set);
+  if (golden.version != out.version)
+    return both("other versions of flow", golden.version, out.version);
+  if (golden.libraries != out.libraries) return "other versions of libraries";
+  return {};
+}
+
+/// How many steps the file lacks between its first one and the last step of the run.
+size_t missing_steps(const FingerprintedRun& run) {
+  const std::vector<int64_t> steps = run.file.steps();
+  if (steps.empty()) return run.file.damaged();
+  const int64_t every = run.file.every();
+  const int64_t end = std::max(steps.back() + 1, run.origin.last_step.value_or(0));
+  const auto expected = static_cast<size_t>((end - 1) / every - steps.front() / every + 1);
+  return std::max(run.file.damaged(), expected - steps.size());
 }
 
 FingerprintedRun read_fingerprinted_run(const fs::path& run) {
@@ -228,6 +254,11 @@ FingerprintedRun read_fingerprinted_run(const fs::path& run) {
       throw RequestError(fmt::format("{} is not of the plan next to it: it has tensor {} of {}",
                                      path.string(), tensor.value, read.plan.ran().tensors.size()),
                          "run the job again with --fingerprint");
+  const size_t missing = missing_steps(read);
+  if (missing > (read.origin.known ? 0 : 1))
+    throw RequestError(fmt::format("{} is damaged: {} of {} are missing", path.string(), missing,
+                                   counted(read.file.steps().size() + missing, "recorded step")),
+                       "run the job again with --fingerprint");
   return read;
 }
 

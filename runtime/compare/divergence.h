@@ -15,16 +15,19 @@
 
 namespace flow::compare {
 
-/// What run.json says of where a run was made; empty where it has no such file.
+/// What run.json says of where a run was made; empty where it has no such file, as one that was
+/// killed.
 struct RunOrigin {
+  bool known = false;
   std::string host, device, instruction_set, version;
   std::map<std::string, std::string> libraries;
   std::vector<std::string> overrides;  // "--input x=@x.npy", ...
   std::vector<std::string> load;       // each --load
-
-  /// Do equal plans give the same bits on both?
-  bool computes_alike(const RunOrigin& other) const;
+  std::optional<int64_t> last_step;    // the number of steps when it ended
 };
+
+/// Why equal plans need not give the same bits on both; empty where they must.
+std::string bits_may_differ(const RunOrigin& golden, const RunOrigin& out);
 
 /// A run with fingerprints.
 struct FingerprintedRun {
@@ -33,7 +36,8 @@ struct FingerprintedRun {
   RunOrigin origin;
   exec::FingerprintReader file;
 };
-/// RequestError where it has no plan or no fingerprints, or these are damaged or of another plan.
+/// RequestError where it has no plan or no fingerprints, or these are damaged or of another plan. A
+/// run that was killed may have lost the step that it wrote.
 FingerprintedRun read_fingerprinted_run(const fs::path& run);
 
 /// How far two fingerprints are apart: the largest of the differences of sums, norms and extremes,
@@ -64,6 +68,7 @@ struct DivergenceReport {
   size_t steps = 0, tensors = 0;  // compared
   int64_t first_step = 0, last_step = 0;
   bool by_distance = false;  // the runs are not meant to have the same bits
+  std::string reason;        // ... why not
   double largest = 0;        // the largest distance of all
   std::optional<Divergence> first;
 };

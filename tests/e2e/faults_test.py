@@ -166,12 +166,12 @@ class Kills(FlowTest):
         self.write("job.yaml", JOB.replace("steps: 30", f"steps: {self.STEPS}").replace("every: 3, to: npy", "every: 3, to: [npy, stats]"))
 
     def words(self, out):
-        return ["train", "job.yaml", "-o", out, "--save", f"{out}-model", "--quiet", "--threads", "1", "--resume"]
+        return ["train", "job.yaml", "-o", out, "--save", f"{out}-model", "--quiet", "--threads", "1", "--resume", "--fingerprint=1"]
 
     def results(self, out):
         """What is equal in the end: of checkpoints the last, for the one before may have been removed."""
         outputs = {name: data for folder in ("returns", "watch") for name, data in self.files(f"{out}/{folder}").items()}
-        return outputs, self.rows_without_seconds(out), self.state(f"{out}/checkpoints/{self.STEPS:06}"), self.state(f"{out}-model")
+        return outputs, self.rows_without_seconds(out), self.state(f"{out}/checkpoints/{self.STEPS:06}"), self.state(f"{out}-model"), (self.dir / out / "fingerprints.bin").read_bytes()
 
     def timed(self, out, **options):
         """Runs the job or what is left of it; the seconds that it took."""

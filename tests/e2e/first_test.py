@@ -351,7 +351,26 @@ class Divergence(First):
                 (self.dir / "b" / name).write_bytes((self.dir / "a" / name).read_bytes())
             (self.dir / "b/fingerprints.bin").write_bytes(bytes(bad[:draw.randrange(len(bad))] if draw.random() < 0.5 else bad))
             done = subprocess.run([str(BIN / "flowdiff"), "--first", "a", "b", "--no-rerun"], cwd=self.dir, capture_output=True, text=True, check=False)
-            self.assertIn(done.returncode, (0, 2, 4), done.stderr)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("b/fingerprints.bin", done.stderr)
+            self.assertIn("hint: run the job again with --fingerprint", done.stderr)
+
+    def test_a_run_without_run_json_is_judged_by_distance_and_says_so(self):
+        self.write("job.yaml", train_job(4))
+        for name in "ab":
+            self.flowrun("train", "job.yaml", "-o", name, "--fingerprint=1", "--device", "cpu")
+        (self.dir / "b/run.json").unlink()
+        words = ["flowdiff", "--first", "a", "b", "--no-rerun"]
+        self.assertIn("judged by distance, not bit by bit: out has no run.json", self.call(*words).stdout)
+        path = self.dir / "b/fingerprints.bin"
+        good = path.read_bytes()
+        path.write_bytes(good[:-1])  # as a kill leaves it
+        self.assertIn("3 recorded steps", self.call(*words).stdout)
+        bad = bytearray(good)
+        for at in (len(bad) // 2, len(bad) - 1):
+            bad[at] ^= 1
+        path.write_bytes(bad)
+        self.assertIn("b/fingerprints.bin is damaged", self.call(*words, status=2).stderr)
 
 
 if __name__ == "__main__":

@@ -82,19 +82,31 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   return bytes;
 }
 
-/// The steps whose slots are there and whole, with the slots' places. `bytes`: of the file.
-std::map<int64_t, uint64_t> find_steps(std::span<const std::byte> bytes, int64_t every,
-                                       uint64_t tensors, uint64_t slots) {
-  std::map<int64_t, uint64_t> found;
+struct Slots {
+  std::map<int64_t, uint64_t> offsets;  // of those that are whole, by step
+  size_t damaged = 0;
+};
+
+/// A slot that was never written, or taken back, begins with zeros.
+bool is_free(const SlotHead& head) { return head.step == 0 && head.checksum == 0; }
+
+/// `bytes`: of the file.
+Slots find_slots(std::span<const std::byte> bytes, int64_t every, uint64_t tensors,
+                 uint64_t slots) {
+  Slots found;
   const uint64_t begin = begin_of_slots(tensors), size = bytes_of_slot(tensors);
-  for (uint64_t i = 0; i < slots && begin + (i + 1) * size <= bytes.size(); ++i) {
-    const std::span<const std::byte> slot = bytes.subspan(begin + i * size, size);
+  for (uint64_t i = 0; i < slots && begin + i * size < bytes.size(); ++i) {
+    const std::span<const std::byte> slot =
+        bytes.subspan(begin + i * size, std::min<uint64_t>(size, bytes.size() - begin - i * size));
     SlotHead head;
-    std::memcpy(&head, slot.data(), sizeof(head));
-    if (head.step < 0 || head.step % every != 0 || head.checksum != checksum_of_slot(slot))
-      continue;
-    if (static_cast<uint64_t>(head.step / every) % slots == i)
-      found.emplace(head.step, begin + i * size);
+    std::memcpy(&head, slot.data(), std::min(sizeof(head), slot.size()));
+    const bool whole = slot.size() == size && head.step >= 0 && head.step % every == 0 &&
+                       static_cast<uint64_t>(head.step / every) % slots == i &&
+                       head.checksum == checksum_of_slot(slot);
+    if (whole)
+      found.offsets.emplace(head.step, begin + i * size);
+    else if (!is_free(head))
+      ++found.damaged;
   }
   return found;
 }
@@ -126,7 +138,8 @@ FingerprintWriter::FingerprintWriter(const fs::path& path, std::span<const plan:
     if (continued_) {
       file_ = File::open_update(path);
       const SlotHead none;
-      for (const auto& [step, offset] : find_steps(before, every_, tensors.size(), slots_))
+      const Slots slots = find_slots(before, every_, tensors.size(), slots_);
+      for (const auto& [step, offset] : slots.offsets)
         if (step >= resume_from) file_.write_at(offset, std::as_bytes(std::span(&none, 1)));
       return;
     }
@@ -168,7 +181,9 @@ FingerprintReader::FingerprintReader(const fs::path& path) : bytes_(read_whole(p
     std::memcpy(&id, bytes_.data() + sizeof(head) + i * sizeof(id), sizeof(id));
     tensors_.emplace_back(id);
   }
-  offsets_ = find_steps(bytes_, every_, head.tensors, head.slots);
+  Slots slots = find_slots(bytes_, every_, head.tensors, head.slots);
+  offsets_ = std::move(slots.offsets);
+  damaged_ = slots.damaged;
 }
 
 std::vector<int64_t> FingerprintReader::steps() const {

@@ -57,6 +57,8 @@ class FingerprintReader {
   const std::vector<plan::TensorId>& tensors() const { return tensors_; }
   /// Those whose slots are whole, in order.
   std::vector<int64_t> steps() const;
+  /// How many slots are cut short or damaged.
+  size_t damaged() const { return damaged_; }
   /// REQUIRES: it is one of the steps.
   std::vector<Fingerprint> of_step(int64_t step) const;
 
@@ -65,6 +67,7 @@ class FingerprintReader {
   int64_t every_ = 1;
   std::vector<plan::TensorId> tensors_;
   std::map<int64_t, uint64_t> offsets_;  // by step
+  size_t damaged_ = 0;
 };
 
 }  // namespace flow::exec

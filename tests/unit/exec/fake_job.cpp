@@ -5,7 +5,9 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
+#include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/memory.h"
@@ -51,6 +53,7 @@ class FakeProgram : public Program {
     if (backend_.beside) backend_.calls.push_back("launch " + std::to_string(call.step));
     std::ranges::copy(inputs_[input_slot].bytes(), values_[kX.index()].bytes().begin());
     compute(call.step);
+    if (call.fingerprints) take_fingerprints();
     for (size_t i = 0; i < options_.deliverables.size(); ++i)
       if (call.wanted[i])
         std::ranges::copy(value_of(options_.deliverables[i]).bytes(),
@@ -64,6 +67,9 @@ class FakeProgram : public Program {
     const auto found = std::ranges::find(options_.deliverables, tensor);
     return outputs_[slot][static_cast<size_t>(found - options_.deliverables.begin())].bytes();
   }
+  /// Of inputs and variables as the last call found them, and of what it computed.
+  std::vector<plan::TensorId> fingerprinted() const override { return {kX, kW, kY}; }
+  std::span<const Fingerprint> fingerprints(size_t) const override { return fingerprints_; }
   std::vector<TimedStep> timed_steps() const override {
     if (!backend_.timed) return {};
     return {{"y/rarely", "add", ""}, {"y/often", "add", "by hand"}};
@@ -103,6 +109,16 @@ class FakeProgram : public Program {
     y[3] = std::numeric_limits<float>::infinity();
   }
 
+  void take_fingerprints() {
+    fingerprints_.clear();
+    for (const plan::TensorId id : fingerprinted()) {
+      const std::span<const std::byte> bytes = value_of(id).bytes();
+      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      fingerprints_.push_back(
+          {.count = static_cast<int64_t>(bytes.size() / sizeof(float)), .hash = fnv1a64(text)});
+    }
+  }
+
   void update(double learning_rate) {
     const auto x = floats(kX), w = floats(kW), slot = floats(kSlot);
     for (size_t column = 0; column < 2; ++column) {
@@ -123,6 +139,7 @@ class FakeProgram : public Program {
   std::vector<Array> inputs_;
   std::vector<std::vector<Array>> outputs_;
   std::vector<int64_t> launched_;  // steps, by output slot
+  std::vector<Fingerprint> fingerprints_;
   int64_t began_ = 0;
   mutable std::array<int64_t, 3> times_{};
 };

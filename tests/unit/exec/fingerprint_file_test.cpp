@@ -77,12 +77,16 @@ TEST_CASE("slots that a crash tore do not count", "[exec]") {
   const fs::path path = home / "fingerprints.bin";
   write_some(path, {.every = 1, .bytes = 1 << 20}, 0, 3);
   const std::string text = read_text(path);
-  write_text_atomically(path, text.substr(0, text.size() - 1));
-  CHECK(FingerprintReader(path).steps() == Steps{0, 1});
-  write_text_atomically(path, changed(text, kBegin + kSlotBytes + 40));
-  CHECK(FingerprintReader(path).steps() == Steps{0, 2});
-  write_text_atomically(path, changed(text, kBegin + kSlotBytes));  // the step
-  CHECK(FingerprintReader(path).steps() == Steps{0, 2});
+  const auto read = [&](const std::string& bytes) {
+    write_text_atomically(path, bytes);
+    const FingerprintReader reader(path);
+    return std::pair(reader.steps(), reader.damaged());
+  };
+  CHECK(read(text) == std::pair(Steps{0, 1, 2}, size_t{0}));
+  CHECK(read(text.substr(0, text.size() - 1)) == std::pair(Steps{0, 1}, size_t{1}));
+  CHECK(read(text.substr(0, text.size() - kSlotBytes + 1)) == std::pair(Steps{0, 1}, size_t{1}));
+  CHECK(read(changed(text, kBegin + kSlotBytes + 40)) == std::pair(Steps{0, 2}, size_t{1}));
+  CHECK(read(changed(text, kBegin + kSlotBytes)) == std::pair(Steps{0, 2}, size_t{1}));  // the step
 }
 
 TEST_CASE("a file that has no fingerprints is refused", "[exec]") {

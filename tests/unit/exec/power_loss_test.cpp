@@ -7,11 +7,14 @@
 #include <set>
 
 #include "cli/run_directory.h"
+#include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/checkpoint/resumable.h"
+#include "runtime/exec/events/event_files.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/io/events/record_file.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "tests/support/disk_model.h"
@@ -49,7 +52,8 @@ plan::Job readable(plan::Job job) {
 }
 
 /// All that a train job writes: returned and watched arrays of both layouts, statistics, metrics,
-/// checkpoints, the best of them, a called job's arrays, and a copy of the last state.
+/// checkpoints, the best of them, a called job's arrays, and a copy of the last state. start() asks
+/// for fingerprints and events, too.
 plan::Job saving_job(int64_t keep) {
   plan::Job job = make_job(true, 2);
   job.returns = returns(kY);
@@ -95,10 +99,13 @@ struct MemoryHome : FreshDirectory {
 RunOutcome start(const Case& of, const fs::path& home, std::optional<int64_t> steps = {}) {
   TestRun run(of.job, home, "out", of.called);
   run.request.steps = steps;
-  if (of.job.train) run.request.save = "model";
+  if (of.job.train) run.request.save = home / "model";
+  run.request.fingerprints = FingerprintOptions{.every = 2};
+  run.request.tensorboard = home / "events";
   const cli::DirectoryLock lock = cli::lock_directory(run.request.directory);
   run.request.resume = find_resumable(run.request) == Resumable::kCheckpoint;
-  if (!run.request.resume) cli::remove_run(run.request.directory);
+  run.request.restarts = !run.request.resume;
+  if (run.request.restarts) cli::remove_run(run.request.directory);
   return exec::run(run.backend, run.request);
 }
 
@@ -114,6 +121,23 @@ std::string timeless(const std::string& text) {
   return all;
 }
 
+/// Events without their times, and without the name of their file, which has one. In one order:
+/// several threads append. Without marks of checkpoints: one that stopped early has one more.
+std::string timeless_events(const fs::path& path) {
+  const std::string text = read_text(path);
+  const auto timeless = [](std::string_view event) {
+    return std::string(event.substr(std::min(event.size(), event::kTimeBytes)));
+  };
+  std::multiset<std::string> events;
+  io::visit_records(std::as_bytes(std::span(text)),
+                    [&](std::string_view record, size_t) { events.insert(timeless(record)); });
+  for (int64_t steps = 0; steps <= kAllSteps; ++steps)
+    events.erase(timeless(event::checkpoint(steps)));
+  std::string all;
+  for (const std::string& event : events) all += digest(event) + '\n';
+  return all;
+}
+
 /// What status 0 promises: files by their paths, with their contents.
 std::map<std::string, std::string> outputs(const fs::path& home) {
   std::map<std::string, std::string> all;
@@ -122,8 +146,10 @@ std::map<std::string, std::string> outputs(const fs::path& home) {
     const bool old =
         name.starts_with("out/checkpoints/") && !name.starts_with("out/checkpoints/000030/");
     if (!entry.is_regular_file() || old || name.find(kTemporarySuffix) != name.npos) continue;
-    if (name.ends_with(".npy") || name.ends_with(".csv")) all[name] = read_text(entry.path());
+    if (name.ends_with(".npy") || name.ends_with(".csv") || name == "out/fingerprints.bin")
+      all[name] = read_text(entry.path());
     if (name.ends_with(".jsonl")) all[name] = timeless(read_text(entry.path()));
+    if (name.starts_with("events/")) all["events"] += timeless_events(entry.path());
   }
   return all;
 }
