@@ -48,14 +48,19 @@ class JobVariables {
   JobVariables(const plan::Plan& plan, const plan::Job& job, const std::vector<std::string>& load,
                bool ema)
       : state_({&job}) {
-    const std::vector<exec::LoadedPath> paths = exec::loaded_paths(job, plan.root, load);
-    if (paths.empty())
+    if (load.empty() && job.run.checkpoint.load.empty())
       throw RequestError(
           fmt::format("{}: job `{}` has {}, but nothing to load them from", job.where, job.name,
                       counted(state_.entries().size(), "variable")),
-          "add --load CHECKPOINT or --load RUN");
+          "add --load CHECKPOINT or --load RUN; --load none initializes them");
+    const std::vector<exec::LoadedPath> paths = exec::loaded_paths(job, plan.root, load);
+    if (paths.empty()) {
+      if (ema) throw RequestError("--ema requires a checkpoint to load", "add --load CHECKPOINT");
+      state_.initialize(plan.root);
+      return;
+    }
     const auto stored = exec::open_by_rules(paths, ema, job, exec::wanted_variables({&job}), {});
-    path_ = stored->path().string();
+    source_ = stored->path().string();
     exec::load(*stored, job, state_);
   }
 
@@ -65,11 +70,11 @@ class JobVariables {
     return std::move(entry->value);
   }
   /// Where they are from.
-  const std::string& path() const { return path_; }
+  const std::string& source() const { return source_; }
 
  private:
   exec::State state_;
-  std::string path_;
+  std::string source_ = "initial values";
 };
 
 /// NAME=SIZE of --dim.
@@ -132,7 +137,7 @@ int export_onnx(const FlowcOptions& options) {
   write_new_file(options.output, model.bytes);
   print_to_stderr(fmt::format("{}: job `{}`, {} and {}{}\n", escaped(options.output), job.name,
                               counted(model.nodes, "node"), counted(model.initializers, "array"),
-                              variables ? " from " + escaped(variables->path()) : ""));
+                              variables ? " from " + escaped(variables->source()) : ""));
   if (model.batch > 0)
     print_to_stderr(fmt::format("{}: `{}` depends on the size of the batch; the model takes {}\n",
                                 escaped(options.output), model.fixed_by,

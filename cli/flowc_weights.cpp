@@ -104,6 +104,7 @@ int list_names(const FlowcOptions& options) {
 
 int export_weights(const FlowcOptions& options) {
   if (is_onnx(options)) return export_onnx(options);
+  exec::require_weights_format(options.output);
   if (!options.load.empty())
     throw RequestError("--load applies only to ONNX",
                        "name the checkpoint first: flowc export CKPT -o OUT");

@@ -122,6 +122,16 @@ class Export(OnnxTest):
             np.testing.assert_array_equal(self.weights[tensor.name], numpy_helper.to_array(tensor))
         self.assertEqual((17, "flow"), (model.opset_import[0].version, model.producer_name))
 
+    def test_initial_values_are_exported_like_those_of_a_run(self):
+        told = self.refused("job.yaml", "-o", "m.onnx")
+        self.assertIn("job `predict` has 2 variables, but nothing to load them from\n   hint: add --load CHECKPOINT or --load RUN; --load none initializes them", told)
+        self.assertIn("--ema requires a checkpoint to load", self.refused("job.yaml", "--load", "none", "--ema", "-o", "m.onnx"))
+        said = self.export("job.yaml", "--load", "none", "-o", "m.onnx")
+        self.assertEqual("m.onnx: job `predict`, 2 nodes and 2 arrays from initial values\n", said)
+        self.flowrun("job.yaml", "-o", "out", "--load", "none", "--quiet", "--watch", "net", "--steps", 1)
+        weight, bias = ({t.name: numpy_helper.to_array(t) for t in self.model().graph.initializer}[f"net/{name}"] for name in ("weight", "bias"))
+        np.testing.assert_allclose(self.load("out/watch/net/value.npy")[0], np.maximum(np.arange(12).reshape(4, 3) @ weight.T + bias, 0), rtol=1e-5)
+
     def test_a_plan_is_exported_like_its_job_file(self):
         self.call("flowc", "build", "job.yaml", "-o", "job.plan")
         self.export("job.yaml", "--load", "w.npz", "-o", "a.onnx")

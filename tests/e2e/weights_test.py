@@ -441,7 +441,9 @@ jobs:
 
     def test_what_cannot_be_written_is_refused_and_nothing_is_left(self):
         before = sorted(path.name for path in self.dir.iterdir())
-        self.assertIn("w.bin has no known format", self.export("run", "-o", "w.bin", status=2))
+        for source in ("run", "job.yaml", "absent"):
+            self.assertIn("w.pt has no known format\n   hint: end the name in .safetensors or .npz, or for a job file in .onnx\n",
+                          self.export(source, "-o", "w.pt", status=2))
         self.assertIn("job.yaml is not a checkpoint", self.export("job.yaml", "-o", "w.npz", status=2))
         self.assertIn("absent does not exist", self.export("absent", "-o", "w.npz", status=2))
         self.assertIn("--job and --set require --names", self.export("run", "-o", "w.npz", "--job", "train", status=2))

@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kNpzSuffix = ".npz";
 
+bool is_safetensors(const fs::path& path) { return path.extension() == io::kSafetensorsSuffix; }
+
 /// The scale of a loss is called JOB/loss_scale, and is one number.
 bool is_loss_scale(const StoredItem& item) {
   const size_t slash = item.name.find('/');
@@ -58,14 +60,17 @@ std::vector<StoredItem> weights_in(const StoredVariables& stored) {
   return items;
 }
 
+void require_weights_format(const fs::path& path) {
+  if (!is_safetensors(path) && path.extension() != kNpzSuffix)
+    throw RequestError(fmt::format("{} has no known format", path.string()),
+                       "end the name in .safetensors or .npz, or for a job file in .onnx");
+}
+
 void write_weights(const fs::path& path, const StoredVariables& stored,
                    const std::vector<OriginalArray>& arrays) {
-  const bool safetensors = path.extension() == io::kSafetensorsSuffix;
-  if (!safetensors && path.extension() != kNpzSuffix)
-    throw RequestError(fmt::format("{} has no known format", path.string()),
-                       "end the name in .safetensors or .npz");
+  require_weights_format(path);
   Replacement fresh(path);
-  (safetensors ? write_safetensors : write_npz)(fresh.file(), stored, arrays);
+  (is_safetensors(path) ? write_safetensors : write_npz)(fresh.file(), stored, arrays);
   fresh.file().sync();
   fresh.commit();
   Folder(path.parent_path()).sync();
