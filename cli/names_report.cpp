@@ -72,7 +72,7 @@ std::string proposal(const std::vector<exec::ProposedRule>& rules) {
       "run:\n  checkpoint:\n    names:\n";
   for (const exec::ProposedRule& one : rules)
     text += fmt::format("      - {}{}{}\n", escaped(exec::yaml_text(one.rule)),
-                        one.remark.empty() ? "" : "  # ", one.remark);
+                        one.remark.empty() ? "" : "  # ", escaped(one.remark));
   return text;
 }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kNameSeparators = "./";
 
 /// Words that programs use for the same thing; the first one of a row stands for all.
-constexpr std::array<std::array<std::string_view, 6>, 14> kSynonyms = {{
+constexpr std::array<std::array<std::string_view, 6>, 16> kSynonyms = {{
     {"weight", "kernel", "gamma", "w", "scale"},
     {"bias", "beta", "b"},
     {"mean", "avg"},
@@ -32,6 +32,8 @@ constexpr std::array<std::array<std::string_view, 6>, 14> kSynonyms = {{
     {"key", "k"},
     {"value", "v"},
     {"blocks", "h", "layers", "layer", "block"},
+    {"1", "before", "input"},
+    {"2", "after", "post"},
 }};
 
 std::string plain_word(const std::string& word) {
@@ -72,9 +74,18 @@ std::string without_numbers(const std::string& name, std::vector<std::string>& n
   return pattern;
 }
 
-NameGroup single(const NamedShape& one) {
-  return {
-      one.name, one.shape, {std::vector<std::string>()}, words_in(one.name), parent_of(one.name)};
+NameGroup group_of(const std::string& pattern, const Shape& shape,
+                   std::set<std::vector<std::string>> numbers) {
+  const std::string parent = parent_of(pattern);
+  const std::string last = leaf_of(parent) + "." + leaf_of(pattern);
+  return {pattern, shape, std::move(numbers), words_in(pattern), words_in(last), parent};
+}
+
+/// How many words are in both lists, which are sorted.
+double common_words(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> both;
+  std::ranges::set_intersection(a, b, std::back_inserter(both));
+  return static_cast<double>(both.size());
 }
 
 }  // namespace
@@ -103,18 +114,19 @@ std::vector<NameGroup> group_names(std::span<const NamedShape> names) {
         std::ranges::all_of(members.names,
                             [&](const NamedShape* one) { return one->shape == shape; });
     if (alike)
-      groups.push_back({pattern, shape, members.numbers, words_in(pattern), parent_of(pattern)});
+      groups.push_back(group_of(pattern, shape, members.numbers));
     else
-      for (const NamedShape* one : members.names) groups.push_back(single(*one));
+      for (const NamedShape* one : members.names)
+        groups.push_back(group_of(one->name, one->shape, {std::vector<std::string>()}));
   }
   return groups;
 }
 
-double similarity(const NameGroup& a, const NameGroup& b) {
-  std::vector<std::string> both;
-  std::ranges::set_intersection(a.words, b.words, std::back_inserter(both));
-  const auto all = static_cast<double>(a.words.size() + b.words.size());
-  return all > 0 ? 2 * static_cast<double>(both.size()) / all : 0;
+double similarity(const NameGroup& array, const NameGroup& variable) {
+  constexpr double kLastWord = 2;
+  const double common = common_words(array.words, variable.words);
+  return common + kLastWord * common_words(array.last_words, variable.last_words) +
+         common / static_cast<double>(variable.words.size() + 1);
 }
 
 std::string parent_of(const std::string& name) {

@@ -16,6 +16,7 @@ struct NameGroup {
   Shape shape;
   std::set<std::vector<std::string>> numbers;  // what `*` stands for, in each name
   std::vector<std::string> words;              // of the pattern, in plain spelling, sorted
+  std::vector<std::string> last_words;         // of its last two components
   std::string parent;                          // of the pattern
 
   size_t wildcards() const { return numbers.begin()->size(); }
@@ -29,8 +30,9 @@ struct NamedShape {
 /// Groups in the order of their first names. Names whose shapes differ stay apart.
 std::vector<NameGroup> group_names(std::span<const NamedShape> names);
 
-/// From 0 to 1: how many words two groups have in common.
-double similarity(const NameGroup& a, const NameGroup& b);
+/// How many words an array and a variable have in common. Those of the last components count more,
+/// and a fraction is added that is larger where fewer words of the variable are left over.
+double similarity(const NameGroup& array, const NameGroup& variable);
 
 /// The name without its last component: "h.*.attn" of "h.*.attn.weight"; "" of one component.
 std::string parent_of(const std::string& name);

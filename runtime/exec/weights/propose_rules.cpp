@@ -20,6 +20,12 @@ namespace {
 /// Beyond these, pairs would take too long.
 constexpr size_t kMostGroups = 300;
 
+// What counts besides words in common. Two that fit only each other are a pair whatever their
+// names.
+constexpr double kOnlyPair = 100;
+constexpr double kSameParents = 1.5;
+constexpr double kReshaped = -2;
+
 /// How an array becomes a variable.
 struct Way {
   std::vector<int64_t> perm = {};
@@ -114,7 +120,9 @@ class Proposer {
     for (size_t i = 0; i < arrays_.size(); ++i)
       if (!used_[i])
         rules.push_back({{.from = {arrays_[i].pattern}, .ignore = true},
-                         fmt::format("{}: no variable fits", arrays_[i].shape.str())});
+                         left_.contains(i)
+                             ? fits_as_well(variables_[left_.at(i)])
+                             : fmt::format("{}: no variable fits", arrays_[i].shape.str())});
     std::erase_if(rules, [](const ProposedRule& one) { return !faults_of(one.rule).empty(); });
     return rules;
   }
@@ -145,31 +153,36 @@ class Proposer {
         ++of_variable[v];
       }
     for (Pair& pair : pairs) {
-      if (of_array[pair.array] == 1 && of_variable[pair.variable] == 1) pair.score += 1;
-      if (pair.way.reshape) pair.score -= 0.5;
+      if (of_array[pair.array] == 1 && of_variable[pair.variable] == 1) pair.score += kOnlyPair;
+      if (pair.way.reshape) pair.score += kReshaped;
     }
     return pairs;
   }
 
-  /// The best pair first; then those next to it, such as the bias of a weight.
+  using Parents = std::pair<std::string, std::string>;
+  Parents parents_of(const Pair& pair) const {
+    return {arrays_[pair.array].parent, variables_[pair.variable].parent};
+  }
+
+  /// The best pair first; then those next to it, such as the bias of a weight. Of pairs that are
+  /// equally good, the first in the order of arrays and variables.
   void pair_singles() {
-    constexpr double kSameParents = 0.5;
-    std::vector<Pair> pairs = find_pairs();
-    std::set<std::pair<std::string, std::string>> parents;
+    const std::vector<Pair> pairs = find_pairs();
+    std::vector<const Pair*> chosen;
+    std::set<Parents> parents;
     for (;;) {
       const Pair* best = nullptr;
-      double most = -1;
+      double most = kReshaped - 1;
       for (const Pair& pair : pairs) {
         if (used_[pair.array] || given_[pair.variable]) continue;
-        const bool near =
-            parents.contains({arrays_[pair.array].parent, variables_[pair.variable].parent});
-        const double score = pair.score + (near ? kSameParents : 0);
+        const double score = pair.score + (parents.contains(parents_of(pair)) ? kSameParents : 0);
         if (score > most) best = &pair, most = score;
       }
-      if (!best) return;
+      if (!best) break;
       used_[best->array] = given_[best->variable] = true;
+      chosen.push_back(best);
+      parents.insert(parents_of(*best));
       const NameGroup &array = arrays_[best->array], &variable = variables_[best->variable];
-      parents.insert({array.parent, variable.parent});
       made_.push_back({best->variable,
                        {.from = {array.pattern},
                         .to = {template_of(variable, best->offset)},
@@ -179,6 +192,38 @@ class Proposer {
         squares_.push_back(made_.size() - 1);
       else if (array.shape.rank() == 2)
         deciding_.push_back(made_.size() - 1);
+    }
+    remark_doubts(pairs, chosen);
+  }
+
+  static std::string fits_as_well(const NameGroup& other) {
+    return fmt::format("check: {} fits as well", other.pattern);
+  }
+
+  /// Remarks on pairs that neither shapes nor names decide: another pair, with the same array or
+  /// variable, fits as well, and nothing better is made of its other side. What is next to a pair
+  /// without doubt, such as the weight of a bias, is not in doubt.
+  void remark_doubts(const std::vector<Pair>& pairs, const std::vector<const Pair*>& chosen) {
+    std::vector<const Pair*> of_array(arrays_.size()), of_variable(variables_.size());
+    for (const Pair* pair : chosen) of_array[pair->array] = of_variable[pair->variable] = pair;
+    std::map<const Pair*, const Pair*> rivals;
+    for (const Pair& pair : pairs) {
+      const Pair *a = of_array[pair.array], *v = of_variable[pair.variable];
+      const auto as_good = [&](const Pair* other) { return !other || pair.score >= other->score; };
+      if (a == v || !as_good(a) || !as_good(v)) continue;
+      for (const Pair* one : {a, v})
+        if (one) rivals.emplace(one, &pair);
+      if (!a) left_.emplace(pair.array, pair.variable);
+    }
+    std::set<Parents> certain;
+    for (const Pair* pair : chosen)
+      if (!rivals.contains(pair)) certain.insert(parents_of(*pair));
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const auto rival = rivals.find(chosen[i]);
+      if (rival == rivals.end() || certain.contains(parents_of(*chosen[i]))) continue;
+      const Pair& other = *rival->second;
+      made_[i].remark = fits_as_well(other.array == chosen[i]->array ? variables_[other.variable]
+                                                                     : arrays_[other.array]);
     }
   }
 
@@ -194,7 +239,7 @@ class Proposer {
         votes += made_[other].rule.perm.empty() ? -weight : weight;
       }
       if (votes > 0) made.rule.perm = {1, 0};
-      made.remark = "square: check `perm`";
+      made.remark += made.remark.empty() ? "square: check `perm`" : "; square: check `perm`";
     }
   }
 
@@ -294,6 +339,7 @@ class Proposer {
   std::vector<bool> used_, given_;
   std::vector<Made> made_;
   std::vector<size_t> squares_, deciding_;  // of made_
+  std::map<size_t, size_t> left_;  // arrays that are not used, though a variable could have them
 };
 
 /// In double quotes, with dollar signs that are not variables of the file.

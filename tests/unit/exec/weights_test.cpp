@@ -69,7 +69,7 @@ std::vector<std::string> proposed(const HeldVariables& held,
                                   const std::vector<std::pair<std::string, Shape>>& shapes) {
   std::vector<std::string> texts;
   for (const ProposedRule& one : propose_rules(map_names(held.items(), wanted(shapes), {})))
-    texts.push_back(yaml_text(one.rule));
+    texts.push_back(yaml_text(one.rule) + (one.remark.empty() ? "" : " # " + one.remark));
   return texts;
 }
 
@@ -282,10 +282,67 @@ TEST_CASE("rules are proposed by shapes and similar names", "[exec]") {
           R"({from: "h.*.ln_1.weight", to: "net/{1+1}/norm1/gamma"})",
           R"({from: "h.*.ln_1.bias", to: "net/{1+1}/norm1/beta"})",
           R"({from: "h.*.attn.c_attn.weight", to: "net/{1+1}/attention/qkv/weight", perm: [1, 0]})",
-          R"({from: "h.*.attn.c_proj.weight", to: "net/{1+1}/attention/project/weight", perm: [1, 0]})",
-          R"({from: "h.*.attn.mask", ignore: true})",
-          R"({from: "h.*.mlp.gate_proj.weight", ignore: true})",
-          R"({from: "h.*.mlp.up_proj.weight", ignore: true})"});
+          R"({from: "h.*.attn.c_proj.weight", to: "net/{1+1}/attention/project/weight", perm: [1, 0]} # square: check `perm`)",
+          R"({from: "h.*.attn.mask", ignore: true} # [9, 9]: no variable fits)",
+          R"({from: "h.*.mlp.gate_proj.weight", ignore: true} # [6, 4]: no variable fits)",
+          R"({from: "h.*.mlp.up_proj.weight", ignore: true} # [6, 4]: no variable fits)"});
+}
+
+TEST_CASE("pairs that neither shapes nor names decide are in order, with a remark", "[exec]") {
+  HeldVariables held;
+  std::vector<std::pair<std::string, Shape>> shapes;
+  for (const char* layer : {"0", "1"}) {
+    const std::string theirs = std::string("bert.encoder.layer.") + layer,
+                      ours = std::string("bert/blocks/") + layer;
+    for (const char* part : {".attention.output", ".output"}) {
+      held.add(theirs + part + ".LayerNorm.gamma", {4});
+      held.add(theirs + part + ".LayerNorm.beta", {4});
+    }
+    held.add(theirs + ".attention.output.dense.bias", {4});
+    held.add(theirs + ".intermediate.dense.weight", {6, 4});
+    held.add(theirs + ".intermediate.dense.bias", {6});
+    held.add(theirs + ".output.dense.weight", {4, 6});
+    held.add(theirs + ".output.dense.bias", {4});
+    shapes.insert(shapes.end(), {{ours + "/attention/project/bias", {4}},
+                                 {ours + "/norm1/gamma", {4}},
+                                 {ours + "/norm1/beta", {4}},
+                                 {ours + "/perceptron/up/weight", {6, 4}},
+                                 {ours + "/perceptron/up/bias", {6}},
+                                 {ours + "/perceptron/down/weight", {4, 6}},
+                                 {ours + "/perceptron/down/bias", {4}},
+                                 {ours + "/norm2/gamma", {4}},
+                                 {ours + "/norm2/beta", {4}}});
+  }
+  CHECK(
+      proposed(held, shapes) ==
+      std::vector<std::string>{
+          R"({from: "bert.encoder.layer.*.attention.output.dense.bias", to: "bert/blocks/{1}/attention/project/bias"})",
+          R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm1/gamma"} # check: bert/blocks/*/norm2/gamma fits as well)",
+          R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.beta", to: "bert/blocks/{1}/norm1/beta"} # check: bert/blocks/*/norm2/beta fits as well)",
+          R"({from: "bert.encoder.layer.*.intermediate.dense.weight", to: "bert/blocks/{1}/perceptron/up/weight"})",
+          R"({from: "bert.encoder.layer.*.intermediate.dense.bias", to: "bert/blocks/{1}/perceptron/up/bias"})",
+          R"({from: "bert.encoder.layer.*.output.dense.weight", to: "bert/blocks/{1}/perceptron/down/weight"})",
+          R"({from: "bert.encoder.layer.*.output.dense.bias", to: "bert/blocks/{1}/perceptron/down/bias"})",
+          R"({from: "bert.encoder.layer.*.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm2/gamma"} # check: bert.encoder.layer.*.attention.output.LayerNorm.gamma fits as well)",
+          R"({from: "bert.encoder.layer.*.output.LayerNorm.beta", to: "bert/blocks/{1}/norm2/beta"} # check: bert.encoder.layer.*.attention.output.LayerNorm.beta fits as well)"});
+}
+
+TEST_CASE("an array that is left over names the variable that it fits", "[exec]") {
+  HeldVariables held;
+  for (const char* name : {"a.norm.weight", "b.norm.weight"}) held.add(name, {4});
+  CHECK(proposed(held, {{"norm/gamma", {4}}}) ==
+        std::vector<std::string>{
+            R"({from: "a.norm.weight", to: "norm/gamma"} # check: b.norm.weight fits as well)",
+            R"({from: "b.norm.weight", ignore: true} # check: norm/gamma fits as well)"});
+}
+
+TEST_CASE("a norm before and one after are the first and the second", "[exec]") {
+  HeldVariables held;
+  for (const char* name : {"layernorm_after", "layernorm_before"})
+    held.add(name + std::string(".weight"), {4});
+  CHECK(proposed(held, {{"norm1/gamma", {4}}, {"norm2/gamma", {4}}}) ==
+        std::vector<std::string>{R"({from: "layernorm_before.weight", to: "norm1/gamma"})",
+                                 R"({from: "layernorm_after.weight", to: "norm2/gamma"})"});
 }
 
 TEST_CASE("joined and split arrays are proposed too", "[exec]") {
@@ -307,8 +364,8 @@ TEST_CASE("joined and split arrays are proposed too", "[exec]") {
   CHECK(
       proposed(held, shapes) ==
       std::vector<std::string>{
-          R"({from: ["l.*.self_attn.q_proj.weight", "l.*.self_attn.k_proj.weight", "l.*.self_attn.v_proj.weight"], to: "net/{1}/qkv/weight", concat: 0, sizes: [8, 4, 4]})",
-          R"({from: "l.*.mlp.gate_up_proj.weight", to: ["net/{1}/gate/weight", "net/{1}/up/weight"], split: 0})"});
+          R"({from: ["l.*.self_attn.q_proj.weight", "l.*.self_attn.k_proj.weight", "l.*.self_attn.v_proj.weight"], to: "net/{1}/qkv/weight", concat: 0, sizes: [8, 4, 4]} # check the order)",
+          R"({from: "l.*.mlp.gate_up_proj.weight", to: ["net/{1}/gate/weight", "net/{1}/up/weight"], split: 0} # check the order)"});
 }
 
 }  // namespace flow::exec
