@@ -3,9 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "runtime/base/check.h"
 
 namespace flow {
+namespace {
+
+/// what() would end at a NUL, which names in files may have.
+std::string without_nul(std::string text) {
+  for (size_t at = 0; (at = text.find('\0', at)) != text.npos;) text.replace(at, 1, "\\x00");
+  return text;
+}
+
+}  // namespace
+
+RunError::RunError(const std::string& message, std::string hint, int exit_status)
+    : std::runtime_error(without_nul(message)), hint_(std::move(hint)), exit_status_(exit_status) {}
 
 RunError RunError::at(std::string_view place) const {
   return RunError(fmt::format("{}: {}", place, what()), hint_, exit_status_);

@@ -14,8 +14,8 @@ namespace flow {
 /// the step where there is one, and the observed value; the hint says what to do.
 class RunError : public std::runtime_error {
  public:
-  explicit RunError(const std::string& message, std::string hint = {}, int exit_status = kRunFailed)
-      : std::runtime_error(message), hint_(std::move(hint)), exit_status_(exit_status) {}
+  explicit RunError(const std::string& message, std::string hint = {},
+                    int exit_status = kRunFailed);
   const std::string& hint() const { return hint_; }
   int exit_status() const { return exit_status_; }
   /// The same, told of `place`: "lenet.yaml:12:5: step `loss`".

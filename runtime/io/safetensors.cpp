@@ -63,7 +63,7 @@ class SafetensorsHeader {
   std::map<std::string, Safetensors::Entry> read() {
     const std::string_view text = header_text();
     data_ = kLengthBytes + text.size();
-    const Json json = plan::parse_foreign_json(text, name_ + ": header");
+    const Json json = parse_header(text);
     if (!json.is_object()) fail("its header is not an object");
     std::map<std::string, Safetensors::Entry> arrays;
     for (const auto& [key, value] : json.items()) {
@@ -80,6 +80,14 @@ class SafetensorsHeader {
   [[noreturn]] void fail(const std::string& what) const {
     throw RunError(fmt::format("{} is not a valid .safetensors file: {}", name_, what),
                    "get the file again; the copy is damaged or incomplete");
+  }
+
+  Json parse_header(std::string_view text) const {
+    try {
+      return plan::parse_json(text, "header");
+    } catch (const RequestError& error) {
+      fail(error.what());
+    }
   }
 
   std::string_view header_text() const {

@@ -225,9 +225,13 @@ jobs:
         safetensors(self.dir / "w.safetensors", {name: value.astype(np.float32) for name, value in self.weights.items()})
         whole = (self.dir / "w.safetensors").read_bytes()
         for damaged, what in ((whole[:-1], "bytes"), (whole + b"x", "1 bytes after the last array"), (whole[:6], "it has 6 bytes"),
-                              (b"\xff" * 8 + whole[8:], "expected at most 100000000")):
+                              (b"\xff" * 8 + whole[8:], "expected at most 100000000"), (whole[:12] + whole[13:], "header:1:"),
+                              (whole.replace(b"body/bias", b"head/bias"), "header: duplicate key `head/bias`")):
             (self.dir / "w.safetensors").write_bytes(damaged)
-            self.assertIn(what, self.refused("w.safetensors", status=3))
+            told = self.refused("w.safetensors", status=3)
+            self.assertIn("w.safetensors is not a valid .safetensors file: ", told)
+            self.assertIn(what, told)
+            self.assertIn("hint: get the file again; the copy is damaged or incomplete\n", told)
         self.assertFalse((self.dir / "refused").exists() and any((self.dir / "refused").iterdir()))
 
     def test_rules_apply_to_npz_and_spare_optional_variables(self):

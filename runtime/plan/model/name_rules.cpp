@@ -47,6 +47,9 @@ class RuleCheck {
         return fail("from",
                     fmt::format("`{}` has other wildcards than `{}`", rule_.from[i], rule_.from[0]),
                     "use `*` and `**` in the same order in all names of `from`", i);
+      if (std::ranges::count(rule_.from, rule_.from[i]) > 1)
+        return fail("from", fmt::format("duplicate name `{}` in `from`", rule_.from[i]),
+                    "name each once", i);
     }
     wildcards_ = all.value_or(Wildcards());
   }

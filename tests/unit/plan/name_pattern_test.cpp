@@ -126,6 +126,8 @@ TEST_CASE("each fault of a rule for names is found", "[plan]") {
   CHECK(fault_of({.from = {"a.*", "b"}, .to = {"c"}, .concat = 0}) ==
         "from: `b` has other wildcards than `a.*`");
   CHECK(fault_of({.from = {"a", "b"}, .to = {"c"}}) == "from: 2 names in `from` without `concat`");
+  CHECK(fault_of({.from = {"a.b", "a.b"}, .to = {"c"}, .concat = 0}) ==
+        "from: duplicate name `a.b` in `from`");
   CHECK(fault_of({.from = {"a"}, .to = {"c"}, .concat = 0}) ==
         "concat: 1 name in `from` with `concat`");
   CHECK(fault_of({.from = {"a"}, .to = {"b", "c"}}) ==
