@@ -51,6 +51,16 @@ Table unused_table(const NamesReport& report) {
   return table;
 }
 
+/// Rules that no array is left for: mistakes, or for another form of the file.
+std::string idle_rules(const NamesReport& report) {
+  const auto& rules = report.map.idle_rules;
+  if (rules.empty()) return "";
+  std::string text = fmt::format("\n{} without an array\n", counted(rules.size(), "rule"));
+  for (const plan::NameRule* rule : rules)
+    text += fmt::format("  {}  {}\n", escaped(rule_text(rule)), escaped(exec::yaml_text(*rule)));
+  return text;
+}
+
 std::string counts(const NamesReport& report) {
   const auto& variables = report.map.variables;
   const auto missing = std::ranges::count_if(
@@ -104,7 +114,7 @@ bool NamesReport::matches() const {
 std::string names_text(const NamesReport& report) {
   std::string text = variables_table(report).str();
   if (!report.map.unused.empty()) text += "\n" + unused_table(report).str();
-  text += "\n" + counts(report);
+  text += idle_rules(report) + "\n" + counts(report);
   const auto proposed =
       report.matches() ? std::vector<exec::ProposedRule>() : exec::propose_rules(report.map);
   return proposed.empty() ? text : text + proposal(proposed);
@@ -112,7 +122,7 @@ std::string names_text(const NamesReport& report) {
 
 std::string names_json(const NamesReport& report) {
   OrderedJson variables = OrderedJson::array(), unused = OrderedJson::array(),
-              proposed = OrderedJson::array();
+              idle = OrderedJson::array(), proposed = OrderedJson::array();
   for (const MappedVariable& one : report.map.variables) {
     OrderedJson arrays = OrderedJson::array();
     for (const StoredItem& item : one.arrays) arrays.push_back(to_json(item));
@@ -130,15 +140,24 @@ std::string names_json(const NamesReport& report) {
     json["problem"] = one.problem;
     unused.push_back(std::move(json));
   }
+  for (const plan::NameRule* rule : report.map.idle_rules) {
+    OrderedJson json = to_json(*rule);
+    json["rule"] = rule_text(rule);
+    idle.push_back(std::move(json));
+  }
   if (!report.matches())
     for (const exec::ProposedRule& one : exec::propose_rules(report.map)) {
       OrderedJson json = to_json(one.rule);
       json["remark"] = one.remark;
       proposed.push_back(std::move(json));
     }
-  const OrderedJson json = {{"job", report.job},           {"weights", report.weights},
-                            {"matches", report.matches()}, {"variables", std::move(variables)},
-                            {"unused", std::move(unused)}, {"proposed", std::move(proposed)}};
+  const OrderedJson json = {{"job", report.job},
+                            {"weights", report.weights},
+                            {"matches", report.matches()},
+                            {"variables", std::move(variables)},
+                            {"unused", std::move(unused)},
+                            {"idle_rules", std::move(idle)},
+                            {"proposed", std::move(proposed)}};
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -77,6 +77,10 @@ Shape permuted(const Shape& shape, std::span<const int64_t> perm) {
   return Shape(std::move(extents));
 }
 
+bool are_transposed(const Shape& a, const Shape& b) {
+  return a != b && a.rank() == 2 && b.rank() == 2 && a[0] == b[1] && a[1] == b[0];
+}
+
 void copy_permuted(const std::byte* from, const Shape& shape, std::span<const int64_t> perm,
                    size_t element, std::byte* to) {
   if (shape.elements() == 0) return;  // other extents may be as large as they like

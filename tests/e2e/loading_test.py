@@ -52,7 +52,7 @@ class Npz(FlowTest):
         told = self.refused("body.npz")
         self.assertIn("body.npz does not match: 2 of 4 variables are missing or have a different shape\n  job `eval` has\n", told)
         self.assertIn("\n  ! head/weight [2, 4] float32\n", told)
-        self.assertIn("\n  the loaded checkpoint has\n", told)
+        self.assertIn("\n  the loaded file has\n", told)
         self.assertIn("\n    fc.weight [2, 4] float32\n", told)
         self.assertIn("\n  ! head/bias [2] int64\n", told)
         told = self.refused("body.npz", "--load-partial", "head/weight")

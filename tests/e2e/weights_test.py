@@ -156,7 +156,7 @@ class Load(FlowTest):
         narrow = {name: value.astype(np.float32) for name, value in self.weights.items()}
         safetensors(self.dir / "f32.safetensors", narrow, {"format": "pt"}, pad=3)
         self.assertTrue(np.array_equal(self.loaded("f32.safetensors")[0], self.expected(narrow)))
-        safetensors(self.dir / "f64.safetensors", {**self.weights, "unused": np.zeros(3, np.int64)})
+        safetensors(self.dir / "f64.safetensors", self.weights)
         result, told = self.loaded("f64.safetensors")
         self.assertTrue(np.array_equal(result, self.expected(narrow)))
         self.assertIn("flowrun: rounded 4 float64 arrays to float32\n", told)
@@ -246,6 +246,35 @@ jobs:
     def test_names_of_another_program_ask_for_rules(self):
         safetensors(self.dir / "w.safetensors", {name.replace("/", "."): value.astype(np.float32) for name, value in self.weights.items()})
         self.assertIn("`flowc names FILE WEIGHTS` proposes rules", self.refused("w.safetensors"))
+
+    def test_without_rules_arrays_without_a_variable_are_reported_and_ignored(self):
+        narrow = {name: value.astype(np.float32) for name, value in self.weights.items()}
+        safetensors(self.dir / "w.safetensors", {**narrow, "head/mask": np.zeros(3, np.int64), "head/bias/m": np.zeros(2, np.float32)})
+        result, told = self.loaded("w.safetensors")
+        self.assertTrue(np.array_equal(result, self.expected(narrow)))
+        self.assertIn("flowrun: ignored 1 array without a variable: `head/mask`\n", told)     # the other one is the state of an optimizer
+        self.assertIn("head/mask", self.call("flowc", "names", "job.yaml", "w.safetensors").stdout)
+        safetensors(self.dir / "w.safetensors", {**narrow, **{f"more.{i}": np.zeros(1, np.float32) for i in range(7)}})
+        self.assertIn("ignored 7 arrays without a variable: `more.0`, `more.1`, `more.2`, `more.3`, `more.4` and 2 more\n", self.loaded("w.safetensors")[1])
+        self.assertNotIn("ignored", self.loaded("expected.npz")[1])
+
+    def test_shapes_that_do_not_fit_ask_for_rules_and_no_run(self):
+        narrow = {name: value.astype(np.float32) for name, value in self.weights.items()}
+        safetensors(self.dir / "w.safetensors", {**narrow, "head/bias": np.zeros(3, np.float32)})
+        told = self.refused("w.safetensors")
+        self.assertIn("\n  the loaded file has\n", told)
+        self.assertIn("hint: list names and shapes with `flowc names FILE WEIGHTS`, or initialize variables with --load-partial GLOB\n", told)
+        safetensors(self.dir / "w.safetensors", {**narrow, "body/weight": narrow["body/weight"].T})
+        told = self.refused("w.safetensors")
+        rule = '{from: "body/weight", to: "body/weight", perm: [1, 0]}'
+        self.assertIn(f"hint: `body/weight` is transposed; add a rule to `names` of the checkpoint section: {rule}\n", told)
+        self.assertRegex(self.call("flowc", "names", "job.yaml", "w.safetensors", status=1).stdout, r"shape \[3, 4\]; expected \[4, 3\]; transpose it with `perm: \[1, 0\]`")
+        result, _ = self.loaded("w.safetensors", "--set", f"+jobs.eval.run.checkpoint={{names: [{rule}]}}")
+        self.assertTrue(np.array_equal(result, self.expected(narrow)))
+
+    def test_control_characters_in_names_are_escaped(self):
+        safetensors(self.dir / "w.safetensors", {"body\0/weight\x1b[1m": np.zeros(2, np.float32), "z": np.zeros(2, np.float32)})
+        self.assertIn("\n    body\\x00/weight\\x1b[1m [2] float32\n    z [2] float32\n   hint: ", self.refused("w.safetensors"))
 
 
 class Names(FlowTest):
@@ -392,15 +421,25 @@ class Names(FlowTest):
         told = self.flowrun("train", "hf.yaml", "-o", "run", "--load", "model.safetensors", *self.sets(), status=2).stderr
         where = next(f"hf.yaml:{i}" for i, line in enumerate(GPT2_NAMES.split("\n"), 1) if "ln_f.bias" in line)
         self.assertIn("model.safetensors does not match job `train` by its rules for names: 3 problems\n", told)
-        self.assertIn("  variable `gpt/blocks/1/perceptron/up/bias` [64]: no array\n", told)
+        self.assertRegex(told, r"  variable `gpt/blocks/1/perceptron/up/bias` \[64\]: no array; expected `transformer\.h\.1\.mlp\.c_fc\.bias` \(hf\.yaml:\d+:\d+\)\n")
         self.assertRegex(told, rf"  {where}:\d+: variable `gpt/norm/beta` from `transformer\.ln_f\.bias` \[15\]: shape \[15\]; expected \[16\]\n")
         self.assertIn("  array `transformer.more` [2]: no rule\n", told)
         table = self.call("flowc", "names", "hf.yaml", "model.safetensors", *self.sets(), status=1).stdout
-        self.assertRegex(table, r"\n  !  gpt/blocks/1/perceptron/up/bias +\[64\] +no array\n")
+        self.assertRegex(table, r"\n  !  gpt/blocks/1/perceptron/up/bias +\[64\] +no array; expected `transformer\.h\.1\.mlp\.c_fc\.bias` ")
         self.assertRegex(table, rf"\n  !  gpt/norm/beta +\[16\] +transformer\.ln_f\.bias +\[15\] float32 +{where}:\d+ +shape \[15\]; expected \[16\]\n")
         self.assertRegex(table, r"\n  !  transformer\.more +\[2\] float32 +no rule\n")
         self.assertRegex(table, r"\n     lm_head\.weight +\[60, 16\] float32 +hf\.yaml:\d+:\d+ +ignored\n")
         self.assertIn("40 variables of job `train`: 38 matched, 1 without an array, 1 that do not fit\n", table)
+        self.assertNotIn("without an array\n", table)
+
+    def test_rules_that_no_array_follows_are_listed(self):
+        self.write_gpt2()
+        self.write("hf.yaml", GPT2_NAMES + '          - {from: "h.*.attn.more", to: "gpt/blocks/{1}/more"}\n')
+        where = f"hf.yaml:{len(GPT2_NAMES.splitlines()) + 1}:13"
+        rule = '{from: "h.*.attn.more", to: "gpt/blocks/{1}/more"}'
+        self.assertIn(f"\n1 rule without an array\n  {where}  {rule}\n", self.call("flowc", "names", "hf.yaml", "model.safetensors", *self.sets()).stdout)
+        told = json.loads(self.call("flowc", "names", "hf.yaml", "model.safetensors", "--json", *self.sets()).stdout)
+        self.assertEqual(told["idle_rules"], [{"from": ["h.*.attn.more"], "to": ["gpt/blocks/{1}/more"], "rule": where}])
 
 
 class Export(FlowTest):

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -12,6 +13,8 @@
 #include "runtime/exec/checkpoint/rounding.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/exec/weights/safetensors_variables.h"
+#include "runtime/exec/weights/write_weights.h"
+#include "runtime/io/permuted.h"
 #include "runtime/io/safetensors.h"
 
 namespace flow::exec {
@@ -38,15 +41,15 @@ std::string line(bool matches, std::string_view name, const Shape& shape, std::s
 }
 
 /// Both lists, what does not fit marked with `!`.
-std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& items,
-                       const plan::Job& job) {
+std::string both_lists(const StoredVariables& stored, const std::vector<State::Entry*>& wanted,
+                       const Items& items, const plan::Job& job) {
   std::string text = fmt::format("\n  job `{}` has", job.name);
   std::map<std::string_view, bool> matches;
   for (const State::Entry* entry : wanted) {
     const bool match = matches[entry->tensor->name] = fits(*entry, items);
     text += line(match, entry->tensor->name, entry->tensor->shape, name_of(entry->tensor->dtype));
   }
-  text += "\n  the loaded checkpoint has";
+  text += stored.has_names_of_flow() ? "\n  the loaded checkpoint has" : "\n  the loaded file has";
   constexpr size_t kMost = 1000;
   size_t count = 0;
   for (const auto& [name, item] : items) {
@@ -95,6 +98,17 @@ Loaded read_fitting(const StoredVariables& stored, const Items& items,
   return loaded;
 }
 
+/// Arrays that are not the state of an optimizer either.
+std::vector<std::string> unused_names(const StoredVariables& stored,
+                                      const std::vector<State::Entry*>& wanted) {
+  std::set<std::string_view> used;
+  for (const State::Entry* entry : wanted) used.insert(entry->tensor->name);
+  std::vector<std::string> names;
+  for (const Item& item : weights_in(stored))
+    if (!used.contains(item.name)) names.push_back(item.name);
+  return names;
+}
+
 void require_fitting(const StoredVariables& stored, const Items& items,
                      const std::vector<State::Entry*>& wanted, const plan::Job& job,
                      const std::vector<std::string>& optional, const std::string& hint) {
@@ -109,7 +123,8 @@ void require_fitting(const StoredVariables& stored, const Items& items,
   if (misfits > 0)
     throw RequestError(
         fmt::format("{} does not match: {} of {} variables are missing or have a different shape{}",
-                    stored.path().string(), misfits, needed.size(), both_lists(needed, items, job)),
+                    stored.path().string(), misfits, needed.size(),
+                    both_lists(stored, needed, items, job)),
         hint);
 }
 
@@ -126,7 +141,17 @@ std::string hint_for(const StoredVariables& stored, const Items& items,
         found != items.end() && !is_convertible(found->second, entry->tensor->dtype))
       return fmt::format("`{}` is {}; save it as float16, bfloat16, float32 or float64",
                          found->first, found->second.dtype_name());
-  return "repeat the --set options of that run (see its run.json), or initialize variables with "
+  if (stored.has_names_of_flow())
+    return "repeat the --set options of that run (see its run.json), or initialize variables with "
+           "--load-partial GLOB";
+  for (const State::Entry* entry : wanted)
+    if (const auto found = items.find(entry->tensor->name);
+        found != items.end() && io::are_transposed(found->second.shape, entry->tensor->shape))
+      return fmt::format(
+          "`{0}` is transposed; add a rule to `names` of the checkpoint section: "
+          "{{from: \"{0}\", to: \"{0}\", perm: [1, 0]}}",
+          found->first);
+  return "list names and shapes with `flowc names FILE WEIGHTS`, or initialize variables with "
          "--load-partial GLOB";
 }
 
@@ -177,7 +202,9 @@ Loaded load(const StoredVariables& stored, const plan::Job& job, State& state,
       wanted, [&](const State::Entry* entry) { return items.contains(entry->tensor->name); });
   require_fitting(stored, items, wanted, job, any ? optional : std::vector<std::string>{},
                   hint_for(stored, items, wanted, any));
-  return read_fitting(stored, items, wanted);
+  Loaded loaded = read_fitting(stored, items, wanted);
+  if (!stored.has_names_of_flow()) loaded.unused = unused_names(stored, wanted);
+  return loaded;
 }
 
 void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state) {

@@ -24,6 +24,7 @@ struct Loaded {
   std::vector<State::Entry*> missing;  // of the optional variables
   /// How many arrays became elements of a float that lacks some of their numbers, by both dtypes.
   std::map<std::pair<DType, DType>, size_t> rounded;
+  std::vector<std::string> unused;  // arrays of other programs that no variable is called like
 };
 
 /// Reads them; floats become each other, rounded once. RequestError with both lists when variables

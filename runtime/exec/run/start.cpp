@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
@@ -48,6 +49,16 @@ Loaded load_unreplaced(const RunRequest& request, State& state) {
   }
 }
 
+/// "`a`, `b` and 7 more"
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> shown;
+  for (const std::string& name : std::span(names).first(std::min(names.size(), kMost)))
+    shown.push_back("`" + name + "`");
+  return join(shown, ", ") +
+         (names.size() > kMost ? fmt::format(" and {} more", names.size() - kMost) : "");
+}
+
 /// Loads what the request names, and draws the rest.
 void load_variables(const RunRequest& request, State& state) {
   state.initialize(request.root, true);
@@ -62,6 +73,9 @@ void load_variables(const RunRequest& request, State& state) {
       request.say(fmt::format("rounded {} to {}",
                               counted(arrays, fmt::format("{} array", name_of(dtypes.first))),
                               name_of(dtypes.second)));
+  if (request.say && !loaded.unused.empty())
+    request.say(fmt::format("ignored {} without a variable: {}",
+                            counted(loaded.unused.size(), "array"), first_names(loaded.unused)));
   if (request.say && !anew.empty())
     request.say("not loaded, initialized instead: " + join(anew, ", "));
 }

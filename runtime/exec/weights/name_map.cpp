@@ -82,8 +82,11 @@ class NameMapper {
     for (const StoredItem* item : unmatched_) give_by_name(*item);
     for (MappedVariable& variable : map_.variables) {
       check_dtype(variable);
-      if (variable.arrays.empty() && variable.problem.empty()) variable.problem = "no array";
+      if (variable.arrays.empty() && variable.problem.empty())
+        variable.problem = fmt::format("no array{}", expected_for(variable.wanted.name));
     }
+    for (size_t rule = 0; rule < rules_.size(); ++rule)
+      if (!followed_.contains(rule)) map_.idle_rules.push_back(&rules_.rule(rule));
     return std::move(map_);
   }
 
@@ -95,6 +98,7 @@ class NameMapper {
         unmatched_.push_back(&item);
         continue;
       }
+      followed_.insert(match->rule);
       const plan::NameRule& rule = rules_.rule(match->rule);
       if (rule.ignore) {
         map_.unused.push_back({item, &rule});
@@ -104,6 +108,29 @@ class NameMapper {
       group.resize(rule.from.size());
       group[match->position] = &item;
     }
+  }
+
+  /// "`h.0.w`", of the pattern `h.*.w`; the pattern where the captures do not say what it names.
+  std::string array_of(size_t rule, size_t position, const plan::Captures& captures) const {
+    return fmt::format("`{}`", rules_.patterns(rule).from[position].fill(captures).value_or(
+                                   rules_.rule(rule).from[position]));
+  }
+
+  /// "; expected `h.0.w` (job.yaml:3:5)": the arrays that a rule makes the variable of; "" where
+  /// there is no rule for it.
+  std::string expected_for(const std::string& variable) const {
+    std::vector<std::string> texts;
+    for (size_t rule = 0; rule < rules_.size(); ++rule)
+      for (const plan::NamePattern& to : rules_.patterns(rule).to)
+        if (const auto captures = to.match(variable)) {
+          std::vector<std::string> names;
+          for (size_t i = 0; i < rules_.rule(rule).from.size(); ++i)
+            names.push_back(array_of(rule, i, *captures));
+          const std::string& where = rules_.rule(rule).where;
+          texts.push_back(join(names, ", ") + (where.empty() ? "" : fmt::format(" ({})", where)));
+          break;
+        }
+    return texts.empty() ? "" : fmt::format("; expected {}", join(texts, " or "));
   }
 
   /// None of the arrays of the group is used.
@@ -117,8 +144,7 @@ class NameMapper {
                          const ArrayGroup& group) const {
     std::vector<std::string> names;
     for (size_t i = 0; i < group.size(); ++i)
-      if (!group[i])
-        names.push_back("`" + rules_.patterns(rule).from[i].fill(captures).value_or("?") + "`");
+      if (!group[i]) names.push_back(array_of(rule, i, captures));
     return join(names, ", ");
   }
 
@@ -201,6 +227,10 @@ class NameMapper {
     const bool may_reshape = variable.rule && variable.rule->reshape;
     if (shape == wanted || (may_reshape && shape.elements() == wanted.elements())) return;
     variable.problem = fmt::format("shape {}; expected {}", shape.str(), wanted.str());
+    if (io::are_transposed(shape, wanted))
+      variable.problem += variable.rule && !variable.rule->perm.empty()
+                              ? "; omit `perm`"
+                              : "; transpose it with `perm: [1, 0]`";
   }
 
   static void check_dtype(MappedVariable& variable) {
@@ -217,6 +247,7 @@ class NameMapper {
   std::map<std::string, MappedVariable*> by_name_;
   std::map<std::pair<size_t, plan::Captures>, ArrayGroup> groups_;  // by rule and captures
   std::vector<const StoredItem*> unmatched_;
+  std::set<size_t> followed_;  // rules that match an array
 };
 
 }  // namespace

@@ -52,6 +52,7 @@ struct UnusedArray {
 struct NameMap {
   std::vector<MappedVariable> variables;  // all that are wanted, in their order
   std::vector<UnusedArray> unused;        // ignored ones, those of other rules, then the rest
+  std::vector<const plan::NameRule*> idle_rules = {};  // that no array is left for
 };
 
 /// REQUIRES: the rules have no faults, and outlive the result. Shapes of arrays are compared with

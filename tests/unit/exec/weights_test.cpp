@@ -185,7 +185,8 @@ TEST_CASE("all that does not match is listed together", "[exec]") {
         "held does not match job `eval` by its rules for names: 8 problems\n"
         "  j.yaml:3:5: variable `n/1/qk` from `l.1.q` [2, 4], `l.1.k` [1, 4]: shape [3, 4]; "
         "expected [3, 5]\n"
-        "  variable `w` from `wide` [2, 3]: shape [2, 3]; expected [3, 2]\n"
+        "  variable `w` from `wide` [2, 3]: shape [2, 3]; expected [3, 2]; "
+        "transpose it with `perm: [1, 0]`\n"
         "  variable `codes` from `codes` [2]: dtype int8; expected float16, bfloat16, float32 or "
         "float64\n"
         "  variable `m` []: no array\n"
@@ -193,6 +194,31 @@ TEST_CASE("all that does not match is listed together", "[exec]") {
         "  array `twice.b` [2]: `t` already gets `twice.a`\n"
         "  array `gone` [1]: the job has no variable `nowhere`\n"
         "  array `other` [7]: no rule");
+}
+
+TEST_CASE("a variable without an array names those that its rules expect", "[exec]") {
+  HeldVariables held;
+  held.add("o.1.qk", {3, 4});
+  std::vector<plan::NameRule> rules = kJoined;
+  rules[0].where = "j.yaml:3:5";
+  rules.push_back({.from = {"o.*.qk"}, .to = {"n/{1}/qk"}});
+  rules.push_back({.from = {"**.other"}, .to = {"other"}});
+  const auto variables = wanted({{"n/0/qk", {3, 4}}, {"n/1/qk", {3, 4}}, {"other", {2}}});
+  CHECK(refusal_of(held, rules, variables) ==
+        "held does not match job `eval` by its rules for names: 2 problems\n"
+        "  variable `n/0/qk` [3, 4]: no array; expected `l.0.q`, `l.0.k` (j.yaml:3:5) or "
+        "`o.0.qk`\n"
+        "  variable `other` [2]: no array; expected `**.other`");
+  const NameMap map = map_names(held.items(), variables, rules);
+  CHECK(map.idle_rules == std::vector<const plan::NameRule*>{&rules[0], &rules[2]});
+}
+
+TEST_CASE("a rule that transposes too much is told apart from one that does not", "[exec]") {
+  HeldVariables held;
+  held.add("a", {2, 3});
+  CHECK_THAT(
+      refusal_of(held, {{.from = {"a"}, .to = {"x"}, .perm = {1, 0}}}, wanted({{"x", {2, 3}}})),
+      Catch::EndsWith("shape [3, 2]; expected [2, 3]; omit `perm`"));
 }
 
 TEST_CASE("a rule gives a variable one array", "[exec]") {
