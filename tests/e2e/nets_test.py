@@ -1,4 +1,4 @@
-"""The jobs of larger nets: ResNet-18 and the GPT against PyTorch in float64, and all of them for a few steps."""
+"""The jobs of larger nets: ResNet-18, the GPT, the VAE, the U-Net and the LSTM against PyTorch in float64, and all of them for a few steps."""
 import unittest
 
 import numpy as np
@@ -62,6 +62,39 @@ class GoldenNets(FlowTest):
                 check(what, self.load(f"out/watch/{variable}/diff.npy")[0] / 5)      # of the sum over rows
             if kind == "after":
                 check(what, np.load(self.checkpoint("out") / f"{variable}.npy"))
+
+    def agrees_from_weights(self, net, network, inputs, *changes):
+        """tests/golden/nets/make/make.py: ten steps of the job as it is, from the weights of a module of PyTorch."""
+        with np.load(GOLDEN / "nets" / f"{net}.npz") as file:
+            golden = dict(file)
+        for name in inputs:
+            np.save(self.dir / f"{name}.npy", golden[name])
+        np.savez(self.dir / "weights.npz", **{key.removeprefix("before/"): array for key, array in golden.items() if key.startswith("before/")})
+        names = ", ".join(f'{{from: "{rule}", to: "{network}/{to}"}}' for rule, to in
+                          (("*.*", "{1}/{2}"), ("*.*.*", "{1}/{2}/{3}"), ("*.*.*.*", "{1}/{2}/{3}/{4}")))
+        self.flowrun("train", JOBS / f"{net}.yaml", "-o", "out", "--watch", f"{network}:1000", "--watch-diff", f"{network}/**:1000", *sets(
+            "jobs.train.precision=float64", f"jobs.train.run={{steps: 10, checkpoint: {{load: {self.dir}/weights.npz, names: [{names}]}}}}", *changes))
+
+        def check(what, got):
+            np.testing.assert_allclose(got, golden[what], rtol=1e-9, atol=1e-9 * np.abs(golden[what]).max(), err_msg=what)
+        check("losses", np.array([line["loss"] for line in self.metrics("out")]))
+        check("logits", self.load(f"out/watch/{network}/value.npy")[0])
+        losses = golden["logits"].size // golden["logits"].shape[-1] if net == "lstm_text" else golden["logits"].size
+        for what in golden:
+            kind, _, variable = what.partition("/")
+            path = f"{network}/{variable.replace('.', '/')}"
+            if kind == "diff":
+                check(what, self.load(f"out/watch/{path}/diff.npy")[0] / losses)     # of the sum
+            if kind == "after":
+                check(what, np.load(self.checkpoint("out") / f"{path}.npy"))
+
+    def test_the_unet_agrees_over_ten_steps(self):
+        self.agrees_from_weights("unet", "unet", ["images", "noise"], "vars.width=2", "vars.batch=3", f"data.mnist_train.images={{npy: {self.dir}/images.npy}}",
+                                 f"jobs.train.inputs.noise.from={{npy: {self.dir}/noise.npy}}")
+
+    def test_the_lstm_agrees_over_ten_steps(self):
+        self.agrees_from_weights("lstm_text", "text", ["windows"], "vars.vocabulary=23", "vars.width=6", "vars.units=5", "vars.layers=2", "vars.context=9",
+                                 "vars.batch=4", "vars.steps=10", f"data.story.windows={{npy: {self.dir}/windows.npy}}")
 
     def test_resnet18_in_float32_is_near_at_step_0(self):
         self.is_near_in_float32("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"], 2e-5)
