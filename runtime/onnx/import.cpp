@@ -24,6 +24,22 @@ constexpr const char* kBatchVariable = "batch";
 
 bool is_default_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
+bool is_cast(const pb::NodeProto& node) {
+  return node.op_type() == "Cast" || node.op_type() == "CastLike";
+}
+
+bool casts_to_float64(const pb::NodeProto& node) {
+  return node.op_type() == "Cast" &&
+         std::ranges::any_of(node.attribute(), [](const pb::AttributeProto& attribute) {
+           return attribute.name() == "to" && attribute.i() == pb::TensorProto::DOUBLE;
+         });
+}
+
+/// Nodes without a name are called after their first output.
+std::string shown_name(const pb::NodeProto& node) {
+  return escaped(node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name());
+}
+
 class ModelImport {
  public:
   ModelImport(const pb::ModelProto& model, const ImportRequest& request)
@@ -66,14 +82,21 @@ class ModelImport {
              "export the model with another opset");
   }
 
-  /// Has the model float64 tensors? Then the job computes in it everywhere.
+  /// Do others than casts read float64 tensors? Then the job computes in it everywhere.
   bool computes_in_float64() const {
-    const auto is_double = [](int type) { return type == pb::TensorProto::DOUBLE; };
-    return std::ranges::any_of(graph_.initializer(),
-                               [&](const auto& tensor) { return is_double(tensor.data_type()); }) ||
-           std::ranges::any_of(graph_.input(), [&](const auto& info) {
-             return is_double(info.type().tensor_type().elem_type());
-           });
+    std::set<std::string> wide;
+    for (const pb::TensorProto& tensor : graph_.initializer())
+      if (tensor.data_type() == pb::TensorProto::DOUBLE) wide.insert(tensor.name());
+    for (const pb::ValueInfoProto& info : graph_.input())
+      if (info.type().tensor_type().elem_type() == pb::TensorProto::DOUBLE)
+        wide.insert(info.name());
+    for (const pb::NodeProto& node : graph_.node()) {
+      const bool reads = std::ranges::any_of(
+          node.input(), [&](const std::string& name) { return wide.contains(name); });
+      if (reads && !is_cast(node)) return true;
+      if (casts_to_float64(node)) wide.insert(node.output().begin(), node.output().end());
+    }
+    return false;
   }
 
   bool is_needed(const pb::NodeProto& node) const {
@@ -203,7 +226,7 @@ class ModelImport {
       const auto found = state_.tensors.find(name);
       if (found == state_.tensors.end())
         refuse(fmt::format("node `{}` ({}) reads `{}`, which nothing before it makes",
-                           escaped(node.name()), escaped(node.op_type()), escaped(name)));
+                           shown_name(node), escaped(node.op_type()), escaped(name)));
       known &= !found->second.lost;
     }
     return known;
@@ -213,7 +236,8 @@ class ModelImport {
     const bool known = has_operands(node);
     const size_t entries = state_.job.entries.size();
     std::vector<Tensor> results;
-    std::string reason = "not supported";
+    Unsupported refusal("not supported", "list the ops of flow with `flowc ops`");
+    bool refused = true;
     try {
       const ImportRule* rule =
           is_default_domain(node.domain()) ? find_import(node.op_type()) : nullptr;
@@ -222,19 +246,19 @@ class ModelImport {
         results = rule->read(import);
         import.require_all_taken();
       }
-      if (rule) reason.clear();
+      refused = rule == nullptr;
     } catch (const Unsupported& unsupported) {
-      reason = unsupported.what();
+      refusal = unsupported;
     }
-    if (!reason.empty()) lose(node, reason);
-    const bool lost = !known || !reason.empty();
+    if (refused) lose(node, refusal);
+    const bool lost = !known || refused;
     for (int i = 0; i < node.output_size(); ++i) {
       if (node.output(i).empty()) continue;
       Tensor result;
       if (!lost && i < static_cast<int>(results.size()))
         result = results[static_cast<size_t>(i)];
       else if (!lost && state_.needed.contains(node.output(i)))
-        lose(node, fmt::format("output {} is not supported", i + 1));
+        lose(node, Unsupported(fmt::format("output {} is not supported", i + 1)));
       result.lost = lost || i >= static_cast<int>(results.size());
       add(node.output(i), std::move(result));
     }
@@ -249,20 +273,20 @@ class ModelImport {
         entries[i].name += fmt::format("_{}", entries[i].op->name);
   }
 
-  void lose(const pb::NodeProto& node, const std::string& reason) {
+  void lose(const pb::NodeProto& node, const Unsupported& refusal) {
     const std::string type =
         is_default_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
-    const std::string name = !node.name().empty()     ? node.name()
-                             : node.output_size() > 0 ? node.output(0)
-                                                      : "";
-    lost_.push_back(fmt::format("\n  {} of node `{}`: {}", escaped(type), escaped(name), reason));
+    lost_.push_back(
+        fmt::format("\n  {} of node `{}`: {}", escaped(type), shown_name(node), refusal.what()));
+    if (!refusal.hint().empty() && std::ranges::find(hints_, refusal.hint()) == hints_.end())
+      hints_.push_back(refusal.hint());
   }
 
   void refuse_lost() const {
     if (lost_.empty()) return;
     refuse(
         fmt::format("{} cannot be imported:{}", counted(lost_.size(), "operator"), join(lost_, "")),
-        "list the ops of flow with `flowc ops`");
+        join(hints_, "; "));
   }
 
   void read_outputs() {
@@ -309,7 +333,7 @@ class ModelImport {
   const pb::GraphProto& graph_;
   const ImportRequest& request_;
   ImportState state_;
-  std::vector<std::string> lost_;
+  std::vector<std::string> lost_, hints_;  // of nodes that cannot be imported
 };
 
 }  // namespace

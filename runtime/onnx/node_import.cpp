@@ -174,7 +174,8 @@ Tensor NodeImport::constant(Array array) const {
 Tensor NodeImport::operand(int i) {
   const Tensor& tensor = in(i);
   if (is_low_precision(tensor.dtype) && type() != "Cast" && type() != "CastLike")
-    throw Unsupported(fmt::format("{} is converted, not computed with", name_of(tensor.dtype)));
+    throw Unsupported(fmt::format("{} arithmetic is not supported", name_of(tensor.dtype)),
+                      "convert the model to float32");
   if (tensor.reference.kind != Reference::Kind::kNone) return tensor;
   return state_.tensors[node_.input(i)] = materialized(tensor, node_.input(i));
 }

@@ -237,6 +237,27 @@ class Import(OnnxTest):
                          "  MaxPool of node `pool`: windows of 4 dimensions\n"
                          "   hint: list the ops of flow with `flowc ops`\n", self.refused())
 
+    def test_hints_are_those_of_the_reasons(self):
+        self.save([helper.make_node("MatMul", ["x", "w"], ["y"])], inputs={"x": [1, 4]}, initializers=[numpy_helper.from_array(np.ones((3, 2), np.float32), "w")])
+        self.assertNotIn("hint", self.refused())
+        for mixed in (False, True):
+            self.save([helper.make_node("Cast", ["x"], ["half"], to=TensorProto.FLOAT16), helper.make_node("MatMul", ["half", "w"], ["h"]),
+                       helper.make_node("Det" if mixed else "Relu", ["x" if mixed else "h"], ["y"])], inputs={"x": [3, 3]},
+                      outputs=["h", "y"], initializers=[numpy_helper.from_array(np.ones((3, 2), np.float16), "w")])
+            self.assertIn("  MatMul of node `h`: float16 arithmetic is not supported\n" + "  Det of node `y`: not supported\n" * mixed +
+                          "   hint: convert the model to float32" + "; list the ops of flow with `flowc ops`" * mixed + "\n", self.refused())
+
+    def test_a_float64_tensor_that_only_casts_read_does_not_widen_the_job(self):
+        for to, precision in ((TensorProto.FLOAT, "float32"), (TensorProto.DOUBLE, "float64")):
+            self.save([helper.make_node("Cast", ["x"], ["c"], to=to), helper.make_node("Relu", ["c"], ["y"])], inputs={"x": [2, 3]})
+            model = onnx.load(self.dir / "m.onnx")
+            model.graph.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+            onnx.save(model, self.dir / "m.onnx")
+            self.imported()
+            y = self.run_imported(x=np.full((2, 3), 0.1))["y"]
+            np.testing.assert_array_equal(y, np.full((2, 3), 0.1, precision))
+            self.assertEqual(y.dtype, precision)
+
     def test_names_become_legal_and_stay_unique(self):
         nodes = [helper.make_node("Relu", ["a b"], ["1/2"]), helper.make_node("Tanh", ["1/2"], ["1_2"]), helper.make_node("Exp", ["1_2"], ["in"]),
                  helper.make_node("Sin", ["in"], ["true"]), helper.make_node("Cos", ["true"], ["\n# {x: $y}"]), helper.make_node("Neg", ["\n# {x: $y}"], ["batch"])]
@@ -373,7 +394,7 @@ class Import(OnnxTest):
         none = numpy_helper.from_array(np.zeros(0, np.int64), "none")
         add = helper.make_node("Add", ["x", "w"], ["y"])
         cases = [({"nodes": [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["y"])]},
-                  "reads `b`, which nothing before it makes"),
+                  "node `a` (Add) reads `b`, which nothing before it makes"),
                  ({"nodes": [add]}, "reads `w`, which nothing before it makes"),
                  ({"nodes": [relu], "outputs": ["z"]}, "nothing makes the output `z`"),
                  ({"nodes": [relu], "outputs": []}, "the model has no outputs"),
