@@ -2,10 +2,11 @@
 """Exports every predict job of jobs/, and a job with every op, runs them in ONNX Runtime and compares with flowrun. Not part of the tests: this
 needs a package from PyPI.
 
-    python3 -m venv /tmp/onnx && /tmp/onnx/bin/pip install onnxruntime==1.16 "numpy<2"
+    /usr/bin/python3 -m venv --system-site-packages /tmp/onnx && /tmp/onnx/bin/pip install onnxruntime==1.16 "numpy<2"
     /tmp/onnx/bin/python tests/bench/onnx_runtime.py [BIN]
 
-A line for each job: the largest difference of each result as a part of its largest magnitude, and with how many rows less the model ran as well.
+A row for each job, as in docs/benchmarks.md: its results; the largest difference of one as a part of its largest magnitude; the same of the scores
+of which the job returns only a decision, from a copy of the job that returns them; and whether the model ran with a row less, too.
 The exit status is 1 where a difference is above 1e-5, or a model does not run."""
 import pathlib
 import sys
@@ -21,9 +22,10 @@ import onnx_jobs  # noqa: E402
 MOST = 1e-5
 
 
-def compare(bin_folder, file, job, folder):
+def compare(bin_folder, file, job, folder, *flags):
     """Differences by result, and whether the model takes another number of rows."""
-    flags = onnx_jobs.sets_of(file)
+    folder.mkdir()
+    flags = [*onnx_jobs.sets_of(file), *flags]
     if weights := onnx_jobs.random_weights(job):
         np.savez(folder / "weights.npz", **weights)
         flags += ["--load", folder / "weights.npz"]
@@ -40,8 +42,22 @@ def compare(bin_folder, file, job, folder):
     return differences, bool(batch)
 
 
+def row(bin_folder, file, job, folder):
+    """The row of a job, and whether all differences are small."""
+    differences, any_batch = compare(bin_folder, file, job, folder / "results")
+    scores = {}
+    if names := onnx_jobs.scores(job):
+        returns = f"jobs.{job['name']}.returns={{value: {{{', '.join(f'{name}: {name}' for name in names)}}}, to: npy}}"
+        scores, _ = compare(bin_folder, file, {**job, "returns": True}, folder / "scores", "--set", returns)
+    large = {name: value for name, value in [*differences.items(), *scores.items()] if not value <= MOST}
+    shown = f"{max(scores.values()):.1e} of `{', '.join(scores)}`" if scores else ""
+    largest = f"{max(differences.values()):.1e}".replace("0.0e+00", "0")
+    text = f"| `{file.stem}` | `{job['name']}` | {len(differences)} | {largest} | {shown} | {'any' if any_batch else 'fixed'} |"
+    return text + (f" too large: {large}" if large else ""), not large
+
+
 def main(bin_folder):
-    print(f"onnxruntime {onnxruntime.__version__}")
+    print(f"onnxruntime {onnxruntime.__version__}\n\n| file | job | results | largest difference | of scores | batch |\n| --- | --- | --- | --- | --- | --- |")
     failed = False
     with tempfile.TemporaryDirectory(prefix="flow-onnx-") as name:
         folder = pathlib.Path(name)
@@ -52,15 +68,11 @@ def main(bin_folder):
                 place = folder / f"{file.stem}-{job['name']}"
                 place.mkdir()
                 try:
-                    differences, any_batch = compare(bin_folder, file, job, place)
+                    text, near = row(bin_folder, file, job, place)
                 except Exception as error:  # of any of the programs
-                    print(f"{file.name} {job['name']}: {error}")
-                    failed = True
-                    continue
-                large = {one: value for one, value in differences.items() if not value <= MOST}
-                failed |= bool(large)
-                print(f"{file.name} {job['name']}: {len(differences)} results, largest difference {max(differences.values()):.1e}, "
-                      f"{'any batch' if any_batch else 'fixed batch'}" + (f"; too large: {large}" if large else ""))
+                    text, near = f"{file.name} {job['name']}: {error}", False
+                failed |= not near
+                print(text, flush=True)
     return 1 if failed else 0
 
 

@@ -14,8 +14,13 @@ SETS = {
                       "jobs.predict.inputs.lengths.from={type: random_int, low: 1, high: 8}"],
     "lora": ["vars.width=16", "vars.layers=2", "vars.heads=2", "vars.context=8", "vars.vocabulary=50", "vars.batch=4"],
     "lora_llama": LLAMA,
+    # The noise is an input, because every program draws its own.
+    "vae": ["+jobs.sample.inputs={noise: {shape: [$batch, $code], dtype: float32, from: {type: random_normal}}}",
+            "jobs.sample.graph.code={op: identity, in: noise}"],
     "vit": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2"],
 }
+
+DECISIONS = ("argmax", "equal", "greater", "greater_equal", "less", "less_equal")
 
 
 def call(*words, cwd):
@@ -36,6 +41,15 @@ def predict_jobs(flowc, file, *flags):
     jobs = json.loads(call(flowc, "show", file, "--format", "json", *flags, cwd=file.parent))["jobs"]
     taken = [job for job in jobs if not job["train"] and job["inputs"] and "loop" not in job]
     return {job["name"]: {**job, "tensors": {one["name"]: one for one in job["tensors"]}} for job in taken}
+
+
+def scores(job):
+    """Entries of floats of which the job returns only a decision, such as logits behind classes: equal classes prove little."""
+    made_by = {name: step["op"] for step in job["steps"] for name in step["outputs"]}
+    compared = [name for step in job["steps"] if step["op"] in DECISIONS for name in step["inputs"]
+                if job["tensors"][name]["dtype"] == "float32" and made_by.get(name, "fill") not in ("cast", "fill")]
+    returned = json.dumps(job["returns"])
+    return list(dict.fromkeys(name.split("/")[0] for name in compared if f'"{name}"' not in returned))
 
 
 def random_weights(job, seed=1):
