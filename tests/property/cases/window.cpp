@@ -44,12 +44,17 @@ std::string one_of(Random& random, const std::vector<std::string>& words) {
       random_between(random, 0, static_cast<int64_t>(words.size()) - 1))];
 }
 
-/// Half of them by a scale.
+/// A third of them by a scale, and a third of many planes to 2 or 4 times their size.
 KernelCase resize(const std::string& op, Random& random) {
-  const Shape x = image_shape(random);
+  Shape x = image_shape(random);
   Integers size = {extent(random, 23), extent(random, 23)};
   double scale = 0;
-  if (random_between(random, 0, 1) == 1) {
+  const int64_t kind = random_between(random, 0, 2);
+  if (kind == 2) {
+    x = {x[0] + 3, x[1] + 3, x[2], x[3]};
+    size = {x[2] * 2, x[3] * 2 * random_between(random, 1, 2)};
+  }
+  if (kind == 1) {
     scale = static_cast<double>(random_between(random, 8, 24)) / 8;
     for (size_t i = 0; i < 2; ++i)
       size[i] = static_cast<int64_t>(static_cast<double>(x[static_cast<int>(i) + 2]) * scale);

@@ -20,6 +20,7 @@ networks:
     graph:
       conv: {op: conv2d, filters: 8, kernel_size: 3, padding: same, activation: relu}
       pool: {op: max_pool2d, ksize: 2}
+      large: {op: resize, scale: 2, mode: bilinear}
       flat: {op: flatten}
       hidden: {op: dense, units: 32, activation: relu}
       drop: {op: dropout, rate: 0.5}
