@@ -172,12 +172,16 @@ std::string JobWriter::text(std::string_view head) const {
   std::string text(head);
   text += fmt::format("#   flowrun {}", file);
   for (const std::string& name : input_names_) text += fmt::format(" --input {0}=@{0}.npy", name);
-  text += " -o out\nflow: 1\n";
-  if (!sizes.empty()) {
-    std::vector<std::string> values;
-    for (const auto& [name, size] : sizes) values.push_back(fmt::format("{}: {}", name, size));
-    text += fmt::format("vars: {{{}}}\n", join(values, ", "));
+  text += " -o out\n";
+  std::vector<std::string> values, flags;
+  for (const auto& [name, size] : sizes) {
+    values.push_back(fmt::format("{}: {}", name, size));
+    flags.push_back(fmt::format("--set vars.{}=SIZE", name));
   }
+  if (!sizes.empty())
+    text += fmt::format("#\n# For inputs of other sizes, add {}.\n", join(flags, " "));
+  text += "flow: 1\n";
+  if (!sizes.empty()) text += fmt::format("vars: {{{}}}\n", join(values, ", "));
   text += "\njobs:\n  predict:\n    type: predict\n";
   if (precision != "float32") text += fmt::format("    precision: {}\n", precision);
   if (!inputs.empty()) text += "    inputs:\n";

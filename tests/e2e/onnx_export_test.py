@@ -272,7 +272,7 @@ class Import(OnnxTest):
         self.assertIn("hint: give it one: --dim length=SIZE", self.refused())
         self.assertIn("hint: give it one: --dim x_2=SIZE", self.refused("--dim", "length=5"))
         text = self.imported("--dim", "length=5", "--dim", "x_2=7", "--dim", "rows=3")
-        self.assertIn("vars: {rows: 3, length: 5, x_2: 7}", text)
+        self.assertIn("# For inputs of other sizes, add --set vars.rows=SIZE --set vars.length=SIZE --set vars.x_2=SIZE.\nflow: 1\nvars: {rows: 3, length: 5, x_2: 7}", text)
         self.assertIn("x: {shape: [$rows, $length, $x_2, 2], dtype: float32}", text)
         (self.dir / "m.yaml").unlink()
         for bad in ("length", "length=", "length=0", "length=x", "length=9999999999999"):

@@ -80,7 +80,8 @@ std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec&
   if (!sliced)
     throw RequestError(fmt::format("{}: {} is {}, but input `{}` is {}", input.where, path.string(),
                                    found.str(), input.name, input.shape.str()),
-                       "use the input's shape, or add a leading axis with one slice per step");
+                       "use the input's shape, change it with --set, or add a leading axis with "
+                       "one slice per step");
   if (found[0] == 0)
     throw RequestError(fmt::format("{}: {} is {}, without slices for input `{}`", input.where,
                                    path.string(), found.str(), input.name));
