@@ -102,6 +102,10 @@ std::string schedule_text(const plan::Schedule& schedule) {
   return text;
 }
 
+std::string followed_text(const plan::FollowedValue& value) {
+  return (value.mode == plan::Mode::kMin ? "smallest " : "largest ") + value.text;
+}
+
 std::string run_text(const plan::Run& run) {
   std::vector<std::string> texts;
   if (run.epochs) texts.push_back(counted(static_cast<uint64_t>(*run.epochs), "epoch"));

@@ -22,6 +22,9 @@ std::string sinks_text(const std::vector<plan::Sink>& sinks);
 /// "cosine 0.1 steps=600, linear warmup from 0.01x over 60 steps"
 std::string schedule_text(const plan::Schedule& schedule);
 
+/// "largest test.accuracy": the best of a value that a run follows.
+std::string followed_text(const plan::FollowedValue& value);
+
 /// How long a run is: "1 epoch, shuffled"; empty where the job file does not say.
 std::string run_text(const plan::Run& run);
 

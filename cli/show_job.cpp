@@ -122,9 +122,16 @@ std::string totals_text(const plan::Job& job) {
     row("optimizer",
         fmt::format("{}, minimizes {}", job.optimizer->type, job.optimizer->loss_name));
     row("learning rate", schedule_text(job.optimizer->learning_rate));
+    if (const auto& follows = job.optimizer->learning_rate.follows)
+      row("plateau", "by the " + followed_text(*follows));
   }
   row("shards", shards_text(job));
   row("run", run_text(job.run));
+  if (const auto& stopping = job.run.early_stopping)
+    row("early stopping",
+        fmt::format("by the {}, patience {}", followed_text(stopping->value), stopping->patience));
+  if (const auto& best = job.run.checkpoint.keep_best)
+    row("best state", "by the " + followed_text(*best));
   if (job.returns)
     row("returns", fmt::format("{}, to {}", job.returns->type, sinks_text(job.returns->sinks)));
   row("metrics", metrics_text(job));

@@ -1,4 +1,5 @@
 """Metrics over an epoch or a run: against their formulas in NumPy, on rows that do not fill the last batch, and after a resume."""
+import json
 import math
 
 import numpy as np
@@ -165,8 +166,8 @@ class Metrics(FlowTest):
                 self.assertEqual(self.values("whole", job), self.values(out, job))
 
     def test_a_run_can_follow_a_metric(self):
-        self.write("job.yaml", JOB.replace("keep: 100}", "keep: 100, keep_best: {by: test.f1, mode: max}}").replace(
-            "run: {epochs: 5,", "run: {epochs: 60, early_stopping: {watch: test.auc, mode: max, patience: 3},"))
+        self.write("job.yaml", JOB.replace("keep: 100}", "keep: 100, keep_best: {by: test.f1}}").replace(
+            "run: {epochs: 5,", "run: {epochs: 60, early_stopping: {watch: test.auc, patience: 3},"))
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
         aucs = self.values("out", "test")["test.auc"]
         best = max(range(len(aucs)), key=lambda i: aucs[i])
@@ -174,6 +175,26 @@ class Metrics(FlowTest):
         self.assertLess(len(aucs), 60)
         self.flowrun("test", "job.yaml", "-o", "test", "--load", "out/best", "--quiet")
         self.assertEqual(self.values("test", "test")["f1"][-1], max(self.values("out", "test")["test.f1"]))
+
+    def test_a_metric_decides_which_of_its_values_are_better(self):
+        modes = dict.fromkeys(("accuracy", "top2", "precision", "recall", "f1", "iou", "auc"), "max") | {"perplexity": "min", "loss": "min"}
+        for name, mode in modes.items():
+            for written, expected in ((f"test.{name}", mode), (f"test.{name}, mode: min", "min"), (f"test.{name}, mode: max", "max")):
+                self.write("job.yaml", JOB.replace("keep: 100}", f"keep: 100, keep_best: {{by: {written}}}}}").replace(
+                    "run: {epochs: 5,", f"run: {{epochs: 5, early_stopping: {{watch: {written}, patience: 3}},").replace(
+                    "learning_rate: 0.05", f"learning_rate: {{type: plateau, base: 0.05, watch: {written}}}"))
+                job, = (job for job in json.loads(self.call("flowc", "show", "job.yaml", "--format", "json").stdout)["jobs"] if job["train"])
+                found = job["run"]["checkpoint"]["keep_best"], job["run"]["early_stopping"]["value"], job["optimizer"]["learning_rate"]["follows"]
+                self.assertEqual([value["mode"] for value in found], [expected] * 3, written)
+        shown = self.call("flowc", "show", "job.yaml", "--job", "train").stdout
+        self.assertRegex(shown, r"early stopping +by the largest test\.loss, patience 3\n +best state +by the largest test\.loss\n")
+        self.assertRegex(shown, r"plateau +by the largest test\.loss\n")
+
+    def test_an_auc_of_one_label_is_nan(self):
+        self.write("job.yaml", JOB.replace("learning_rate: 0.05", "learning_rate: {type: plateau, base: 0.05, watch: test.auc}"))
+        np.save(self.dir / "odd.npy", np.zeros(ROWS, np.uint8))
+        self.assertIn("test epoch 1 auc: nan\n", self.flowrun("train", "job.yaml", "-o", "out", "--quiet").stdout)
+        self.assertEqual(self.values("out", "test")["auc"], [None] * 5)
 
     def test_what_is_wrong_is_named(self):
         def refusal(change, *words, status=2):

@@ -14,13 +14,13 @@
 namespace flow::job {
 namespace {
 
-/// Calls visit(value, span) with each value that the job follows, and its place.
+/// Calls visit(value, place) with each value that the job follows, and its place.
 template <typename Visit>
 void visit_followed(Job& job, const Visit& visit) {
-  if (job.run.early_stopping) visit(job.run.early_stopping->value, job.early_stopping_span);
-  if (job.run.checkpoint.keep_best) visit(*job.run.checkpoint.keep_best, job.keep_best_span);
+  if (job.run.early_stopping) visit(job.run.early_stopping->value, job.early_stopping);
+  if (job.run.checkpoint.keep_best) visit(*job.run.checkpoint.keep_best, job.keep_best);
   if (job.optimizer && job.optimizer->learning_rate.follows)
-    visit(*job.optimizer->learning_rate.follows, job.optimizer->follows_span);
+    visit(*job.optimizer->learning_rate.follows, job.optimizer->follows);
 }
 
 const std::string& name_of_job(const Job& job) { return job.name.text; }
@@ -36,13 +36,14 @@ class ValueFinder {
   ValueFinder(Reader& reader, const File& file, const Job& job)
       : reader_(reader), file_(file), job_(job) {}
 
-  void resolve(plan::FollowedValue& value, Span span) const {
-    find(value, span);
+  void resolve(plan::FollowedValue& value, const FollowedPlace& place) const {
+    find(value, place.span);
     const Job& maker =
         value.job.empty() ? job_ : *std::ranges::find(file_.jobs, value.job, name_of_job);
     const auto metric = metric_of(maker, value.tensor);
+    if (metric && !place.has_mode) value.mode = plan::better_of(metric->type);
     if (metric && !plan::is_number(*metric))
-      refuse(span, fmt::format("`{}` is a matrix; expected one number", value.text),
+      refuse(place.span, fmt::format("`{}` is a matrix; expected one number", value.text),
              "follow a metric such as accuracy or f1");
   }
 
@@ -118,9 +119,13 @@ bool makes(const Job& job, const std::string& key) {
 
 }  // namespace
 
-std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::string_view key) {
+std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::string_view key,
+                                                 FollowedPlace& place) {
   plan::FollowedValue value;
-  value.mode = fields.enumerator<plan::Mode>("mode");
+  if (const auto mode = fields.word("mode")) {
+    value.mode = enumerator_of<plan::Mode>(words_of<plan::Mode>(), *mode);
+    place.has_mode = true;
+  }
   if (const yaml::Node* every = fields.find("every")) {
     const Period period = read_period(fields, *every, true);  // epochs are checked with the value
     value.every_steps = period.steps;
@@ -129,12 +134,13 @@ std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::stri
   const auto text = fields.text(key);
   if (!text) return {};
   value.text = *text;
-  value.where = fields.reader().sources.where(fields.find(key)->span);
+  place.span = fields.find(key)->span;
+  value.where = fields.reader().sources.where(place.span);
   return value;
 }
 
-std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields) {
-  auto value = read_followed(fields, "watch");
+std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields, FollowedPlace& place) {
+  auto value = read_followed(fields, "watch", place);
   const auto patience = fields.integer("patience");
   const auto min_delta = fields.number("min_delta");
   if (!value || !patience || !min_delta) return {};
@@ -143,20 +149,22 @@ std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields) {
 
 void resolve_followed(Reader& reader, const File& file, Job& job) {
   const ValueFinder finder(reader, file, job);
-  visit_followed(job, [&](plan::FollowedValue& value, Span span) { finder.resolve(value, span); });
+  visit_followed(job, [&](plan::FollowedValue& value, const FollowedPlace& place) {
+    finder.resolve(value, place);
+  });
 }
 
 void add_followed_hooks(File& file, Job& job) {
-  visit_followed(job, [&](const plan::FollowedValue& value, Span span) {
+  visit_followed(job, [&](const plan::FollowedValue& value, const FollowedPlace& place) {
     if (value.tensor.empty()) return;  // after an error
     const auto maker =
         value.job.empty() ? &job : &*std::ranges::find(file.jobs, value.job, name_of_job);
     if (makes(*maker, value.key())) return;
     Hook hook;
-    hook.pattern = {value.tensor, span};
+    hook.pattern = {value.tensor, place.span};
     hook.followed = true;
     hook.sinks = {plan::MeanSink{value.key(), metric_of(*maker, value.tensor)}};
-    hook.span = span;
+    hook.span = place.span;
     maker->hooks.push_back(std::move(hook));
   });
 }

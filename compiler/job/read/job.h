@@ -96,6 +96,12 @@ struct Input {
   bool has_error = false;
 };
 
+/// Where a value that a run follows is named.
+struct FollowedPlace {
+  Span span;
+  bool has_mode = false;  // else the value decides
+};
+
 struct Optimizer {
   plan::OptimizerRule rule;
   std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
@@ -108,8 +114,9 @@ struct Optimizer {
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;
   std::optional<plan::Lookahead> lookahead;
-  Span span, follows_span;  // of what a plateau watches
-  bool complete = true;     // false after an error
+  FollowedPlace follows;  // of what a plateau watches
+  Span span;
+  bool complete = true;  // false after an error
 };
 
 /// The nested value of a return, by name.
@@ -177,8 +184,8 @@ struct Job {
   std::vector<std::pair<std::string, plan::Metric>> metrics;  // by name: an entry, and a hook
   plan::Run run;
   std::optional<Loop> loop;
-  std::vector<Span> also_spans;              // of the names in run.also
-  Span early_stopping_span, keep_best_span;  // of what they watch
+  std::vector<Span> also_spans;             // of the names in run.also
+  FollowedPlace early_stopping, keep_best;  // of what they watch
 };
 
 struct File {

@@ -78,7 +78,7 @@ struct ParsedRate {
 };
 
 /// `follows`: where its value is named, if it is a plateau.
-ParsedRate read_mapping(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
+ParsedRate read_mapping(Reader& reader, const yaml::Node& node, Span key, FollowedPlace& follows) {
   const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", learning_rates());
   ParsedRate read;
   const Fields& fields = read.fields.emplace(
@@ -90,12 +90,11 @@ ParsedRate read_mapping(Reader& reader, const yaml::Node& node, Span key, Span& 
   if (const yaml::Node* warmup = fields.find("warmup"))
     read.schedule.warmup = read_warmup(reader, *warmup, fields.key_span("warmup"));
   if (!std::holds_alternative<plan::schedules::Plateau>(read.schedule.function)) return read;
-  read.schedule.follows = read_followed(fields, "watch");
-  if (read.schedule.follows) follows = fields.find("watch")->span;
+  read.schedule.follows = read_followed(fields, "watch", follows);
   return read;
 }
 
-ParsedRate read_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
+ParsedRate read_rate(Reader& reader, const yaml::Node& node, Span key, FollowedPlace& follows) {
   if (node.is_scalar()) {
     plan::schedules::Constant constant;
     constant.base = read_number(reader, node, "`learning_rate`", {.min = 0}).value_or(0);
@@ -120,7 +119,7 @@ class RateList {
 
  private:
   void read_item(const yaml::Node& item) {
-    Span follows;
+    FollowedPlace follows;
     ParsedRate read = read_rate(reader_, item, item.span, follows);
     if (std::holds_alternative<plan::schedules::Plateau>(read.schedule.function))
       reader_.error(Diagnosis::kScheduleList, item,
@@ -164,7 +163,8 @@ class RateList {
 
 }  // namespace
 
-plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows) {
+plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key,
+                                  FollowedPlace& follows) {
   if (reader.diags.is_silenced(node.span)) return {};  // a list without brackets
   if (node.is_list()) return RateList(reader, node).read();
   ParsedRate read = read_rate(reader, node, key, follows);

@@ -132,7 +132,7 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
   Reader& reader = fields.reader();
   if (const yaml::Node* rate = fields.require("learning_rate"))
     optimizer.learning_rate =
-        read_learning_rate(reader, *rate, fields.key_span("learning_rate"), optimizer.follows_span);
+        read_learning_rate(reader, *rate, fields.key_span("learning_rate"), optimizer.follows);
   if (const yaml::Node* scales = fields.find("learning_rate_scales"))
     optimizer.learning_rate_scales = read_rate_scales(reader, *scales);
   if (const yaml::Node* minimize = fields.require("minimize"))

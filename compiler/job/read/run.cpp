@@ -30,14 +30,12 @@ void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
       .with_hint("use `steps` instead");
 }
 
-/// The state to keep; `span`: of the value that decides.
-std::optional<plan::FollowedValue> read_keep_best(const Fields& fields, Span& span) {
+/// The state to keep; `place`: of the value that decides.
+std::optional<plan::FollowedValue> read_keep_best(const Fields& fields, FollowedPlace& place) {
   const yaml::Node* node = fields.find("keep_best");
   if (!node) return {};
   const Fields own(fields.reader(), *node, fields.key_span("keep_best"), keep_best_section());
-  auto value = read_followed(own, "by");
-  if (value) span = own.find("by")->span;
-  return value;
+  return read_followed(own, "by", place);
 }
 
 void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& job) {
@@ -47,8 +45,7 @@ void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& 
     return;
   }
   const Fields fields(reader, node, key, early_stopping_section());
-  job.run.early_stopping = read_early_stopping(fields);
-  if (job.run.early_stopping) job.early_stopping_span = fields.find("watch")->span;
+  job.run.early_stopping = read_early_stopping(fields, job.early_stopping);
 }
 
 /// The paths of `load`: one, or a list.
@@ -65,7 +62,7 @@ void read_loaded(Reader& reader, const yaml::Node& node, plan::Checkpointing& ma
 }
 
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
-                                    bool has_dataset, Span& keep_best_span) {
+                                    bool has_dataset, FollowedPlace& keep_best) {
   plan::Checkpointing made;
   const Fields fields(reader, node, key, checkpoint_section());
   const yaml::Node* load = fields.find("load");
@@ -86,7 +83,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
     made.every_epochs = period.epochs;
   }
   made.keep = *fields.integer("keep");
-  if (train) made.keep_best = read_keep_best(fields, keep_best_span);
+  if (train) made.keep_best = read_keep_best(fields, keep_best);
   return made;
 }
 
@@ -130,7 +127,7 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";
   if (const yaml::Node* checkpoint = fields.find("checkpoint"))
     run.checkpoint = read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train,
-                                     has_dataset, job.keep_best_span);
+                                     has_dataset, job.keep_best);
   if (const yaml::Node* stopping = fields.find("early_stopping"))
     read_early_stopping(reader, *stopping, fields.key_span("early_stopping"), job);
   if (const yaml::Node* loop = fields.find("loop"))

@@ -58,7 +58,8 @@ std::optional<WrittenInitializer> read_initializer(Reader& reader, const yaml::N
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
                                         std::string_view precision);
 /// `follows`: becomes the place of what a plateau watches.
-plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key, Span& follows);
+plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key,
+                                  FollowedPlace& follows);
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
 /// The type of a `value:` that declares none; nothing after an error.
 std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value);

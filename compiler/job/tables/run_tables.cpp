@@ -101,8 +101,11 @@ std::vector<KeyDef> followed_keys(std::string_view name) {
           name, "",
           "value that decides: JOB.NAME of a job that `also` calls, or NAME of this job; a metric, "
           "or a tensor: the mean of its elements"),
-      word("mode", "min", "min: smaller values are better; max: larger values are",
-           words_of<plan::Mode>()),
+      word(
+          "mode", "none",
+          "min: smaller values are better; max: larger values are; default: max for metrics except "
+          "perplexity, else min",
+          words_of<plan::Mode>()),
       section("every", "none", "interval between values of a tensor of this job; default: an epoch",
               every_section())};
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/plan/model/followed_value.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::plan {
@@ -56,5 +57,10 @@ struct Metric {
 inline constexpr int64_t kMostClasses = int64_t{1} << 20, kMostMatrixClasses = 4096;
 
 inline bool is_number(const Metric& metric) { return metric.type != MetricType::kConfusionMatrix; }
+
+/// Which values of a metric that is one number are better.
+inline Mode better_of(MetricType type) {
+  return type == MetricType::kPerplexity ? Mode::kMin : Mode::kMax;
+}
 
 }  // namespace flow::plan
