@@ -14,21 +14,6 @@ import draw_judge  # noqa: E402
 GOLDEN = SOURCE / "tests" / "golden" / "generate"
 SIZES = ["vars.layers=2", "vars.vocabulary=40", "vars.context=16", "vars.prompt=6", "vars.new=9", "vars.end=11", "vars.prompts=4", "vars.precision=float64"]
 
-# The whole text at once, with the network that is trained.
-WITHOUT_CACHE = """
-flow: 1
-include: [FILE.yaml]
-jobs:
-  whole:
-    type: predict
-    precision: $precision
-    inputs:
-      text: {shape: [1, $context], dtype: int32, from: {npy: text.npy}}
-    graph:
-      NET: {op: NET, in: text}
-    returns: {value: NET}
-"""
-
 SAMPLE = """flow: 1
 seed: 7
 data:
@@ -113,7 +98,7 @@ class Generated:
         self.write(f"{self.JOB}.yaml", (JOBS / f"{self.JOB}.yaml").read_text())
         names = self.NAMES or f"flow: 1\ninclude: [{self.JOB}.yaml]\njobs:\n  train:\n    run: {{checkpoint: {{names: $names}}}}\n"
         self.write("generate.yaml", names.replace("  train:", "  generate:"))
-        self.write("whole.yaml", WITHOUT_CACHE.replace("FILE", self.JOB).replace("NET", self.NET) + names[names.index("    run:"):])
+        self.write("whole.yaml", names.replace("  train:", "  predict:"))
 
     def flags(self, *sets):
         return (word for one in (*SIZES, *self.SIZES, *sets) for word in ("--set", one))
@@ -144,13 +129,13 @@ class Generated:
         np.testing.assert_array_equal(made["token"], self.golden["tokens"])
 
     def agrees_without_cache(self, made):
-        """The network that is trained, on each row's text as a whole, without padding."""
+        """The job `predict`, on each row's text as a whole, without padding."""
         for row, (tokens, length) in enumerate(zip(made["token"], self.golden["lengths"])):
             text = np.zeros((1, 16), np.int32)
             given = self.golden["prompt"][row, 6 - length:]
             text[0, :length], text[0, length:length + 9] = given, tokens
             np.save(self.dir / "text.npy", text)
-            self.flowrun("whole", "whole.yaml", "--load", "weights.npz", "-o", "whole", "--force", "--quiet", *self.flags())
+            self.flowrun("predict", "whole.yaml", "--load", "weights.npz", "--input", "tokens=@text.npy", "-o", "whole", "--force", "--quiet", *self.flags())
             whole = self.load(f"whole/returns/{self.NET}/value.npy")[0, 0]
             np.testing.assert_allclose(self.logits(made)[row], whole[length - 1:length + 8], rtol=1e-9, atol=1e-9)
 

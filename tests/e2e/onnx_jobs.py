@@ -6,13 +6,15 @@ import numpy as np
 
 LLAMA = ["vars.width=16", "vars.heads=4", "vars.inner=20", "vars.layers=2", "vars.vocabulary=23", "vars.context=8",
          "+jobs.predict.inputs.tokens.from={type: random_int, high: 23}"]
+GPT2 = ["vars.width=16", "vars.layers=2", "vars.heads=2", "vars.context=8", "vars.vocabulary=50", "vars.batch=4"]
 # What makes files of jobs/ small, and gives them data.
 SETS = {
+    "gpt2": [*GPT2, "+jobs.predict.inputs.tokens.from={type: random_int, high: 50}"],
     "llama": LLAMA,
     "bert_classify": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2", "vars.vocabulary=23", "vars.context=7", "vars.positions=9",
                       "jobs.predict.inputs.tokens.from={type: random_int, high: 23}", "jobs.predict.inputs.types.from={type: random_int, high: 2}",
                       "jobs.predict.inputs.lengths.from={type: random_int, low: 1, high: 8}"],
-    "lora": ["vars.width=16", "vars.layers=2", "vars.heads=2", "vars.context=8", "vars.vocabulary=50", "vars.batch=4"],
+    "lora": GPT2,
     "lora_llama": LLAMA,
     # The noise is an input, because every program draws its own.
     "vae": ["+jobs.sample.inputs={noise: {shape: [$batch, $code], dtype: float32, from: {type: random_normal}}}",
