@@ -1,9 +1,11 @@
-// `flowc init`: lists templates, or writes one and says what to do next.
+// `flowc init`: lists templates, or writes one with the files that it includes, and says what to do
+// next.
 #include "cli/flowc_init.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "cli/console.h"
@@ -56,13 +58,55 @@ std::string first_run(const fs::path& path, const std::string& text) {
   return command_line(words);
 }
 
-/// Folders of jobs/ that the text names and that are not next to the file.
-std::vector<std::string> missing_folders(const Template& one, const fs::path& path) {
-  std::vector<std::string> missing;
-  for (const std::string folder : {"data", "hooks"})
-    if (one.text.find(folder + '/') != one.text.npos && !fs::exists(path.parent_path() / folder))
-      missing.push_back(folder);
-  return missing;
+constexpr std::string_view kSchema = "job.schema.json";
+
+void write_template(const fs::path& path, const std::string& text) {
+  write_text_atomically(path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, text));
+}
+
+/// The templates that a template includes, which it names in one line: `include: [gpt2.yaml]`.
+std::vector<const Template*> included_by(const Template& one) {
+  constexpr std::string_view kInclude = "\ninclude: [";
+  const size_t at = one.text.find(kInclude);
+  if (at == one.text.npos) return {};
+  const std::string_view list = one.text.substr(at + kInclude.size());
+  std::vector<const Template*> included;
+  for (const std::string& file : split(list.substr(0, list.find(']')), ','))
+    included.push_back(&find_template(fs::path(trimmed(file)).stem().string()));
+  return included;
+}
+
+/// "data/mnist", "hooks": folders that the text reads files of.
+std::set<std::string> folders_in(std::string_view text) {
+  constexpr std::string_view kData = "data/";
+  std::set<std::string> folders;
+  for (size_t at = 0; (at = text.find(kData, at)) != text.npos; at += kData.size()) {
+    const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at + 5);
+    folders.emplace(text.substr(at, end - at));
+  }
+  if (text.find("hooks/") != text.npos) folders.emplace("hooks");
+  return folders;
+}
+
+/// Says where folders come from that are not next to the file: from jobs/, or from the user.
+void print_missing_folders(std::string_view text, const fs::path& path) {
+  std::vector<std::string> ours, users;
+  for (const std::string& folder : folders_in(text)) {
+    if (fs::exists(path.parent_path() / folder)) continue;
+    const bool known = folder == "hooks" || std::ranges::count(data_folders(), folder) > 0;
+    (known ? ours : users).push_back(folder);
+  }
+  const std::string jobs =
+      installed_jobs().empty() ? "FLOW/jobs" : command_line({{installed_jobs().string()}});
+  if (!ours.empty())
+    print_to_stderr(fmt::format(
+        "{}: copy {} from flow's jobs/ directory next to it, or run it with --root {}\n",
+        escaped(path.string()), join(ours, " and "), jobs));
+  if (!users.empty())
+    print_to_stderr(
+        fmt::format("{}: {} is for data of your own; the comment at the top of the file says what "
+                    "it reads\n",
+                    escaped(path.string()), join(users, " or ")));
 }
 
 }  // namespace
@@ -72,22 +116,24 @@ int init_job_file(const FlowcOptions& options) {
   const Template& start = find_template(options.start);
   const fs::path path = options.output.empty() ? options.start + ".yaml" : options.output;
   check_new_file(path);
-  constexpr std::string_view kSchema = "job.schema.json";
   const fs::path schema = path.parent_path() / kSchema;
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
+  std::string all(start.text), with;
+  for (const Template* one : included_by(start)) {
+    const fs::path beside = path.parent_path() / fmt::format("{}.yaml", one->name);
+    if (!fs::exists(beside)) {
+      write_template(beside, text_for(*one, beside));
+      with += fmt::format("{} with {}", with.empty() ? "," : " and", escaped(beside.string()));
+    }
+    all += one->text;
+  }
   const std::string text = text_for(start, path);
-  write_text_atomically(path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, text));
+  write_template(path, text);
   print_to_stderr(fmt::format(
-      "{}: written; next: {}, then {}; editors complete it with {}\n", escaped(path.string()),
-      escaped(command_line(std::vector<std::string>{"flowc", "check", path.string()})),
+      "{}: written{}; next: {}, then {}; editors complete it with {}\n", escaped(path.string()),
+      with, escaped(command_line(std::vector<std::string>{"flowc", "check", path.string()})),
       escaped(first_run(path, text)), escaped(schema.string())));
-  const std::vector<std::string> missing = missing_folders(start, path);
-  const std::string jobs =
-      installed_jobs().empty() ? "FLOW/jobs" : command_line({{installed_jobs().string()}});
-  if (!missing.empty())
-    print_to_stderr(fmt::format(
-        "{}: copy {} from flow's jobs/ directory next to it, or run it with --root {}\n",
-        escaped(path.string()), join(missing, " and "), jobs));
+  print_missing_folders(all, path);
   return kDone;
 }
 

@@ -1,4 +1,5 @@
-# Writes templates.cpp: the texts of jobs/*.yaml as the table of cli/templates.h.
+# Writes templates.cpp: the texts of jobs/*.yaml and the names of jobs/data/*, as the tables of
+# cli/templates.h.
 file(GLOB jobs ${SOURCE}/jobs/*.yaml)
 list(SORT jobs)
 set(rows "")
@@ -9,6 +10,9 @@ foreach(job IN LISTS jobs)
   string(REGEX REPLACE "^# yaml-language-server:[^\n]*\n" "" text "${text}")
   string(APPEND rows "    {\"${name}\", R\"~~~(${text})~~~\"},\n")
 endforeach()
+file(GLOB folders RELATIVE ${SOURCE}/jobs ${SOURCE}/jobs/data/*)
+list(SORT folders)
+list(JOIN folders "\", \"" folders)
 file(WRITE ${OUT} "// Written by cli/templates.cmake.
 #include \"cli/templates.h\"
 
@@ -18,6 +22,11 @@ std::span<const Template> templates() {
   static constexpr Template kTemplates[] = {
 ${rows}  };
   return kTemplates;
+}
+
+std::span<const std::string_view> data_folders() {
+  static constexpr std::string_view kFolders[] = {\"${folders}\"};
+  return kFolders;
 }
 
 }  // namespace flow::cli

@@ -14,4 +14,7 @@ struct Template {
 /// Sorted by name.
 std::span<const Template> templates();
 
+/// Folders of data that jobs/ has: "data/mnist".
+std::span<const std::string_view> data_folders();
+
 }  // namespace flow::cli

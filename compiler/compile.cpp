@@ -190,14 +190,15 @@ std::string written(Sources& sources, int32_t source, yaml::Node file, Writing w
   return yaml::write(file);
 }
 
-/// Makes one file of it, those that it includes, and the overrides.
-void merge_sources(job::Reader& reader, yaml::Node& file, const std::vector<std::string>& sets) {
+/// Makes one file of it, those that it includes, and the overrides. False when one cannot be read.
+bool merge_sources(job::Reader& reader, yaml::Node& file, const std::vector<std::string>& sets) {
   job::DefaultOutputs outputs;
-  job::include_files(reader, file, outputs);
+  if (!job::include_files(reader, file, outputs)) return false;
   job::apply_overrides(reader, file, sets);
   job::extend_jobs(reader, file);
   job::finish_deletions(reader, file);
   outputs.write(reader, file);
+  return true;
 }
 
 }  // namespace
@@ -210,8 +211,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, cons
   job::Reader reader(sources, diags, source);
 
   yaml::Node tree = yaml::parse(sources, source, diags);
-  if (tree.is_mapping()) {
-    merge_sources(reader, tree, request.sets);
+  if (tree.is_mapping() && merge_sources(reader, tree, request.sets)) {
     yaml::Node as_given = request.writing ? tree : yaml::Node{};
     job::File file = job::read_file(reader, tree);
     compile_jobs(request, reader, file, result);

@@ -303,8 +303,10 @@ class FromTheTables(FlowTest):
         names = [line.split()[0] for line in self.call("flowc", "init").stdout.splitlines()[1:]]
         self.assertIn("lenet", names)
         for name in names:
-            self.call("flowc", "init", name)
-            self.call("flowc", "check", f"{name}.yaml")
+            os.mkdir(self.dir / name)
+            self.call("flowc", "init", name, "-o", f"{name}/{name}.yaml")
+            self.assertEqual(self.call("flowc", "check", f"{name}/{name}.yaml").stderr, "")
+        self.call("flowc", "init", "lenet")
         self.call("flowc", "init", "lenet", status=2)
         self.assertIn("hint: create it: mkdir -p 'a b'", self.call("flowc", "init", "lenet", "-o", "a b/x.yaml", status=2).stderr)
         self.call("flowc", "init", "lenet", "-o", "mine.yaml")
@@ -315,12 +317,24 @@ class FromTheTables(FlowTest):
     def test_init_names_the_first_job_and_the_folders_that_are_missing(self):
         said = self.call("flowc", "init", "lenet").stderr
         self.assertIn("next: flowc check lenet.yaml, then flowrun train lenet.yaml; ", said)
-        self.assertIn("lenet.yaml: copy data and hooks from", said)
-        os.mkdir(self.dir / "data")
+        self.assertIn("lenet.yaml: copy data/mnist and hooks from", said)
+        os.makedirs(self.dir / "data/mnist")
         said = self.call("flowc", "init", "gan", "-o", "my gan.yaml").stderr
         self.assertIn("then flowrun judge 'my gan.yaml'; ", said)
         self.assertNotIn("copy", said)
         self.assertIn("then flowrun hooks.yaml; ", self.call("flowc", "init", "hooks").stderr)
+        said = self.call("flowc", "init", "resnet18", "-o", "new.yaml").stderr
+        self.assertIn("new.yaml: data/cifar10 is for data of your own; the comment at the top", said)
+
+    def test_init_writes_what_the_file_includes_and_leaves_what_is_there(self):
+        os.mkdir(self.dir / "jobs")
+        said = self.call("flowc", "init", "lora", "-o", "jobs/mine.yaml").stderr
+        self.assertIn("jobs/mine.yaml: written, with jobs/gpt2.yaml; next: ", said)
+        self.assertIn("jobs/mine.yaml: data/prompts or data/tokens is for data of your own", said)
+        self.assertEqual(sorted(self.files("jobs")), ["gpt2.yaml", "job.schema.json", "mine.yaml"])
+        self.write("llama.yaml", (JOBS / "llama.yaml").read_text() + "\n# mine\n")
+        self.assertIn("lora_llama.yaml: written; next: ", self.call("flowc", "init", "lora_llama").stderr)
+        self.assertIn("# mine", (self.dir / "llama.yaml").read_text())
 
     def test_init_leaves_a_schema_that_is_there(self):
         self.write("jobs/job.schema.json", "mine")

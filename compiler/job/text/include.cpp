@@ -22,17 +22,24 @@ class Includer {
  public:
   Includer(Reader& reader, DefaultOutputs& outputs) : reader_(reader), outputs_(outputs) {}
 
+  /// False when a file cannot be read: what it would declare is then unknown.
+  bool is_complete() const { return complete_; }
+
   void run(yaml::Node& file, int32_t source) {
     outputs_.note(file);
     yaml::Node* include = file.find("include");
     if (!include) return;
     const yaml::Node list = std::move(*include);
     file.erase("include");
-    if (!reader_.expect(list, yaml::Kind::kList, "`include`")) return;
+    complete_ &= reader_.expect(list, yaml::Kind::kList, "`include`");
+    if (!list.is_list()) return;
     path_.push_back(reader_.sources[source].name());
     yaml::Node base = yaml::mapping_node({}, file.span);
-    for (const yaml::Node& item : list.items)
-      if (auto included = read(item, directory_of(path_.back()))) merge(base, std::move(*included));
+    for (const yaml::Node& item : list.items) {
+      auto included = read(item, directory_of(path_.back()));
+      complete_ &= included.has_value();
+      if (included) merge(base, std::move(*included));
+    }
     path_.pop_back();
     merge(base, std::move(file));
     file = std::move(base);
@@ -110,6 +117,7 @@ class Includer {
   DefaultOutputs& outputs_;
   std::vector<std::string> path_;  // of files, each included by the one before
   int files_ = 0;
+  bool complete_ = true;
 };
 
 }  // namespace
@@ -120,8 +128,10 @@ std::string directory_of(std::string_view path) {
   return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
 }
 
-void include_files(Reader& reader, yaml::Node& file, DefaultOutputs& outputs) {
-  Includer(reader, outputs).run(file, reader.file);
+bool include_files(Reader& reader, yaml::Node& file, DefaultOutputs& outputs) {
+  Includer includer(reader, outputs);
+  includer.run(file, reader.file);
+  return includer.is_complete();
 }
 
 }  // namespace flow::job
