@@ -155,6 +155,16 @@ class Generated:
             np.testing.assert_array_equal(alone["token"][0], together["token"][row])
             np.testing.assert_allclose(self.logits(alone)[0], self.logits(together)[row], rtol=1e-11, atol=1e-11)
 
+    def test_a_length_that_is_no_length_is_named(self):
+        for length in (0, 7, -3):
+            lengths = self.golden["lengths"].copy()
+            lengths[2] = length
+            np.save(self.dir / "tokens.npy", self.golden["prompt"])
+            np.save(self.dir / "lengths.npy", lengths)
+            sets = (f"data.prompts.tokens.npy={self.dir}/tokens.npy", f"data.prompts.lengths.npy={self.dir}/lengths.npy")
+            done = self.flowrun("generate", "generate.yaml", "--load", "weights.npz", "-o", f"out{length}", "--quiet", *self.flags(*sets), status=3)
+            self.assertIn(f"input `lengths` contains {length} in row 2 of {self.dir}/lengths.npy; expected 1 to 6", done.stderr)
+
     def test_threads_batches_and_until_change_no_token(self):
         one = self.generate("one", flags=("--threads", 1), value="token")
         others = {"threads": ([], ("--threads", 3)), "two": (["vars.prompts=2"], ()), "three": (["vars.prompts=3"], ()), "all": (["~jobs.generate.run.loop.until"], ())}
@@ -166,6 +176,11 @@ class Gpt2(Generated, FlowTest):
     NET, JOB = "gpt", "gpt2"
     SIZES = ["vars.width=12", "vars.heads=3"]
     NAMES = GPT2_NAMES
+
+    def test_prompt_and_new_tokens_fit_in_the_context(self):
+        done = self.call("flowc", "check", "generate.yaml", *self.flags("vars.new=11"), status=2)
+        self.assertIn("gpt2.yaml:", done.stderr)
+        self.assertIn("error: prompt (6) and new (11) add up to more than context (16) [E0130]", done.stderr)
 
 
 class Llama(Generated, FlowTest):

@@ -84,6 +84,62 @@ class RowsTest(FlowTest):
             np.testing.assert_array_equal(self.load(f"train{fold}/returns/y/value.npy"), np.setdiff1d(np.arange(12), held_out))
 
 
+RANGE = """
+flow: 1
+data: {d: {n: {npy: n.npy, rows: 1..}}}
+jobs:
+  predict:
+    type: predict
+    inputs:
+      n: {shape: [2], dtype: DTYPE, from: SOURCE, range: [1, 4]}
+    graph: {y: {op: identity, in: n}}
+    returns: {value: y}
+    run: {steps: 3}
+"""
+
+
+class RangeTest(FlowTest):
+    def refused(self, source, *words, dtype="int32"):
+        self.write("job.yaml", RANGE.replace("SOURCE", source).replace("DTYPE", dtype))
+        done = self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", *words, status=3)
+        self.assertFalse((self.dir / "out/returns").exists(), "a step ran")
+        self.assertRegex(done.stderr, r"error: (job\.yaml:8:\d+|--input n): ")
+        self.assertIn("hint: correct the data, or the `range` of the input\n", done.stderr)
+        return done.stderr
+
+    def test_values_are_checked_before_the_first_step(self):
+        for dtype in ("int8", "int32", "int64", "uint8"):
+            np.save(self.dir / "n.npy", np.array([9, 1, 2, 4, 3, 4, 5], dtype))
+            self.assertIn(f": input `n` contains 5 in row 6 of {self.dir}/n.npy; expected 1 to 4\n", self.refused("d.n", dtype=dtype))
+            np.save(self.dir / "s.npy", np.array([[1, 2], [3, 4], [4, 0]], dtype))
+            self.assertIn("input `n` contains 0 at [1] of step 2; expected 1 to 4", self.refused("{npy: s.npy}", dtype=dtype))
+            np.save(self.dir / "w.npy", np.array([5, 1], dtype))
+            self.assertIn("input `n` contains 5 at [0] of step 0; expected 1 to 4", self.refused("{npy: w.npy}", dtype=dtype))
+        self.assertIn("--input n: input `n` contains 0 at [0] of step 0; expected 1 to 4", self.refused("d.n", "--input", "n=constant:0"))
+
+    def test_pipes_and_generators_are_checked_in_each_step(self):
+        os.mkfifo(self.dir / "pipe")
+        data = records([np.array([1, 2], np.int32), np.array([4, 7], np.int32)])
+        writer = threading.Thread(target=lambda: (self.dir / "pipe").write_bytes(data), daemon=True)
+        writer.start()
+        self.write("job.yaml", RANGE.replace("SOURCE", "{npy: pipe}").replace("DTYPE", "int32"))
+        done = self.flowrun("job.yaml", "-o", "out", "--quiet", status=3)
+        self.assertIn("input `n` contains 7 at [1] of step 1; expected 1 to 4", done.stderr)
+        writer.join(10)
+        done = self.flowrun("job.yaml", "-o", "drawn", "--quiet", "--input", "n=random_int:-3:-2", status=3)
+        self.assertIn("--input n: input `n` contains -3 at [0] of step 0; expected 1 to 4", done.stderr)
+
+    def test_values_in_range_pass(self):
+        np.save(self.dir / "n.npy", np.array([9, 1, 2, 4, 3, 1, 1], np.int32))
+        self.write("job.yaml", RANGE.replace("SOURCE", "d.n").replace("DTYPE", "int32"))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        self.call("flowc", "build", "job.yaml", "-o", "job.plan")
+        self.flowrun("job.plan", "-o", "again", "--quiet")
+        np.testing.assert_array_equal(self.load("again/returns/y/value.npy"), [1, 2, 4, 3, 1, 1])
+        np.save(self.dir / "n.npy", np.array([9, 1, 2, 4, 3, 1, 0], np.int32))
+        self.flowrun("job.plan", "-o", "third", "--quiet", status=3)
+
+
 class NpzTest(FlowTest):
     def setUp(self):
         super().setUp()

@@ -67,7 +67,7 @@ class IoSpecWriter {
     for (const Input& input : job.inputs)
       made.push_back({tensor(graph_.find(input.name.text)), input.source,
                       reader_.sources.where(input.name.span),
-                      reader_.sources.where(input.from_span)});
+                      reader_.sources.where(input.from_span), input.range});
     if (graph_.row_numbers.valid())
       made.push_back({tensor(graph_.row_numbers), plan::FromGenerator(plan::generators::Iota()),
                       reader_.sources.where(graph_[graph_.row_numbers].span), ""});

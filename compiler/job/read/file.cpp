@@ -34,6 +34,20 @@ void read_version(const Fields& fields) {
   }
 }
 
+/// Reports the conditions that variables do not meet.
+void read_checks(Reader& reader, const yaml::Node& node) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "`checks`")) return;
+  for (const yaml::Entry& entry : node.entries) {
+    if (reader.take_note(entry)) continue;
+    reader.check_name({entry.key, entry.key_span});
+    const Fields fields(reader, entry.value, entry.key_span, check_section());
+    const auto holds = fields.flag("that");
+    const auto message = fields.text("message");
+    if (holds && !*holds && message)
+      reader.error(Diagnosis::kCheck, *fields.find("that"), *message);
+  }
+}
+
 void read_training(const Fields& fields, Job& job) {
   Reader& reader = fields.reader();
   const yaml::Node* optimizer = fields.find("optimizer");
@@ -96,6 +110,7 @@ File read_file(Reader& reader, yaml::Node& node) {
   const Fields fields(reader, node, start, file_section());
   read_version(fields);
   file.seed = static_cast<uint64_t>(*fields.integer("seed"));
+  if (const yaml::Node* checks = fields.find("checks")) read_checks(reader, *checks);
   if (const yaml::Node* data = fields.find("data")) file.datasets = read_data(reader, *data);
   Networks networks(reader, variables);
   if (const yaml::Node* section = fields.find("networks")) networks.declare(*section);

@@ -136,6 +136,22 @@ void read_source(Reader& reader, const yaml::Node& node, const std::vector<Datas
       .with_hint("write `dataset.column`, `{npy: PATH}` or `{type: random_uniform}`");
 }
 
+/// The smallest and the largest value of an input of integers.
+void read_range(Reader& reader, const yaml::Node& node, Input& input) {
+  const auto bounds = read_integers(reader, node, "`range`");
+  if (!bounds) return;
+  if (bounds->size() != 2 || bounds->front() > bounds->back())
+    reader.error(Diagnosis::kInputRange, node, "invalid `range`; expected [smallest, largest]")
+        .with_hint("write two integers, such as `range: [0, 9]`");
+  else if (!input.has_error && !is_integer(input.dtype))
+    reader
+        .error(Diagnosis::kInputRange, node,
+               fmt::format("unexpected `range` for {}; expected integers", name_of(input.dtype)))
+        .with_hint("remove it, or use a dtype such as int32");
+  else
+    input.range = {bounds->front(), bounds->back()};
+}
+
 Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets) {
   Input input;
   input.name = {entry.key, entry.key_span};
@@ -155,6 +171,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
         Diagnosis::kRowShape, fields.key_span("rows"),
         fmt::format("`{}` reads rows of a dataset; expected `rows: true`", input.name.text));
   if (input.shape.rank() == 0) input.rows = false;
+  if (const yaml::Node* range = fields.find("range")) read_range(reader, *range, input);
   return input;
 }
 

@@ -92,6 +92,7 @@ struct Input {
   Shape shape;
   bool rows = true;  // the leading axis carries rows
   plan::InputSource source;
+  std::optional<std::pair<int64_t, int64_t>> range = {};
   Span shape_span, from_span;  // from_span: invalid where `from:` is absent
   bool has_error = false;
 };

@@ -30,6 +30,12 @@ const Section& variables_section() {
   return kSection;
 }
 
+const Section& checks_section() {
+  static const Section kSection =
+      names("`checks`", section("", "none", "condition that flowc checks", check_section()));
+  return kSection;
+}
+
 const Section& data_section() {
   static const Section kDataset =
       names("a dataset",
@@ -90,10 +96,19 @@ const Section& file_section() {
         "list of files to merge this file over; paths are relative to this file"},
        section("vars", "none", "variables to use as $name, or as $(name) inside text",
                variables_section()),
+       section("checks", "none", "conditions that variables must meet, by name", checks_section()),
        section("data", "none", "datasets by name", data_section()),
        section("networks", "none", "networks by name: subgraphs to call like ops",
                networks_section()),
        section("jobs", "", "jobs by name; `flowrun NAME FILE` runs one", jobs_section())}};
+  return kSection;
+}
+
+const Section& check_section() {
+  static const Section kSection{
+      "a check",
+      {{"that", KeyType::kBool, "", "condition on variables, such as $(width % heads == 0)"},
+       text("message", "", "error message if the condition is false")}};
   return kSection;
 }
 
@@ -234,7 +249,9 @@ const Section& input_section() {
         .variants = &generators(),
         .pattern = R"(^\w+\.\w+$)"},
        {"rows", KeyType::kBool, "true",
-        "treat the leading axis as the batch; false for a tensor without a batch axis"}}};
+        "treat the leading axis as the batch; false for a tensor without a batch axis"},
+       {"range", KeyType::kIntegers, "none",
+        "smallest and largest value, as [smallest, largest]; integers only"}}};
   return kSection;
 }
 

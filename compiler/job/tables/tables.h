@@ -8,6 +8,7 @@
 namespace flow::job {
 
 const Section& file_section();
+const Section& check_section();
 const Section& column_section();
 const Section& network_section();
 const Section& job_section();

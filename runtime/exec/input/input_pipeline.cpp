@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
+#include "runtime/base/visit.h"
 
 namespace flow::exec {
 
@@ -71,6 +73,21 @@ const plan::Input* find_input(const plan::Job& job, std::string_view name) {
   return found == job.inputs.end() ? nullptr : &*found;
 }
 
+/// The index of the first element that is not in the range, and the element.
+std::optional<std::pair<int64_t, int64_t>> first_outside(const std::pair<int64_t, int64_t>& range,
+                                                         DType dtype,
+                                                         std::span<const std::byte> values) {
+  return visit_integer(dtype, [&]<typename T>(T value) {
+    std::optional<std::pair<int64_t, int64_t>> found;
+    for (size_t i = 0; i < values.size() / sizeof value && !found; ++i) {
+      std::memcpy(&value, values.data() + i * sizeof value, sizeof value);
+      if (value < range.first || value > range.second)
+        found = {static_cast<int64_t>(i), static_cast<int64_t>(value)};
+    }
+    return found;
+  });
+}
+
 }  // namespace
 
 bool has_input(const plan::Job& job, std::string_view name) { return find_input(job, name); }
@@ -106,7 +123,9 @@ void InputPipeline::add(const plan::Input& input, const plan::InputSource& sourc
                         const std::string& where, const fs::path& root) {
   const plan::Tensor& tensor = job_[input.tensor];
   Channel channel{input.tensor, {tensor.name, tensor.dtype, tensor.shape, where}, nullptr};
-  if (std::ranges::find(share_.streamed, tensor.name) != share_.streamed.end()) {
+  const bool elsewhere = std::ranges::count(share_.streamed, tensor.name) > 0;
+  if (!elsewhere) channel.range = input.range;
+  if (elsewhere) {
     channel.source = std::make_unique<StreamElsewhere>();
   } else if (const auto* from = std::get_if<plan::FromDataset>(&source)) {
     channel.column = &open_column(*from, channel.spec, root);
@@ -182,15 +201,34 @@ void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
-    const int64_t steps = channel.column ? ceil_div(step_index_.rows(), batch_)
-                                         : channel.source->slices().value_or(0);
+    const int64_t steps = channel.column             ? ceil_div(step_index_.rows(), batch_)
+                          : channel.source->varies() ? channel.source->slices().value_or(0)
+                                                     : 1;
     scratch.resize(channel.spec.bytes());
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t i = 0; i < rows_.size(); ++i)
         rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), step_index_.rows() - 1);
       channel.source->fill({step, rows_}, scratch);
+      check_range(channel, scratch, step);
     }
   }
+}
+
+void InputPipeline::check_range(const Channel& channel, std::span<const std::byte> values,
+                                int64_t step) const {
+  if (!channel.range) return;
+  const auto found = first_outside(*channel.range, channel.spec.dtype, values);
+  if (!found) return;
+  const Shape& shape = channel.spec.shape;
+  const std::string place =
+      channel.column
+          ? "in " + channel.column->row_text(
+                        rows_[static_cast<size_t>(found->first / shape.elements(1, shape.rank()))])
+          : fmt::format("at {} of step {}", shape.index_str(found->first), step);
+  throw RunError(fmt::format("{}: input `{}` contains {} {}; expected {} to {}", channel.spec.where,
+                             channel.spec.name, found->second, place, channel.range->first,
+                             channel.range->second),
+                 "correct the data, or the `range` of the input");
 }
 
 /// Files of floats are read whole here: what a layer makes of NaN need not show it.
@@ -272,10 +310,12 @@ bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
   if (step_index_.has_rows()) find_rows(step_index_.at(step));
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
-  for (Channel& channel : channels_)
-    if (channel.source->varies() && (!channel.column || kept.empty()) &&
-        !fill(channel, {step, rows_, &give_up}, program.input(channel.tensor, slot)))
-      return false;
+  for (Channel& channel : channels_) {
+    if (!channel.source->varies() || (channel.column && !kept.empty())) continue;
+    const std::span<std::byte> values = program.input(channel.tensor, slot);
+    if (!fill(channel, {step, rows_, &give_up}, values)) return false;
+    if (!channel.column && !channel.source->slices()) check_range(channel, values, step);
+  }
   return true;
 }
 

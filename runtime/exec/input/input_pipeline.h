@@ -68,7 +68,8 @@ class InputPipeline {
     plan::TensorId tensor;
     InputSpec spec;
     std::unique_ptr<Source> source;
-    io::ColumnReader* column = nullptr;  // of a dataset, if it is one
+    io::ColumnReader* column = nullptr;                     // of a dataset, if it is one
+    std::optional<std::pair<int64_t, int64_t>> range = {};  // of its values, if they are checked
   };
   void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
            const fs::path& root);
@@ -78,6 +79,8 @@ class InputPipeline {
   void agree_on_length();
   bool fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
   void read_integers_once();
+  /// RunError where a value is not in the channel's range; `step`: of the values.
+  void check_range(const Channel& channel, std::span<const std::byte> values, int64_t step) const;
   void look_for_nonfinite(const fs::path& root);
   void find_rows(const Position& position);
   void draw_order(int64_t epoch, int64_t* order) const;

@@ -141,6 +141,10 @@ void check_inputs(const Job& job, const Location& location) {
       here.require(!file->path.empty(), "missing path");
     if (const auto* generator = std::get_if<FromGenerator>(&input.source))
       check_generator(tensor, *generator, here);
+    if (input.range)
+      here.require(is_integer(tensor.dtype) && input.range->first <= input.range->second,
+                   "range [{}, {}] of {}", input.range->first, input.range->second,
+                   name_of(tensor.dtype));
   }
 }
 

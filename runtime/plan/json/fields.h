@@ -176,6 +176,7 @@ void fields(auto& text, Is<FromGenerator> auto& source) {
 
 void fields(auto& text, Is<Input> auto& input) {
   text.remark("from_where", input.from_where);
+  text.optional("range", input.range);
   text("source", input.source);
   text("tensor", input.tensor);
   text.remark("where", input.where);

@@ -173,7 +173,8 @@ struct Input {
   TensorId tensor;
   InputSource source;
   std::string where;
-  std::string from_where;  // of the `from:` key; empty when absent
+  std::string from_where;                                 // of the `from:` key; empty when absent
+  std::optional<std::pair<int64_t, int64_t>> range = {};  // smallest and largest value, of integers
 };
 
 struct NpySink {

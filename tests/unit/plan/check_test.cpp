@@ -171,6 +171,14 @@ TEST_CASE("inputs from datasets have columns that fit", "[plan]") {
       {"invalid name", [](Job& j) { j.datasets[0].name = "a/b"; }},
       {"duplicate name", [](Job& j) { j.datasets.push_back(j.datasets[0]); }},
       {"missing path", [](Job& j) { j.inputs[0].source = FromNpy{}; }},
+      {"range [1, 0] of int32",
+       [](Job& j) {
+         j.inputs[1].range = {1, 0};
+       }},
+      {"range [0, 1] of float32",
+       [](Job& j) {
+         j.inputs[0].range = {0, 1};
+       }},
       {"`random_uniform` produces fractions, not int32",
        [](Job& j) {
          j.inputs[1].source = generators::Uniform{0, 1};

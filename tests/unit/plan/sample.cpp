@@ -181,6 +181,7 @@ Forward add_forward(JobBuilder& b) {
   Forward f;
   f.images = b.input("images", DType::kFloat32, {4, 1, 6, 6}, FromDataset{"digits", "images"});
   f.labels = b.input("labels", DType::kInt32, {4}, FromDataset{"digits", "labels"});
+  b.job.inputs.back().range = {0, 9};
   f.weight = b.variable("net/conv/weight", {2, 1, 3, 3}, initializers::TruncatedNormal{0, 0.1});
   f.bias = b.variable("net/conv/bias", {2});
   f.slot = b.variable("net/conv/weight/momentum", {2, 1, 3, 3}, {}, true);
