@@ -4,6 +4,10 @@
 #include <tuple>
 
 #include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/tables.h"
+#include "ops/spec.h"
+#include "runtime/base/file.h"
+#include "tests/support/source_files.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {
@@ -363,6 +367,26 @@ TEST_CASE("inputs come from columns, arrays, generators or the command line", "[
   CHECK(column.rows == std::vector<std::pair<int64_t, int64_t>>{{10, 20}});
   CHECK(column.mean == std::vector<double>{1, 2, 3});
   CHECK(column.std == std::vector<double>{2});
+}
+
+TEST_CASE("the guide has every key of an entry and every layer with variables", "[job]") {
+  const std::string page = read_text(test::source_path("docs/guide/networks.md"));
+  const auto table_below = [&page](std::string_view line) {
+    const size_t begin = page.find("\n|", page.find(line));
+    return page.substr(begin, page.find("\n\n", begin) - begin);
+  };
+  const std::string keys = table_below("Every entry also takes:"),
+                    layers = table_below("Layers create variables.");
+  std::vector<job::KeyDef> of_entries = job::call_keys();
+  for (const job::KeyDef& key : job::training_keys(nullptr)) of_entries.push_back(key);
+  for (const job::KeyDef& key : of_entries) {
+    INFO(key.name);
+    CHECK(keys.find(fmt::format("\n| `{}` |", key.name)) != std::string::npos);
+  }
+  for (const ops::OpSpec* op : ops::all_specs()) {
+    INFO(op->name);
+    if (op->takes_variables) CHECK(layers.find(fmt::format("`{}`", op->name)) != std::string::npos);
+  }
 }
 
 }  // namespace
