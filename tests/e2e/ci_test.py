@@ -62,6 +62,9 @@ class ContinuousIntegration(FlowTest):
         """Without the installation: flow is on the PATH."""
         github = yaml.safe_load((JOBS / "ci/github.yml").read_text())["jobs"]["compare"]["steps"]
         gitlab = yaml.safe_load((JOBS / "ci/gitlab.yml").read_text())["regression"]
+        show, = (step["run"] for step in github if step.get("if") == "always()")
+        self.sh(show, GITHUB_STEP_SUMMARY="first.md")
+        self.assertEqual((self.dir / "first.md").read_text(), "Nothing was compared.\n")
         self.accept()
         for commands in ([step["run"] for step in github if "run" in step], gitlab["script"]):
             self.assertEqual(commands[0], "ci/install.sh")
@@ -69,6 +72,47 @@ class ContinuousIntegration(FlowTest):
                 self.sh(command, GITHUB_STEP_SUMMARY="summary.md")
         self.assertIn("equal", (self.dir / "summary.md").read_text())
         self.assertEqual(len(list(self.dir.glob(gitlab["artifacts"]["reports"]["junit"]))), 1)
+
+
+class Install(FlowTest):
+    """ci/install.sh with stand-ins for the programs that need a network, or take long: they write down how they were called."""
+    STAND_INS = {
+        "apt-get": "",
+        "git": 'if [ "$1" = clone ]; then mkdir -p "$4"; echo \'echo setup >>"$LOG"\' >"$4/setup.sh"; chmod +x "$4/setup.sh"; fi',
+        "cmake": "",
+        "cpack": 'mkdir -p "$4"; echo built >"$4/flow_1_amd64.deb"',
+        "flowrun": "echo flowrun 1"}
+
+    def setUp(self):
+        super().setUp()
+        for name, command in self.STAND_INS.items():
+            self.write(f"bin/{name}", f'#!/bin/sh\necho "{name} $*" >>"$LOG"\n{command}\n').chmod(0o755)
+
+    def install(self, status=0, **settings):
+        self.write("log", "")
+        env = {"PATH": f"{self.dir}/bin:{os.environ['PATH']}", "LOG": str(self.dir / "log"), **settings}
+        done = subprocess.run(["bash", JOBS / "ci/install.sh"], cwd=self.dir, capture_output=True, text=True, timeout=60, env=env)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done, (self.dir / "log").read_text().splitlines()
+
+    def test_a_cached_package_is_installed(self):
+        self.write("flow.deb", "cached")
+        done, calls = self.install()
+        self.assertEqual(done.stdout, "flowrun 1\n")
+        self.assertEqual(calls, ["apt-get update -qq", "apt-get install -y -qq --no-install-recommends ./flow.deb", "flowrun --version"])
+
+    def test_a_package_is_built_from_the_revision(self):
+        done, calls = self.install(FLOW_REPOSITORY="https://example.org/flow", FLOW_REVISION="v1")
+        self.assertEqual((self.dir / "flow.deb").read_text(), "built\n")
+        self.assertTrue(any(call.startswith("git clone --quiet https://example.org/flow ") for call in calls), calls)
+        self.assertTrue(any(call.endswith(" checkout --quiet v1") for call in calls), calls)
+        self.assertLess(calls.index("setup"), calls.index("cmake --build --preset release"))
+        self.assertEqual(calls[-1], "flowrun --version")
+
+    def test_without_a_package_and_a_repository_it_says_what_to_set(self):
+        done, calls = self.install(status=1)
+        self.assertIn("set FLOW_REPOSITORY to the URL of the repository of flow", done.stderr)
+        self.assertEqual(calls, [])
 
 
 if __name__ == "__main__":
