@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/vector_math.h"
+#include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"
 
 namespace flow::cpu::fast {
@@ -35,27 +36,17 @@ FLOW_VECTORISED void add_bias(const float* bias, int64_t step, float* scores, in
 }
 
 FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    x[i] = math::exp_of_nonpositive(x[i] - shift);
-    sum += x[i];
-  }
-  return sum;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] = math::exp_of_nonpositive(x[i] - shift);
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
 }
 
 FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+  return sum_of_terms<float>(n, [=](int64_t i) { return a[i] * b[i]; });
 }
 
 FLOW_VECTORISED float sum_row(const float* x, int64_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
-  return sum;
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
 }
 
 FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {

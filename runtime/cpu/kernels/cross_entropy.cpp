@@ -7,6 +7,7 @@
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/labels.h"
 #include "runtime/cpu/kernels/softmax_row.h"
+#include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
@@ -76,18 +77,13 @@ Kernel prepare_sparse_grad(const Request& request) {
 /// sum z ((max - x) + log_sum)
 FLOW_VECTORISED double weighted_sum(const float* z, const float* x, RowSum row, int64_t n) {
   const auto max = static_cast<double>(row.max);
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i)
-    sum += static_cast<double>(z[i]) * ((max - static_cast<double>(x[i])) + row.log_sum);
-  return sum;
+  return sum_of_terms<double>(n, [=](int64_t i) {
+    return static_cast<double>(z[i]) * ((max - static_cast<double>(x[i])) + row.log_sum);
+  });
 }
 
 FLOW_VECTORISED double sum_of(const float* z, int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(z[i]);
-  return sum;
+  return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(z[i]); });
 }
 
 /// dx = dy (sum p - z)

@@ -136,18 +136,8 @@ FLOW_VECTORISED void sum_channels(const float* dy, const float* x, int64_t count
   }
   for (int64_t c = 0; c < count; ++c, dy += inner, x += inner) {
     double sum = 0, product = 0;
-    for (int64_t first = 0; first < inner; first += kSumBlock) {
-      const int64_t block = std::min(kSumBlock, inner - first);
-      const float *g = dy + first, *from = x + first;
-      float block_sum = 0, block_product = 0;
-#pragma omp simd reduction(+ : block_sum, block_product)
-      for (int64_t i = 0; i < block; ++i) {
-        block_sum += g[i];
-        block_product += g[i] * (from[i] - center);
-      }
-      sum += static_cast<double>(block_sum);
-      product += static_cast<double>(block_product);
-    }
+    add_terms(inner, sum, [=](int64_t i) { return dy[i]; });
+    add_terms(inner, product, [=](int64_t i) { return dy[i] * (x[i] - center); });
     sums[c] = static_cast<float>(sum);
     products[c] = static_cast<float>(product);
   }

@@ -19,29 +19,21 @@ FLOW_VECTORISED void subtract_all(const float* x, float max, float log_sum, floa
 FLOW_VECTORISED double exp_and_sum(const float* x, float shift, float* y, int64_t n) {
   double total = 0;
   for (int64_t first = 0; first < n; first += kSumBlock) {
-    const int64_t end = std::min(n, first + kSumBlock);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = first; i < end; ++i) {
-      const float value = math::exp_of_nonpositive(x[i] - shift);
-      y[i] = value;
-      sum += value;
-    }
-    total += static_cast<double>(sum);
+    const int64_t block = std::min(n - first, kSumBlock);
+    const float* from = x + first;
+    float* to = y + first;
+#pragma omp simd
+    for (int64_t i = 0; i < block; ++i) to[i] = math::exp_of_nonpositive(from[i] - shift);
+    total += static_cast<double>(sum_of_terms<float>(block, [=](int64_t i) { return to[i]; }));
   }
   return total;
 }
 
 /// The same, all in double.
 FLOW_VECTORISED double exp_and_wide_sum(const float* x, float shift, float* y, int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    const float value = math::exp_of_nonpositive(x[i] - shift);
-    y[i] = value;
-    sum += static_cast<double>(value);
-  }
-  return sum;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp_of_nonpositive(x[i] - shift);
+  return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(y[i]); });
 }
 
 /// y = softmax(x); the maximum, and the sum of e^(x - max) that `exp_and_add` found.

@@ -8,14 +8,56 @@ namespace flow::cpu {
 
 inline constexpr int64_t kSumBlock = 512;  // elements that are added in float
 
+/// The sum of `parts`, added in pairs.
+template <int kParts, typename Sum>
+[[gnu::always_inline]] inline Sum sum_of_parts(Sum (&parts)[kParts]) {
+  for (int half = kParts / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) parts[i] += parts[i + half];
+  return parts[0];
+}
+
+/// The same of kParts terms from term(first) on.
+template <int kParts, typename Sum, typename Term>
+[[gnu::always_inline]] inline Sum sum_of_few(int64_t first, Term term) {
+  Sum parts[kParts];
+#pragma omp simd
+  for (int i = 0; i < kParts; ++i) parts[i] = term(first + i);
+  return sum_of_parts(parts);
+}
+
+/// The sum of term(i), i < n, in an order that does not depend on the vectors of the CPU, which a
+/// reduction of the compiler does: in 16 partial sums, then 8 and 4 terms of the rest, then 3.
+template <typename Sum, typename Term>
+[[gnu::always_inline]] inline Sum sum_of_terms(int64_t n, Term term) {
+  constexpr int kParts = 16;  // floats of the widest vectors
+  Sum sum = 0;
+  int64_t next = 0;
+  if (n >= kParts) {
+    Sum parts[kParts] = {};
+    for (; next + kParts <= n; next += kParts) {
+#pragma omp simd
+      for (int i = 0; i < kParts; ++i) parts[i] += term(next + i);
+    }
+    sum = sum_of_parts(parts);
+  }
+  if (n & 8) {
+    sum += sum_of_few<8, Sum>(next, term);
+    next += 8;
+  }
+  if (n & 4) {
+    sum += sum_of_few<4, Sum>(next, term);
+    next += 4;
+  }
+  for (; next < n; ++next) sum += term(next);
+  return sum;
+}
+
 /// Adds the sum of term(i), i < n, to `sum`: in float over a block at a time, then float64.
 template <typename Term>
 [[gnu::always_inline]] inline void add_terms(int64_t n, double& sum, Term term) {
   for (int64_t first = 0; first < n; first += kSumBlock) {
-    const int64_t end = std::min(n, first + kSumBlock);
-    float part = 0;
-#pragma omp simd reduction(+ : part)
-    for (int64_t i = first; i < end; ++i) part += term(i);
+    const int64_t block = std::min(n - first, kSumBlock);
+    const auto part = sum_of_terms<float>(block, [&](int64_t i) { return term(first + i); });
     sum += static_cast<double>(part);
   }
 }
