@@ -257,6 +257,8 @@ class Record(Goldens):
             done = self.diff(status=2)
             self.assertIn("golden/golden.json", done.stderr)
             self.assertIn("hint: restore it, or write a new one with `flowdiff update`", done.stderr)
+        self.write("golden/golden.json", good.replace('"date"', '"dat"'))
+        self.assertIn("golden/golden.json: missing key `date`; found `dat`\n", self.diff(status=2).stderr)
         (self.dir / "golden/golden.json").unlink()
         (self.dir / "golden/golden.json").symlink_to("golden.json")
         self.diff(status=3)

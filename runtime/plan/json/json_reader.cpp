@@ -43,9 +43,18 @@ void JsonReader::expect(bool good, std::string_view what) const {
 
 JsonReader JsonReader::child(std::string_view key) {
   const auto found = json_.find(key);
-  if (found == json_.end()) refuse(fmt::format("missing key `{}`", key));
+  if (found == json_.end()) refuse_missing(key);
   known_.push_back(key);
   return {*this, *found, key, 0};
+}
+
+void JsonReader::refuse_missing(std::string_view key) const {
+  std::vector<std::string> others;
+  for (const auto& [other, value] : json_.items())
+    if (std::ranges::find(known_, other) == known_.end()) others.push_back(other);
+  const auto near = suggest(key, others);
+  refuse(fmt::format("missing key `{}`{}", key,
+                     near.empty() ? "" : fmt::format("; found `{}`", near.front())));
 }
 
 void JsonReader::refuse_other_keys() const {

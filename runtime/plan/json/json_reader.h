@@ -111,6 +111,7 @@ class JsonReader {
   /// The value of `key`, which is then known.
   JsonReader child(std::string_view key);
   JsonReader item(size_t index) const { return {*this, json_[index], {}, index}; }
+  [[noreturn]] void refuse_missing(std::string_view key) const;
   void refuse_other_keys() const;
   void expect(bool good, std::string_view what) const;
   [[noreturn]] void refuse(const std::string& what) const;

@@ -177,7 +177,8 @@ TEST_CASE("what is not a plan is told as such", "[plan]") {
 }
 
 TEST_CASE("a plan is read strictly, and errors name the place", "[plan]") {
-  CHECK(refusal(edited("\"seed\":", "\"Seed\":")) == "a.plan: jobs[0]: missing key `seed`");
+  CHECK(refusal(edited("\"seed\":", "\"Seed\":")) ==
+        "a.plan: jobs[0]: missing key `seed`; found `Seed`");
   CHECK(refusal(edited("\"tap\":false", "\"tap\":false,\"tip\":1")) ==
         "a.plan: jobs[0].steps[0]: unknown key `tip`; did you mean `tap`?");
   CHECK(refusal(edited("\"tap\":false", "\"tap\":0")) ==
