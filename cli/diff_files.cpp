@@ -55,6 +55,7 @@ OrderedJson json_array(const ArrayDifference& array) {
   json["elements"] = array.elements;
   json["over"] = array.over;
   if (array.not_judged > 0) json["not_judged"] = array.not_judged;
+  if (!array.is_judged()) return json;
   json["nan_mismatches"] = array.nan_mismatches;
   json["inf_mismatches"] = array.inf_mismatches;
   json["max_abs"] = json_worst(array.absolute);
@@ -92,10 +93,9 @@ std::string why(const ArrayDifference& array) {
 }
 
 std::string markdown_row(const ArrayDifference& array) {
-  const std::string over = was_compared(array) ? fmt::format("{}", array.over) : "-";
   std::string row = "|";
-  for (const std::string& cell : {array.name, std::string(name_of_verdict(array.verdict)), over,
-                                  error_text(array, array.absolute.error),
+  for (const std::string& cell : {array.name, std::string(name_of_verdict(array.verdict)),
+                                  over_text(array), error_text(array, array.absolute.error),
                                   error_text(array, array.relative.error), why(array)})
     row += ' ' + markdown(cell) + " |";
   return row + '\n';

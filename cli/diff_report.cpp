@@ -47,7 +47,7 @@ Cells cells_of(const ArrayDifference& array) {
           known ? array.shape.str() : "-",
           error_text(array, array.absolute.error),
           error_text(array, array.relative.error),
-          was_compared(array) ? fmt::format("{}", array.over) : "-",
+          over_text(array),
           name_of_verdict(array.verdict)};
 }
 
@@ -94,8 +94,12 @@ const char* name_of_verdict(Verdict verdict) {
 
 bool was_compared(const ArrayDifference& array) { return array.verdict <= Verdict::kDiffers; }
 
+std::string over_text(const ArrayDifference& array) {
+  return was_compared(array) && array.is_judged() ? fmt::format("{}", array.over) : "-";
+}
+
 std::string error_text(const ArrayDifference& array, double error) {
-  if (!was_compared(array)) return "-";
+  if (!was_compared(array) || !array.is_judged()) return "-";
   return error == 0 ? "0" : fmt::format("{:.2e}", error);
 }
 
@@ -124,9 +128,13 @@ std::vector<std::string> reasons(const ArrayDifference& array) {
     case Verdict::kDiffers:
       lines = {fmt::format(
           "{} of {} elements over tolerance (rtol {:g}, atol {:g}); first at {}: golden {}, out {}",
-          array.over, array.elements, array.tolerance.relative, array.tolerance.absolute,
-          index_text(array.first_mismatch), array.first_golden, array.first_out)};
+          array.over, array.elements - array.not_judged, array.tolerance.relative,
+          array.tolerance.absolute, index_text(array.first_mismatch), array.first_golden,
+          array.first_out)};
   }
+  if (array.not_judged > 0)
+    lines.push_back(fmt::format("not judged: {} of later steps",
+                                counted(static_cast<uint64_t>(array.not_judged), "element")));
   if (array.look) lines.push_back("looks like: " + look_text(*array.look));
   if (array.absolute.error > 0) lines.push_back(worst_text("abs", array.absolute));
   if (array.relative.error > 0) lines.push_back(worst_text("rel", array.relative));

@@ -14,7 +14,10 @@ const char* name_of_verdict(compare::Verdict verdict);
 /// Do the figures of a comparison mean anything?
 bool was_compared(const compare::ArrayDifference& array);
 
-/// "1.44e-01", "0", "-" of an array that was not compared.
+/// Elements beyond the tolerance: "3", "-" of an array that was not compared or not judged.
+std::string over_text(const compare::ArrayDifference& array);
+
+/// "1.44e-01", "0", "-" of an array that was not compared or not judged.
 std::string error_text(const compare::ArrayDifference& array, double error);
 
 /// "constant offset of 0.25 (99.8 % of the squared error)"

@@ -6,7 +6,7 @@
 
 namespace flow::cli {
 
-FolderTolerances::FolderTolerances(const compare::Side& golden) {
+FolderTolerances::FolderTolerances(const compare::Side& golden) : golden_(golden) {
   const fs::path path = golden.path / kTolerancesFile;
   std::error_code unknown;
   if (golden.kind != compare::Kind::kFile && fs::exists(fs::symlink_status(path, unknown)))
@@ -33,7 +33,11 @@ std::vector<compare::ToleranceRule> FolderTolerances::rules() const {
 
 bool FolderTolerances::check(const std::vector<std::string>& names) const {
   if (!file_) return true;
-  if (!file_->diags().has_errors()) file_->check_globs(names);
+  if (!file_->diags().has_errors()) {
+    file_->check_globs(names);
+    file_->check_steps(
+        names, [this](const std::string& name) { return compare::steps_of_file(golden_, name); });
+  }
   const Diags& diags = file_->diags();
   print_messages(file_->name(), diags.render({wants_color(stderr), columns_of(stderr)}),
                  diags.distinct_errors());

@@ -18,16 +18,17 @@ inline constexpr const char* kTolerancesFile = "tolerances.yaml";
 
 class FolderTolerances {
  public:
-  /// Reads the file of `golden`, if it has one.
+  /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.
   explicit FolderTolerances(const compare::Side& golden);
   ~FolderTolerances();
 
   std::vector<compare::ToleranceRule> rules() const;
-  /// Reports what is wrong in the file, also globs that match none of the names, on standard error.
-  /// False after an error.
+  /// Reports what is wrong in the file, also globs that match none of the names and steps that no
+  /// array has, on standard error. False after an error.
   bool check(const std::vector<std::string>& names) const;
 
  private:
+  const compare::Side& golden_;
   std::unique_ptr<tolerances::TolerancesFile> file_;  // null where there is none
 };
 

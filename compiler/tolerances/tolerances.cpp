@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/job/read/sections.h"
 #include "compiler/job/tables/key_makers.h"
@@ -111,8 +112,10 @@ class EntryReader {
       const Fields fields(reader_, written.value, written.key_span, section);
       require_one(fields, section);
       if (const auto range = range_of(written.key))
-        entry.steps.push_back(
-            {*range, fields.number("rtol").value_or(0), fields.number("atol").value_or(0)});
+        entry.steps.push_back({*range,
+                               {written.key, written.key_span},
+                               fields.number("rtol").value_or(0),
+                               fields.number("atol").value_or(0)});
       else
         reader_
             .error(Diagnosis::kStepList, written.key_span,
@@ -193,6 +196,29 @@ void TolerancesFile::check_globs(std::span<const std::string> names) {
         .with_hint(near.empty() ? "write the path below the directory, without .npy; `*` matches "
                                   "within a component, `**` across `/`"
                                 : "did you mean " + quoted_alternatives(near) + "?");
+  }
+}
+
+void TolerancesFile::check_steps(std::span<const std::string> names, const StepsOf& steps_of) {
+  for (const Entry& entry : entries_) {
+    if (entry.steps.empty()) continue;
+    std::set<int64_t> known;
+    for (const std::string& name : names)
+      if (glob_match(entry.glob.text, name)) {
+        const std::vector<int64_t> steps = steps_of(name);
+        known.insert(steps.begin(), steps.end());
+      }
+    if (known.empty()) continue;
+    for (const Entry::Steps& steps : entry.steps) {
+      const auto at = known.lower_bound(steps.range.first);
+      if (at != known.end() && *at < steps.range.end) continue;
+      diags_
+          .error(Diagnosis::kNothingMatched, steps.written.span,
+                 fmt::format("no step in `{}`: arrays that match `{}` have {}, from {} to {}",
+                             steps.written.text, entry.glob.text, counted(known.size(), "step"),
+                             *known.begin(), *known.rbegin()))
+          .with_hint("write steps that are there, or remove the line");
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@ namespace flow::tolerances {
 struct Entry {
   struct Steps {
     plan::StepRange range;
+    job::Name written;  // "10.."
     double relative = 0, absolute = 0;
   };
   job::Name glob;
@@ -43,6 +45,10 @@ class TolerancesFile {
   std::string where(const Entry& entry) const { return sources_.where(entry.glob.span); }
   /// Reports entries whose glob matches none of these names.
   void check_globs(std::span<const std::string> names);
+  using StepsOf = std::function<std::vector<int64_t>(const std::string& name)>;
+  /// Reports steps of an entry that none of the arrays has which it matches. `steps_of`: empty
+  /// where an array has none, which is another mistake.
+  void check_steps(std::span<const std::string> names, const StepsOf& steps_of);
   const Diags& diags() const { return diags_; }
 
  private:

@@ -100,6 +100,11 @@ std::optional<NameOfStep> step_in_name(const std::string& name) {
   return step ? std::optional(NameOfStep{stem, *step}) : std::nullopt;
 }
 
+bool has_step_numbers(const std::string& name) {
+  const std::string last = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
+  return last == "steps" || last == "diff_steps";
+}
+
 std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t extent) {
   if (const auto named = step_in_name(name)) return {named->step};
   if (side.kind == Kind::kRun && name.starts_with("checkpoint/")) {
@@ -118,6 +123,18 @@ std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t
     if (!one_each) return {};
     const auto values = steps.as<int64_t>();
     return {values.begin(), values.end()};
+  } catch (const RunError&) {  // its own verdict says so
+    return {};
+  }
+}
+
+std::vector<int64_t> steps_of_file(const Side& side, const std::string& name) {
+  const auto found = side.arrays.find(name);
+  if (found == side.arrays.end()) return {};
+  try {
+    const MappedFile file(found->second);
+    const Shape shape = io::parse_npy_header(file.bytes(), found->second.string()).shape;
+    return steps_of(side, name, shape.rank() > 0 ? shape[0] : 0);
   } catch (const RunError&) {  // its own verdict says so
     return {};
   }

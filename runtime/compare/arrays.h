@@ -42,9 +42,14 @@ struct NameOfStep {
 };
 std::optional<NameOfStep> step_in_name(const std::string& name);
 
+/// Is it, by its name, the array of the numbers of the steps of another: "returns/loss/steps"?
+bool has_step_numbers(const std::string& name);
+
 /// The step of each index of the first axis of an array with `extent` of them, from steps.npy next
 /// to it; of an array of one step a single step: from its name, or the checkpoint's. Empty where
 /// nothing says.
 std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t extent);
+/// The same, with the extent that the file has. Empty also for a file that is absent or damaged.
+std::vector<int64_t> steps_of_file(const Side& side, const std::string& name);
 
 }  // namespace flow::compare

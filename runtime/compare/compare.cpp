@@ -41,7 +41,7 @@ struct Findings {
   Peak absolute, relative;
   int64_t first_over = -1;
   int64_t over = 0, nans = 0, infinities = 0, common_nans = 0;
-  double widest = 0;  // tolerance of an element
+  Tolerance exceeded;  // of the first element over it
   bool same = true;
 };
 
@@ -49,13 +49,23 @@ struct Findings {
 struct Stretch {
   size_t begin = 0, end = 0;
   Tolerance tolerance;
+  std::optional<int64_t> step;
+};
+
+/// A tolerance of an array, and what it allows.
+struct Applied {
+  Tolerance tolerance;
+  std::optional<int64_t> step;  // the first one that it is for, where steps have their own
+  double widest = -1;           // at the golden value where it is widest; -1: none is finite
 };
 
 template <typename T>
-void find(std::span<const T> golden, std::span<const T> out, const Stretch& stretch,
+void find(std::span<const T> golden, std::span<const T> out, const Stretch& stretch, double& widest,
           Findings& found) {
   const auto over = [&](size_t i) {
-    if (found.over++ == 0) found.first_over = static_cast<int64_t>(i);
+    if (found.over++ > 0) return;
+    found.first_over = static_cast<int64_t>(i);
+    found.exceeded = stretch.tolerance;
   };
   for (size_t i = stretch.begin; i < stretch.end; ++i) {
     const auto a = static_cast<double>(out[i]), b = static_cast<double>(golden[i]);
@@ -64,7 +74,7 @@ void find(std::span<const T> golden, std::span<const T> out, const Stretch& stre
       continue;
     }
     const double allowed = stretch.tolerance.at(b);
-    if (std::isfinite(allowed)) found.widest = std::max(found.widest, allowed);
+    if (std::isfinite(allowed)) widest = std::max(widest, allowed);
     const double error = distance(out[i], golden[i]);
     const bool same_infinity = std::isinf(a) && a == b;
     if (error == 0 || same_infinity) continue;
@@ -92,38 +102,71 @@ void find(std::span<const T> golden, std::span<const T> out, const Stretch& stre
 std::vector<Stretch> stretches_of(const std::string& name, const Shape& shape,
                                   const ToleranceRule& rule, const std::vector<int64_t>& steps) {
   const auto elements = static_cast<size_t>(shape.elements());
-  if (!rule.needs_steps()) return {{0, elements, rule.tolerance}};
+  if (!rule.needs_steps()) return {{0, elements, rule.tolerance, {}}};
   if (steps.empty())
     refuse(rule, fmt::format("`{}` has no steps, so tolerances by step do not apply", name),
-           "leave out `steps` and `until`, or match only arrays with steps");
+           "leave out `steps` and `last_step`, or match only arrays with steps");
   std::vector<Stretch> stretches;
   const size_t slice = elements / steps.size();
   for (size_t i = 0; i < steps.size(); ++i)
     if (steps[i] <= rule.last_step)
-      stretches.push_back({i * slice, (i + 1) * slice, rule.at_step(steps[i])});
+      stretches.push_back({i * slice, (i + 1) * slice, rule.at_step(steps[i]), steps[i]});
   return stretches;
 }
 
-/// The verdict, and what makes a passing one doubtful.
-void judge(const ArrayView& golden, const Findings& found, ArrayDifference& difference) {
+/// The entry of a stretch's tolerance; a new one for a tolerance that is not there yet.
+Applied& applied_of(const Stretch& stretch, std::vector<Applied>& all) {
+  const auto known = std::ranges::find(all, stretch.tolerance, &Applied::tolerance);
+  return known != all.end() ? *known : all.emplace_back(Applied{stretch.tolerance, stretch.step});
+}
+
+/// "" or " in step 3"
+std::string in_step(const Applied& applied) {
+  return applied.step ? fmt::format(" in step {}", *applied.step) : "";
+}
+
+/// RequestError where one of the tolerances is tighter than the measured spread.
+void check_spread(const std::string& name, const ToleranceRule& rule,
+                  const std::vector<Applied>& all) {
+  for (const Applied& applied : all)
+    if (rule.spread && applied.widest >= 0 && applied.widest < *rule.spread)
+      refuse(rule,
+             fmt::format(
+                 "the tolerance of `{}`{} is at most {:.3g}; equally right runs differ by {:g}",
+                 name, in_step(applied), applied.widest, *rule.spread),
+             "widen it, or measure again with `flowdiff calibrate`");
+}
+
+/// Tolerances by step are not for the numbers of the steps, which a glob such as `returns/**`
+/// matches, too.
+bool leaves_out(const ToleranceRule& rule, const std::string& name, const ArrayContext& context) {
+  return rule.needs_steps() && context.steps.empty() && has_step_numbers(name);
+}
+
+/// The verdict, and what makes a passing one doubtful. `chosen`: by a rule.
+void judge(const ArrayView& golden, const Findings& found, const std::vector<Applied>& tolerances,
+           bool chosen, ArrayDifference& difference) {
   difference.verdict = found.over > 0 ? Verdict::kDiffers
                        : found.same   ? Verdict::kEqual
                                       : Verdict::kWithin;
   const int64_t elements = golden.shape.elements();
   if (found.over > 0 || elements == 0) return;
-  if (difference.not_judged == elements)
+  if (!difference.is_judged())
     difference.doubts.push_back("no step is judged: all are after the last one of the tolerance");
   if (found.common_nans > 0)
     difference.doubts.push_back(fmt::format("NaN on both sides: {}", found.common_nans));
-  if (elements < 2) return;
-  const Spread spread = spread_of(golden);
-  const auto values = doubts_of_values(golden, spread, io::format_element(golden, 0));
-  difference.doubts.insert(difference.doubts.end(), values.begin(), values.end());
-  if (!found.same && !spread.constant && is_too_wide(difference.tolerance, spread))
-    difference.doubts.push_back(fmt::format(
-        "the tolerance (rtol {:g}, atol {:g}) is wider than the spread of golden, "
-        "whose standard deviation is {:.3g}",
-        difference.tolerance.relative, difference.tolerance.absolute, spread.deviation));
+  if (elements >= 2) {
+    const Spread spread = spread_of(golden);
+    const auto values = doubts_of_values(golden, spread, io::format_element(golden, 0));
+    difference.doubts.insert(difference.doubts.end(), values.begin(), values.end());
+    for (const Applied& applied : tolerances)
+      if ((chosen || !found.same) && !spread.constant && is_too_wide(applied.tolerance, spread))
+        difference.doubts.push_back(
+            fmt::format("the tolerance{} (rtol {:g}, atol {:g}) is wider than the spread of "
+                        "golden, whose standard deviation is {:.3g}",
+                        in_step(applied), applied.tolerance.relative, applied.tolerance.absolute,
+                        spread.deviation));
+  }
   if (!difference.doubts.empty()) difference.verdict = Verdict::kMistrusted;
 }
 
@@ -140,6 +183,7 @@ void describe(const ArrayView& golden, const ArrayView& out, const Findings& fou
   difference.absolute = worst(found.absolute);
   difference.relative = worst(found.relative);
   if (found.first_over < 0) return;
+  difference.tolerance = found.exceeded;
   difference.first_mismatch = index_of(found.first_over, golden.shape);
   difference.first_golden = io::format_element(golden, found.first_over);
   difference.first_out = io::format_element(out, found.first_over);
@@ -155,7 +199,8 @@ LookContext look_context(const ArrayDifference& difference, const ArrayContext& 
 
 ArrayDifference judge_arrays(const std::string& name, const ArrayView& golden, const ArrayView& out,
                              const ToleranceRules& rules, const ArrayContext& context) {
-  const ToleranceRule rule = rule_of(name, golden.dtype, rules);
+  ToleranceRule rule = rule_of(name, golden.dtype, rules);
+  if (leaves_out(rule, name, context)) rule = {{}, default_tolerance(golden.dtype)};
   ArrayDifference difference;
   difference.name = name;
   difference.dtype = golden.dtype;
@@ -173,24 +218,22 @@ ArrayDifference judge_arrays(const std::string& name, const ArrayView& golden, c
     return difference;
   }
   Findings found;
+  std::vector<Applied> tolerances;
   int64_t judged = 0;
   for (const Stretch& stretch : stretches_of(name, golden.shape, rule, context.steps)) {
     judged += static_cast<int64_t>(stretch.end - stretch.begin);
+    double& widest = applied_of(stretch, tolerances).widest;
     io::visit_elements(golden, [&](auto values) {
       using T = std::remove_const_t<typename decltype(values)::element_type>;
       const std::span<const T> others(reinterpret_cast<const T*>(out.data), values.size());
-      find<T>(values, others, stretch, found);
+      find<T>(values, others, stretch, widest, found);
     });
   }
-  if (rule.spread && judged > 0 && found.widest < *rule.spread)
-    refuse(rule,
-           fmt::format("the tolerance of `{}` is at most {:.3g}; equally right runs differ by {:g}",
-                       name, found.widest, *rule.spread),
-           "widen it, or measure again with `flowdiff calibrate`");
+  check_spread(name, rule, tolerances);
   difference.elements = golden.shape.elements();
   difference.not_judged = difference.elements - judged;
   describe(golden, out, found, difference);
-  judge(golden, found, difference);
+  judge(golden, found, tolerances, !rule.glob.empty(), difference);
   return difference;
 }
 

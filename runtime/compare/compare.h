@@ -33,7 +33,7 @@ struct ArrayDifference {
   std::string detail;  // kDType, kShape, kUnreadable: in words
   DType dtype = DType::kFloat32;
   Shape shape;
-  Tolerance tolerance;              // of most steps, where steps have their own
+  Tolerance tolerance;  // of most steps, where steps have their own; of the first mismatch
   std::vector<std::string> doubts;  // why a comparison that passes proves little
   int64_t elements = 0, over = 0;   // compared; beyond the tolerance
   int64_t not_judged = 0;           // of steps after the rule's last one
@@ -50,6 +50,8 @@ struct ArrayDifference {
   std::optional<ErrorProfile> profile;  // kDiffers
   std::optional<Look> look;             // kDiffers, kShape: where there is a good one
   bool failed() const { return verdict > Verdict::kMistrusted; }
+  /// False where all elements are of steps after the rule's last one.
+  bool is_judged() const { return elements == 0 || not_judged < elements; }
 };
 
 /// What compare_arrays knows of an array besides its elements.

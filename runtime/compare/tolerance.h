@@ -13,6 +13,7 @@ namespace flow::compare {
 
 struct Tolerance {
   double relative = 0, absolute = 0;  // |a - b| <= absolute + relative * |b|, b the golden value
+  bool operator==(const Tolerance&) const = default;
 
   /// At one golden value.
   double at(double golden) const { return absolute + relative * (golden < 0 ? -golden : golden); }

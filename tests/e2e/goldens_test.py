@@ -293,6 +293,67 @@ class Tolerances(Goldens):
         self.write("golden/tolerances.yaml", "arrays:\n  x: {atol: 1, last_step: 2, reason: x}\n")
         self.assertIn("golden/tolerances.yaml:2:3: `x` has no steps", self.diff(status=2).stderr)
 
+    def losses(self):
+        for folder, shift in (("golden", 0), ("out", 0.5)):
+            self.save(f"{folder}/returns/loss/steps", np.arange(20))
+            self.save(f"{folder}/returns/loss/value", np.linspace(2, 1, 20) + shift)
+
+    def rule(self, text):
+        self.write("golden/tolerances.yaml", f"arrays:\n  'returns/**': {{{text}, reason: x}}\n")
+
+    def test_tolerances_of_steps_are_checked_like_others(self):
+        self.losses()
+        for text in ("atol: 100", "steps: {0..: {atol: 100}}", "atol: 1e-9, spread: 1e-10, steps: {0..: {atol: 100}}", "atol: 1, steps: {7: {atol: 100}}"):
+            self.rule(text)
+            self.assertIn(" (rtol 0, atol 100) is wider than the spread of golden", self.diff().stdout)
+            self.diff("--strict", status=1)
+        self.assertIn("the tolerance in step 7 (rtol 0, atol 100)", self.diff().stdout)
+        self.rule("atol: 1, spread: 1e-6, steps: {3..5: {atol: 1e-9}}")
+        self.assertIn("golden/tolerances.yaml:2:3: the tolerance of `returns/loss/value` in step 3 is at most 1e-09; equally right runs differ by 1e-06",
+                      self.diff(status=2).stderr)
+        self.rule("atol: 0.51, steps: {4..: {atol: 0.25}}")
+        self.assertIn("16 of 20 elements over tolerance (rtol 0, atol 0.25); first at [4]", self.diff(status=1).stdout)
+
+    def test_a_tolerance_wider_than_the_data_is_mistrusted_for_equal_results_too(self):
+        self.pair("x", np.arange(3.), np.arange(3.))
+        self.diff("--strict", "--atol", 5)
+        for flags in (["--tol", "x=0,5"], ["--tol", "x=1,0"]):
+            self.assertIn("is wider than the spread of golden", self.diff(*flags).stdout)
+            self.diff("--strict", *flags, status=1)
+        self.diff("--strict", "--tol", "x=0,0.5")
+
+    def test_steps_that_no_array_has_are_an_error(self):
+        self.losses()
+        self.rule("atol: 0.6, steps: {5: {atol: 0.6}, 100..200: {atol: 0.6}}")
+        done = self.diff(status=2)
+        self.assertIn("golden/tolerances.yaml:2:53: error: no step in `100..200`: arrays that match `returns/**` have 20 steps, from 0 to 19 [E0503]", done.stderr)
+        self.assertIn("hint: write steps that are there", done.stderr)
+        self.assertIn("no step in `100..200`", self.call("flowdiff", "--self-test", "golden", status=2).stderr)
+        self.rule("atol: 0.6, steps: {19..: {atol: 0.6}}")
+        self.diff("--brief", status=0)
+
+    def test_tolerances_of_steps_leave_the_numbers_of_the_steps_exact(self):
+        self.losses()
+        self.rule("atol: 9, last_step: 999")
+        self.diff()
+        self.save("out/returns/loss/steps", np.arange(20) + 1)
+        self.assertRegex(self.diff(status=1).stdout, r"(?m)^returns/loss/steps .* differs$")
+
+    def test_arrays_that_are_not_judged_have_no_figures(self):
+        self.losses()
+        self.rule("atol: 0.1, last_step: 3")
+        self.assertIn("    4 of 4 elements over tolerance (rtol 0, atol 0.1); first at [0]: golden 2.0, out 2.5\n    not judged: 16 elements of later steps\n",
+                      self.diff(status=1).stdout)
+        self.rule("atol: 0.1, last_step: 0")
+        self.save("golden/returns/loss/steps", np.arange(20) + 1)
+        self.save("out/returns/loss/steps", np.arange(20) + 1)
+        done = self.diff("--json", "diff.json", "--md", "diff.md")
+        self.assertRegex(done.stdout, r"(?m)^returns/loss/value +float64 +\[20\] +- +- +-  mistrusted$")
+        self.assertIn("| returns/loss/value | mistrusted | - | - | - | no step is judged", (self.dir / "diff.md").read_text())
+        value = json.loads((self.dir / "diff.json").read_text())["arrays"][1]
+        self.assertEqual((value["elements"], value["not_judged"]), (20, 20))
+        self.assertNotIn("max_abs", value)
+
     def test_mistakes_point_to_the_line(self):
         self.pair("net/w", np.arange(3.), np.arange(3.))
         self.write("golden/tolerances.yaml", "arrays:\n  net/v: {atol: 0.1, reason: x}\n")

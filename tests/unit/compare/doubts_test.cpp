@@ -44,24 +44,26 @@ TEST_CASE("NaN on both sides is mistrusted", "[compare]") {
         std::vector<std::string>{"NaN on both sides: 2"});
 }
 
-TEST_CASE("a tolerance wider than the spread of golden is mistrusted where it is used",
-          "[compare]") {
+TEST_CASE("a tolerance wider than the spread of golden is mistrusted", "[compare]") {
   CHECK(judged({1, 2, 3}, {1, 2, 3.5}, absolute(0.8)).verdict == Verdict::kWithin);
   CHECK(judged({1, 2, 3}, {1, 2, 3.5}, absolute(0.82)).verdict == Verdict::kMistrusted);
-  CHECK(judged({1, 2, 3}, {1, 2, 3}, absolute(0.82)).verdict == Verdict::kEqual);
+  CHECK(judged({1, 2, 3}, {1, 2, 3}, absolute(0.8)).verdict == Verdict::kEqual);
+  CHECK(judged({1, 2, 3}, {1, 2, 3}, absolute(0.82)).verdict == Verdict::kMistrusted);
+  CHECK(judged({1e-9f, 2e-9f}, {1e-9f, 2e-9f}).verdict == Verdict::kEqual);  // by the dtype
   CHECK(judged({-1, 2, -3}, {-1, 2, 0}, {.glob = "x", .tolerance = {1, 0}}).verdict ==
         Verdict::kMistrusted);
 }
 
 TEST_CASE("steps have tolerances of their own, and some are not judged", "[compare]") {
   ToleranceRule rule = absolute(0.1);
-  rule.steps = {{1, 2, {0, 1}}};
+  rule.steps = {{1, 2, {0, 0.6}}};
   CHECK(judged({1, 2, 3}, {1, 2.5, 3}, rule).verdict == Verdict::kWithin);
   CHECK(judged({1, 2, 3}, {1.5, 2, 3}, rule).first_mismatch == std::vector<int64_t>{0});
   rule.last_step = 1;
   const auto found = judged({1, 2, 3}, {1, 2.5, 9}, rule);
   CHECK(found.verdict == Verdict::kWithin);
   CHECK(found.not_judged == 1);
+  CHECK(judged({1, 2, 3}, {1, 2.5, 9}).tolerance == default_tolerance(DType::kFloat32));
   rule.last_step = -1;
   CHECK(judged({1, 2, 3}, {7, 8, 9}, rule).verdict == Verdict::kMistrusted);
   const Array one = numbers({1, 2});
@@ -81,6 +83,36 @@ TEST_CASE("a tolerance tighter than the measured spread is refused", "[compare]"
                     "tolerances.yaml:3:3: the tolerance of `x` is at most 0.1; equally right runs "
                     "differ by 0.11");
   CHECK_THROWS_AS(judged({1, 2, 3}, {1, 2, 3}, rule), RequestError);
+  rule.spread = 0.1;
+  rule.steps = {{2, 3, {0, 0.09}}};
+  CHECK_THROWS_WITH(judged({1, 2, 3}, {1, 2, 3}, rule),
+                    "tolerances.yaml:3:3: the tolerance of `x` in step 2 is at most 0.09; equally "
+                    "right runs differ by 0.1");
+}
+
+TEST_CASE("tolerances of steps are mistrusted like others", "[compare]") {
+  ToleranceRule rule = absolute(0.1);
+  rule.steps = {{1, 2, {0, 100}}};
+  CHECK(judged({1, 2, 3}, {1, 50, 3}, rule).doubts ==
+        std::vector<std::string>{"the tolerance in step 1 (rtol 0, atol 100) is wider than the "
+                                 "spread of golden, whose standard deviation is 0.816"});
+  rule = absolute(100);  // that no step has
+  rule.steps = {{0, 3, {0, 0.1}}};
+  CHECK(judged({1, 2, 3}, {1, 2.05f, 3}, rule).verdict == Verdict::kWithin);
+}
+
+TEST_CASE("numbers of steps stay exact under tolerances of steps", "[compare]") {
+  Array golden(DType::kInt64, {2}), out(DType::kInt64, {2});
+  std::ranges::copy(std::vector<int64_t>{0, 1}, golden.as<int64_t>().begin());
+  std::ranges::copy(std::vector<int64_t>{0, 2}, out.as<int64_t>().begin());
+  ToleranceRules rules;
+  rules.rules = {{.glob = "loss/*", .tolerance = {0, 9}, .last_step = 99}};
+  const auto verdict = [&](const Array& other, const char* name) {
+    return judge_arrays(name, golden.view(), other.view(), rules).verdict;
+  };
+  CHECK(verdict(golden, "loss/steps") == Verdict::kEqual);
+  CHECK(verdict(out, "loss/diff_steps") == Verdict::kDiffers);
+  CHECK_THROWS_AS(verdict(out, "loss/x"), RequestError);
 }
 
 }  // namespace

@@ -94,6 +94,24 @@ TEST_CASE("globs that match nothing are reported at their line", "[tolerances]")
   CHECK(written.file->diags().distinct_errors() == 2);
 }
 
+TEST_CASE("steps that no array has are reported at their line", "[tolerances]") {
+  const Written written(
+      "arrays:\n  'x/*':\n    steps: {3..5: {atol: 1}, 6..: {atol: 0}, 2: {atol: 1}}\n"
+      "    reason: x\n  y: {steps: {7: {atol: 0}}, reason: x}\n");
+  const std::vector<std::string> names = {"x/a", "x/b", "y"};
+  const auto steps_of = [](const std::string& name) -> std::vector<int64_t> {
+    return name == "x/a"   ? std::vector<int64_t>{0, 2}
+           : name == "x/b" ? std::vector<int64_t>{0, 5}
+                           : std::vector<int64_t>();
+  };
+  written.file->check_steps(names, steps_of);
+  const std::string text = written.messages();
+  CHECK(text.find("tolerances.yaml:3:13: error: no step in `3..5`: arrays that match `x/*` have 3 "
+                  "steps, from 0 to 5 [E0503]") != text.npos);
+  CHECK(text.find("tolerances.yaml:3:30: error: no step in `6..`") != text.npos);
+  CHECK(written.file->diags().distinct_errors() == 2);
+}
+
 TEST_CASE("a hostile file of tolerances is an error", "[tolerances]") {
   for (const std::string& text :
        {std::string(), std::string("- a"), std::string("arrays: {"), std::string("arrays: [1]"),
