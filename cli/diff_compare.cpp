@@ -106,16 +106,10 @@ DiffReport compare_all(const CompareOptions& options, const Side& golden, const 
 }
 
 void write_reports(const CompareOptions& options, const DiffReport& report) {
-  bool to_output = false;  // a report takes the place of the table
-  const auto write = [&to_output](const std::string& path, const std::string& text,
-                                  bool append = false) {
-    if (path != "-") return append ? append_report(path, text) : write_text_atomically(path, text);
-    print(text);
-    to_output = true;
-  };
-  if (options.json) write(*options.json, diff_json(report));
-  if (options.junit) write(*options.junit, diff_junit(report, options.strict));
-  if (options.markdown) write(*options.markdown, diff_markdown(report), options.append);
+  const bool to_output =
+      write_diff_reports(options, {[&] { return diff_json(report); },
+                                   [&] { return diff_junit(report, options.strict); },
+                                   [&] { return diff_markdown(report); }});
   if (!to_output) {
     print_painted(diff_table(report.comparison, options.brief, wants_color(stdout)));
     for (const std::string& line : closing_lines(report)) print(line + "\n");
@@ -163,6 +157,21 @@ void check_globs(const CompareOptions& options, const std::vector<std::string>& 
   for (const std::string& glob : options.ignored) check("--ignore", glob);
 }
 
+void check_diff_reports(const CompareOptions& options) {
+  if (options.append && !options.markdown)
+    throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
+  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}});
+}
+
+bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts) {
+  bool to_output = false;
+  if (options.json) to_output |= write_report_file(*options.json, texts.json());
+  if (options.junit) to_output |= write_report_file(*options.junit, texts.junit());
+  if (options.markdown)
+    to_output |= write_report_file(*options.markdown, texts.markdown(), options.append);
+  return to_output;
+}
+
 int run_compare(const CompareOptions& options) {
   if (options.no_rerun || options.output)
     throw RequestError(fmt::format("{} requires --first", options.output ? "-o" : "--no-rerun"),
@@ -170,9 +179,7 @@ int run_compare(const CompareOptions& options) {
   if (options.out.empty())
     throw RequestError("OUT is required", "name what to compare with GOLDEN, or add --self-test");
   for (const std::string& path : {options.golden, options.out}) check_kind(path);
-  if (options.append && !options.markdown)
-    throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
-  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}});
+  check_diff_reports(options);
   const Side golden = compare::list_side(options.golden), out = compare::list_side(options.out);
   compare::require_same_kind(golden, out);
   const FolderTolerances folder(golden);

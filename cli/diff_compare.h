@@ -1,6 +1,7 @@
 // `flowdiff GOLDEN OUT`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,17 @@ compare::ToleranceRules rules_of(const CompareOptions& options,
 /// RequestError for a glob of the command line that matches none of the names: it would loosen or
 /// tighten nothing in silence.
 void check_globs(const CompareOptions& options, const std::vector<std::string>& names);
+
+/// RequestError where a report of the options cannot be written.
+void check_diff_reports(const CompareOptions& options);
+
+/// How each report is made, if it is asked for.
+struct ReportTexts {
+  std::function<std::string()> json, junit, markdown;
+};
+
+/// Writes those that are asked for. True where one took the place of the table on standard output.
+bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts);
 
 /// Compares, prints and writes reports; the exit status.
 int run_compare(const CompareOptions& options);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cli/diff_report.h"
 #include "cli/diff_words.h"
@@ -67,21 +68,6 @@ OrderedJson json_array(const ArrayDifference& array) {
   return json;
 }
 
-std::string xml_lines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += xml(line) + '\n';
-  return text;
-}
-
-std::string markdown(const std::string& text) {
-  std::string out;
-  for (const char c : escaped(text)) {
-    if (std::string_view("|\\`*_<").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 /// Why, in a cell: what it looks like, or the first reason.
 std::string why(const ArrayDifference& array) {
   if (array.look) return look_text(*array.look);
@@ -97,11 +83,39 @@ std::string markdown_row(const ArrayDifference& array) {
   for (const std::string& cell : {array.name, std::string(name_of_verdict(array.verdict)),
                                   over_text(array), error_text(array, array.absolute.error),
                                   error_text(array, array.relative.error), why(array)})
-    row += ' ' + markdown(cell) + " |";
+    row += ' ' + markdown_text(cell) + " |";
   return row + '\n';
 }
 
+/// What the cells have no room for, folded away.
+std::string markdown_details(std::span<const ArrayDifference* const> arrays) {
+  std::string text;
+  for (const ArrayDifference* array : arrays) {
+    const auto lines = reasons(*array);
+    if (lines.size() < 2) continue;
+    text += fmt::format("\n{}\n\n", markdown_text(array->name));
+    for (const std::string& line : lines) text += fmt::format("- {}\n", markdown_text(line));
+  }
+  if (text.empty()) return text;
+  return fmt::format("\n<details><summary>details</summary>\n{}\n</details>\n", text);
+}
+
 }  // namespace
+
+std::string markdown_text(const std::string& text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    if (std::string_view("|\\`*_<").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string xml_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += xml(line) + '\n';
+  return text;
+}
 
 std::string diff_json(const DiffReport& report) {
   const compare::Comparison& comparison = report.comparison;
@@ -160,17 +174,18 @@ std::string diff_markdown(const DiffReport& report) {
     if (array.verdict > Verdict::kWithin) shown.push_back(&array);
   std::stable_partition(shown.begin(), shown.end(),
                         [](const auto* array) { return array->failed(); });
-  std::string text = fmt::format("**{}**\n", markdown(diff_summary(report.comparison)));
+  std::string text = fmt::format("**{}**\n", markdown_text(diff_summary(report.comparison)));
   if (!shown.empty())
     text +=
         "\n| array | verdict | over | max abs err | max rel err | why |\n"
         "| --- | --- | ---: | ---: | ---: | --- |\n";
-  for (size_t i = 0; i < std::min(kMostRows, shown.size()); ++i) text += markdown_row(*shown[i]);
-  if (shown.size() > kMostRows)
-    text += fmt::format("\nand {}\n", counted(shown.size() - kMostRows, "more array"));
+  const size_t rows = std::min(kMostRows, shown.size());
+  for (size_t i = 0; i < rows; ++i) text += markdown_row(*shown[i]);
+  if (shown.size() > rows)
+    text += fmt::format("\nand {}\n", counted(shown.size() - rows, "more array"));
   for (const std::string& line : closing_lines(report))
-    text += fmt::format("\n{}\n", markdown(line));
-  return text;
+    text += fmt::format("\n{}\n", markdown_text(line));
+  return text + markdown_details(std::span(shown).first(rows));
 }
 
 }  // namespace flow::cli

@@ -34,8 +34,8 @@ std::string diff_json(const DiffReport& report);
 /// A JUnit test suite, a case an array. `strict`: mistrusted arrays fail.
 std::string diff_junit(const DiffReport& report, bool strict);
 
-/// A summary and a table of at most 20 arrays that fail or are mistrusted: short enough for a
-/// comment on a pull request.
+/// A summary and a table of at most 20 arrays that fail or are mistrusted, with details that are
+/// folded away: short enough for a comment on a pull request.
 std::string diff_markdown(const DiffReport& report);
 
 }  // namespace flow::cli

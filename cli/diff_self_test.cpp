@@ -5,29 +5,30 @@
 
 #include "cli/console.h"
 #include "cli/folder_tolerances.h"
+#include "cli/self_test_report.h"
 #include "cli/table.h"
-#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
-#include "runtime/base/text.h"
 #include "runtime/compare/self_test.h"
 
 namespace flow::cli {
 namespace {
 
-/// "up to 1 %" of sizes that are numbers: smaller ones pass, too.
-std::string sizes_text(const std::vector<std::string>& sizes) {
-  if (sizes.empty()) return "any";
-  const bool numbers = sizes.front().find('%') != std::string::npos;
-  return numbers ? "up to " + sizes.front() : join(sizes, ", ");
-}
-
 void check_options(const CompareOptions& options) {
   if (!options.out.empty())
     throw RequestError(fmt::format("--self-test takes no OUT: {}", options.out),
                        "name only GOLDEN; its own arrays are compared with faults in them");
-  if (options.json || options.junit || options.markdown)
-    throw RequestError("--self-test writes no report", "leave out --json, --junit and --md");
+  check_diff_reports(options);
+}
+
+void print_result(const compare::SelfTest& test) {
+  Table table;
+  if (!test.missed.empty()) table.row({"array", "fault", "passes"});
+  for (const compare::MissedFault& missed : test.missed)
+    table.row({missed.array, missed.fault, sizes_text(missed)});
+  print(table.str());
+  for (const std::string& skipped : test.skipped) print(fmt::format("not tested: {}\n", skipped));
+  print(self_test_summary(test) + "\n");
 }
 
 }  // namespace
@@ -45,14 +46,11 @@ int run_self_test(const CompareOptions& options) {
   if (test.injected == 0)
     throw RequestError(fmt::format("{} has no array to put a fault into", options.golden),
                        "name a run or a directory with arrays of two elements or more");
-  Table table;
-  if (!test.missed.empty()) table.row({"array", "fault", "passes"});
-  for (const compare::MissedFault& missed : test.missed)
-    table.row({missed.array, missed.fault, sizes_text(missed.sizes)});
-  print(table.str());
-  for (const std::string& skipped : test.skipped) print(fmt::format("not tested: {}\n", skipped));
-  print(fmt::format("{} of {} found\n", test.found,
-                    counted(static_cast<uint64_t>(test.injected), "fault")));
+  const bool to_output =
+      write_diff_reports(options, {[&] { return self_test_json(options.golden, test); },
+                                   [&] { return self_test_junit(test, options.strict); },
+                                   [&] { return self_test_markdown(test); }});
+  if (!to_output) print_result(test);
   return options.strict && !test.missed.empty() ? kCheckFailed : kDone;
 }
 

@@ -15,11 +15,16 @@ struct ReportFile {
   std::optional<std::string> path;
 };
 
-/// A report is not written over an array, a file of a run or of a golden folder, or another report:
-/// RequestError.
+/// RequestError where `path` cannot be written: no such directory, no permission. Before work that
+/// takes long.
+void check_writable(const char* flag, const fs::path& path);
+
+/// A report is not written over an array, a file of a run or of a golden folder, or another report,
+/// nor where it cannot be: RequestError.
 void check_reports(const std::vector<ReportFile>& reports);
 
-/// Adds a report to a file, as a paragraph of its own; all of it, or nothing.
-void append_report(const fs::path& path, const std::string& report);
+/// Writes a report; `append`: as a paragraph of its own at the end of the file, all of it or
+/// nothing. True where it went to standard output.
+bool write_report_file(const std::string& path, const std::string& report, bool append_it = false);
 
 }  // namespace flow::cli

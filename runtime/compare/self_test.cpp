@@ -30,6 +30,7 @@ class Tester {
                                {}};
     const bool steps_first = context.steps.size() > 1;
     const Doubles values = doubles_of(view);
+    result_.arrays.push_back({name});
     for (const Fault& fault : faults_of(view, spread.deviation, steps_first))
       inject(name, view, values, fault, context);
   }
@@ -46,8 +47,10 @@ class Tester {
     const Array wrong = array_of(golden.dtype, golden.shape, fault.apply(values));
     if (std::memcmp(wrong.bytes().data(), golden.data, wrong.bytes().size()) == 0) return;
     ++result_.injected;
+    ++result_.arrays.back().injected;
     if (judge_arrays(name, golden, wrong.view(), rules_, context).failed()) {
       ++result_.found;
+      ++result_.arrays.back().found;
       return;
     }
     auto& missed = result_.missed;

@@ -17,6 +17,11 @@ struct MissedFault {
 };
 
 struct SelfTest {
+  struct Array {
+    std::string name;
+    int64_t injected = 0, found = 0;
+  };
+  std::vector<Array> arrays;  // those that were tested, in order
   int64_t injected = 0, found = 0;
   std::vector<MissedFault> missed;
   /// Arrays in which most faults change nothing, and those that cannot be read, with the reason.

@@ -189,7 +189,7 @@ class Runs(FlowDiff):
         self.assertIn(first, done.stdout)
         self.assertIn(first + "\n", (self.dir / "diff.md").read_text())
         self.assertTrue(done.stdout.endswith("\nplans differ: optimizer.learning_rate 0.1 -> 0.2\n"))
-        self.assertTrue((self.dir / "diff.md").read_text().endswith("\nplans differ: optimizer.learning\\_rate 0.1 -> 0.2\n"))
+        self.assertEqual((self.dir / "diff.md").read_text().count("\nplans differ: optimizer.learning\\_rate 0.1 -> 0.2\n\n<details>"), 1)
         self.assertEqual(json.loads((self.dir / "diff.json").read_text())["plans"], "plans differ: optimizer.learning_rate 0.1 -> 0.2")
         told = [case.get("name") for case in ElementTree.parse(self.dir / "diff.xml").getroot() if first in (case.findtext("failure") or "")]
         self.assertEqual(told, ["watch/hidden/weight/value"])
@@ -268,7 +268,11 @@ class Reports(FlowDiff):
         self.assertEqual(lines[0], "**2 arrays: 1 equal, 1 differs**")
         self.assertEqual(len({line.count("|") for line in lines[2:5]}), 1)
         self.assertEqual(lines[4], r"| a\<b&c | differs | 1 | 1.00e+00 | 5.00e-02 | first at [1]: golden 20.0, out 21.0 |")
-        self.assertEqual(len(lines), 5)
+        self.assertEqual(lines[5:9], ["", "<details><summary>details</summary>", "", r"a\<b&c"])
+        self.assertIn("- 1 of 2 elements over tolerance (rtol 1e-07, atol 1e-07); first at [1]: golden 20.0, out 21.0", lines)
+        self.assertIn("- abs err percentiles: 50 % 0.5, 90 % 0.9, 99 % 0.99", lines)
+        self.assertIn("- most of the squared error: axis 0 at 1 (100.0 %)", lines)
+        self.assertEqual(lines[-1], "</details>")
 
     def test_markdown_fits_a_comment(self):
         for number in range(60):
@@ -276,8 +280,9 @@ class Reports(FlowDiff):
         self.diff("--md", "report.md", status=1)
         text = (self.dir / "report.md").read_text()
         self.assertEqual(text.count("| differs |"), 20)
-        self.assertTrue(text.endswith("\nand 11 more arrays\n"))
-        self.assertLess(len(text), 3000)
+        self.assertIn("\nand 11 more arrays\n\n<details>", text)
+        self.assertEqual(text.count("abs err percentiles"), 20)
+        self.assertLess(len(text), 20_000)
 
     def test_names_are_shown_as_text_whatever_they_hold(self):
         name = "a|b`c\\d*e_f\x1b[8mg\ufffe\uffff"
@@ -324,7 +329,12 @@ class Reports(FlowDiff):
         self.assertEqual(self.files("."), before)
 
     def test_a_report_that_cannot_be_written_fails(self):
-        self.assertIn("nowhere/report.json", self.diff("--json", "nowhere/report.json", status=3).stderr)
+        (self.dir / "folder").mkdir()
+        for flag, path, why, hint in (("--json", "nowhere/report.json", "there is no directory nowhere", "create the directory"),
+                                      ("--md", "folder", "it is a directory", "name a file")):
+            done = self.diff(flag, path, status=2)
+            self.assertEqual(done.stderr, f"flowdiff: error: {flag}: cannot write {path}: {why}\n   hint: {hint}\n")
+            self.assertEqual(done.stdout, "")
 
 
 class Ignoring(FlowDiff):

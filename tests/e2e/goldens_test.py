@@ -522,10 +522,32 @@ class SelfTest(Goldens):
         self.assertNotRegex(done.stdout, "(?m)^  x +opposite sign")
         self.call("flowdiff", "--self-test", "golden", "--strict", status=1)
 
+    def test_reports(self):
+        self.save("golden/x", np.random.default_rng(5).standard_normal((20, 10)).astype(np.float32))
+        self.save("golden/y", np.random.default_rng(6).standard_normal((20, 10)).astype(np.float32))
+        self.save("golden/constant", np.ones(3))
+        self.write("golden/tolerances.yaml", "arrays:\n  x: {atol: 0.05, reason: wide}\n")
+        words = ("--self-test", "golden", "--json", "test.json", "--junit", "test.xml", "--md", "test.md")
+        last = self.call("flowdiff", *words).stdout.splitlines()[-1]
+        found = json.loads((self.dir / "test.json").read_text())
+        self.assertEqual(f"{found['found']} of {found['injected']} faults found", last)
+        self.assertIn({"array": "x", "fault": "rounded", "sizes": ["to float16", "to bfloat16"]}, found["missed"])
+        self.assertEqual(found["not_tested"], ["constant: it is constant"])
+        text = (self.dir / "test.md").read_text()
+        self.assertTrue(text.startswith(f"**{last}**\n\n| array | fault | passes |\n"), text)
+        self.assertIn("| x | constant offset | up to 1 % of the standard deviation |\n", text)
+        self.assertEqual(text.count("\n| x |"), len(found["missed"]))
+        suite = ElementTree.parse(self.dir / "test.xml").getroot()
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "0"))
+        self.assertIn("rounded passes: to float16, to bfloat16\n", suite.find("testcase[@name='x']/system-out").text)
+        self.assertEqual(self.call("flowdiff", *words[:2], "--md", "-").stdout, text)
+        self.call("flowdiff", *words, "--strict", status=1)
+        suite = ElementTree.parse(self.dir / "test.xml").getroot()
+        self.assertEqual([case.get("name") for case in suite if case.find("failure") is not None], ["x"])
+
     def test_wrong_requests(self):
         self.save("golden/x", np.ones(1))
         self.assertIn("takes no OUT", self.call("flowdiff", "--self-test", "golden", "golden", status=2).stderr)
-        self.assertIn("writes no report", self.call("flowdiff", "--self-test", "golden", "--md", "x", status=2).stderr)
         self.assertIn("has no array to put a fault into", self.call("flowdiff", "--self-test", "golden", status=2).stderr)
         self.assertIn("OUT is required", self.call("flowdiff", "golden", status=2).stderr)
         self.assertIn("GOLDEN is required", self.call("flowdiff", status=2).stderr)

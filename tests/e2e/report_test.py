@@ -245,7 +245,7 @@ class Report(FlowTest):
                                (("runs",), "hint: it has directories of runs: name runs/*"), (("runs/one", "runs/../runs/one"), "is given twice")):
             self.assertIn(message, self.report(*words, status=2))
         self.assertIn("may overwrite a file of a run", self.call("flowc", "report", "runs/one", "-o", "runs/one/plan.json", status=2).stderr)
-        self.call("flowc", "report", "runs/one", "-o", "nowhere/report.html", status=3)
+        self.call("flowc", "report", "runs/one", "-o", "nowhere/report.html", status=2)
         self.assertIn("<!doctype html>", self.call("flowc", "report", "runs/one", "-o", "-").stdout)
 
 
