@@ -8,6 +8,7 @@
 
 #include "cli/console.h"
 #include "cli/flowrun_child.h"
+#include "cli/report_files.h"
 #include "cli/table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
@@ -45,6 +46,23 @@ std::vector<Variation> permutations() {
           {"rows in a third order", {"--permute-rows", "2"}}};
 }
 
+/// The flags of the job, as every run has them.
+std::vector<std::string> flags_of(const CalibrateOptions& options) {
+  std::vector<std::string> words;
+  for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
+  for (const std::string& watch : options.watches) words.insert(words.end(), {"--watch", watch});
+  if (options.steps) words.insert(words.end(), {"--steps", std::to_string(*options.steps)});
+  return words;
+}
+
+/// The command that measures again.
+std::string repeating_command(const CalibrateOptions& options) {
+  std::vector<std::string> words = {"flowdiff", "calibrate", options.job, options.file};
+  for (std::string& word : flags_of(options)) words.push_back(std::move(word));
+  words.insert(words.end(), {"-o", options.output, "--force"});
+  return command_line(words);
+}
+
 class Runner {
  public:
   explicit Runner(const CalibrateOptions& options) : options_(options) {}
@@ -54,12 +72,7 @@ class Runner {
     const fs::path out = flowrun_.directory() / std::to_string(++count_);
     std::vector<std::string> words = {options_.job, options_.file, "-o",
                                       out.string(), "--quiet",     "--no-commands"};
-    const auto add = [&words](const char* flag, const std::vector<std::string>& values) {
-      for (const std::string& value : values) words.insert(words.end(), {flag, value});
-    };
-    add("--set", options_.sets);
-    add("--watch", options_.watches);
-    if (options_.steps) add("--steps", {std::to_string(*options_.steps)});
+    for (std::string& word : flags_of(options_)) words.push_back(std::move(word));
     words.insert(words.end(), variation.words.begin(), variation.words.end());
     const std::string problem = flowrun_.run(words, variation.environment);
     if (problem.empty()) return out;
@@ -117,6 +130,7 @@ int run_calibrate(const CalibrateOptions& options) {
   std::error_code unknown;
   if (fs::exists(options.output, unknown) && !options.force)
     throw RequestError(fmt::format("{} exists", options.output), "replace it with --force");
+  check_writable("-o", options.output);
   if (options.steps && *options.steps < 1)
     throw RequestError("--steps: expected at least 1", "name a number of steps");
   Runner runner(options);
@@ -144,11 +158,10 @@ int run_calibrate(const CalibrateOptions& options) {
     });
   const auto spreads = compare::measure_spreads(expected, settings);
   if (spreads.empty()) throw RequestError("the job writes no array", "add `returns` or --watch");
-  const std::vector<std::string> words = {"flowdiff", "calibrate", options.job, options.file};
   std::vector<std::string> names;
   for (const compare::Setting& setting : settings) names.push_back(setting.name);
   write_text_atomically(options.output,
-                        compare::tolerances_text(spreads, names, command_line(words)));
+                        compare::tolerances_text(spreads, names, repeating_command(options)));
   print_spreads(spreads);
   return kDone;
 }

@@ -2,6 +2,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -9,6 +10,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import yaml
 
 from flow import BIN, PairsTest, train_job
 
@@ -478,6 +480,7 @@ class Calibrate(Goldens):
         for number, (words, env) in enumerate(((["--threads", 3], {}), (["--set", "jobs.train.shards=8"], {}), ([], {"ONEDNN_MAX_CPU_ISA": "AVX"}))):
             self.call("flowrun", "job.yaml", "-o", f"run{number}", "--quiet", *run, *words, env=env)
             self.call("flowdiff", "golden", f"run{number}", "--brief")
+            self.find_faults(f"run{number}", np.random.default_rng(number))
         done = self.call("flowdiff", "--self-test", "golden")
         found, every = map(int, [word for word in done.stdout.splitlines()[-1].split() if word.isdigit()])
         self.assertGreaterEqual(found, 0.95 * every)
@@ -485,14 +488,56 @@ class Calibrate(Goldens):
         self.write("golden/tolerances.yaml", tight)
         self.assertIn("equally right runs differ by", self.call("flowdiff", "golden", "run0", status=2).stderr)
 
+    def find_faults(self, run, random):
+        """Each array of the run gets a fault of exactly ten times its measured tolerance, on top of how far the run is from golden: at least
+        95 % are found."""
+        def offset(values, size):
+            return values + size
+
+        def element(values, size):
+            values.flat[random.integers(values.size)] += size
+            return values
+
+        def last_row(values, size):
+            values[-1] -= size
+            return values
+
+        def channel(values, size):
+            values[..., random.integers(values.shape[-1])] += size
+            return values
+
+        def gain(values, size):
+            return values * (1 + size / abs(values).max())
+
+        def noise(values, size):
+            return values + random.uniform(-size, size, values.shape)
+
+        rules = yaml.safe_load((self.dir / "golden/tolerances.yaml").read_text())["arrays"]
+        floats = [name for name in rules if "last_step" not in rules[name]]
+        self.assertGreater(len(floats), 8)
+        injected = found = 0
+        for fault in (offset, element, last_row, channel, gain, noise):
+            shutil.copytree(self.dir / run, self.dir / "damaged")
+            for name in floats:
+                path = next((self.dir / "damaged/checkpoints").iterdir()) / (name[11:] + ".npy") if name.startswith("checkpoint/") else self.dir / "damaged" / (name + ".npy")
+                values = np.load(path)
+                np.save(path, fault(values.astype(np.float64), 10 * float(rules[name]["atol"])).astype(values.dtype))
+            self.call("flowdiff", "golden", "damaged", "--json", "damaged.json", status=1)
+            differ = {array["name"] for array in json.loads((self.dir / "damaged.json").read_text())["arrays"] if array["verdict"] == "differs"}
+            injected += len(floats)
+            found += len(differ & set(floats))
+            shutil.rmtree(self.dir / "damaged")
+        self.assertGreaterEqual(found, 0.95 * injected)
+
     def test_chaotic_arrays_are_judged_until_they_part(self):
         self.write("job.yaml", train_job(60))
         chaotic = ["--set", "vars.lr=30", "--watch", "logits"]
-        self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "tolerances.yaml", *chaotic)
+        self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "tolerances.yaml", "--steps", 50, *chaotic)
         text = (self.dir / "tolerances.yaml").read_text()
+        self.assertEqual(text.splitlines()[0], "# flowdiff calibrate train job.yaml --set vars.lr=30 --watch logits --steps 50 -o tolerances.yaml --force")
         self.assertRegex(text, r'"watch/logits/value":\n    atol: .*\n    spread: .*\n    last_step: \d+\n    reason: chaotic in later steps; largest error with ')
-        self.call("flowrun", "job.yaml", "-o", "golden", "--quiet", *chaotic)
-        self.call("flowrun", "job.yaml", "-o", "out", "--quiet", *chaotic, "--set", "jobs.train.shards=2")
+        self.call("flowrun", "job.yaml", "-o", "golden", "--quiet", "--steps", 50, *chaotic)
+        self.call("flowrun", "job.yaml", "-o", "out", "--quiet", "--steps", 50, *chaotic, "--set", "jobs.train.shards=2")
         self.diff(status=1)
         (self.dir / "tolerances.yaml").rename(self.dir / "golden/tolerances.yaml")
         self.diff("--json", "diff.json")
@@ -504,6 +549,8 @@ class Calibrate(Goldens):
         done = self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "t.yaml", status=3)
         self.assertRegex(done.stderr, "^flowdiff: reference: not measured: job.yaml.*error: .*\n")
         self.assertFalse((self.dir / "t.yaml").exists())
+        self.assertIn("-o: cannot write nowhere/t.yaml: there is no directory nowhere\n   hint: create the directory",
+                      self.call("flowdiff", "calibrate", "train", "job.yaml", "-o", "nowhere/t.yaml", status=2).stderr)
         self.assertIn("--steps: expected at least 1", self.call("flowdiff", "calibrate", "a", "b", "-o", "t", "--steps", 0, status=2).stderr)
 
 
