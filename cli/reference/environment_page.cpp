@@ -18,6 +18,10 @@ std::span<const EnvironmentRow> environment_read() {
        "`CONDA_PREFIX` is the same.",
        true},
       {"PATH", "`flowrun` also searches the packages of each `python3` in it.", true},
+      {"ONEDNN_MAX_CPU_ISA",
+       "Limits the instruction set of products and convolutions: `AVX512_CORE`, `AVX2`, `AVX` or "
+       "`SSE41`.",
+       true},
       {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program.", true},
       {"CUBLAS_WORKSPACE_CONFIG",
        "Buffers of cuBLAS in cuDNN's recurrent layers. Defaults to `:4096:2`. With buffers of "

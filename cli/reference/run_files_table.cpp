@@ -21,7 +21,12 @@ std::span<const FileRow> run_files() {
       {"watch/NAME/steps.npy", "The step of each slice of `value.npy`."},
       {"watch/NAME/diff_steps.npy", "The step of each slice of `diff.npy`."},
       {"watch/NAME/000200.npy", "With `layout: per_step`: the tensor of one step."},
-      {"watch/SCOPE/scope.json", "The tensors of a watched scope, with op, dtype and shape."},
+      {"watch/NAME/stats.csv",
+       "With `to: {type: stats}`: statistics of a watched tensor, one line per event. A returned "
+       "one has them in `returns/NAME/stats.csv`."},
+      {"watch/NAME/diff_stats.csv", "The same of a watched gradient."},
+      {"watch/SCOPE/scope.json",
+       "The tensors of a scope that is watched with `npy`, with op, dtype and shape."},
       {"also/JOB/", "Returns and watched tensors of a job that `run.also` calls."},
       {"checkpoints/000200/", "The state after 200 steps. See below."},
       {"best/000200/", "With `keep_best`: the best state, a checkpoint after 200 steps."},
