@@ -284,7 +284,7 @@ std::string hint_at_word(const CLI::App& app, const std::string& word, int argc,
     // `JOB --resume DIR FILE` has taken DIR for the file.
     if (value != word && !(of_run && i > 2 && is_file(word) && !is_file(value))) continue;
     if (option->get_description().find(flag + "=") != std::string::npos)
-      return fmt::format("join the value to its flag: {}={}", flag, value);
+      return fmt::format("write the value with `=`: {}={}", flag, value);
     return of_run ? fmt::format("{} takes no value; name the directory with -o: -o {} {}", flag,
                                 value, flag)
                   : flag + " takes no value";

@@ -104,8 +104,8 @@ void print_missing_folders(std::string_view text, const fs::path& path) {
         escaped(path.string()), join(ours, " and "), jobs));
   if (!users.empty())
     print_to_stderr(
-        fmt::format("{}: {} is for data of your own; the comment at the top of the file says what "
-                    "it reads\n",
+        fmt::format("{}: put your own data in {}; the comment at the top of the file describes "
+                    "it\n",
                     escaped(path.string()), join(users, " or ")));
 }
 
@@ -116,6 +116,11 @@ int init_job_file(const FlowcOptions& options) {
   const Template& start = find_template(options.start);
   const fs::path path = options.output.empty() ? options.start + ".yaml" : options.output;
   check_new_file(path);
+  for (const Template* one : included_by(start))
+    if (path.filename() == fmt::format("{}.yaml", one->name))
+      throw RequestError(
+          fmt::format("{} includes a file of that name: {}.yaml", options.start, one->name),
+          "choose another name with -o");
   const fs::path schema = path.parent_path() / kSchema;
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
   std::string all(start.text), with;

@@ -160,7 +160,7 @@ void check_flags(const RunOptions& options) {
   if (options.verify_data && !options.resume)
     throw RequestError("--verify-data requires --resume; a new run always reads all its data",
                        "omit --verify-data");
-  if (options.fingerprint_size != kFingerprintSize && options.fingerprint.empty())
+  if (options.fingerprint_size && options.fingerprint.empty())
     throw RequestError("--fingerprint-size requires --fingerprint",
                        "add --fingerprint, or omit it");
 }

@@ -33,18 +33,21 @@ void append(const fs::path& path, const std::string& report) {
 
 }  // namespace
 
-void check_writable(const char* flag, const fs::path& path) {
+void check_writable(const char* flag, const fs::path& path, bool in_place) {
   const auto refuse = [&](const std::string& why, const char* hint) {
     throw RequestError(fmt::format("{}: cannot write {}: {}", flag, path.string(), why), hint);
   };
   std::error_code unknown;
-  if (fs::is_directory(path, unknown)) refuse("it is a directory", "name a file");
+  if (fs::is_directory(path, unknown)) refuse("is a directory", "name a file");
   const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
   if (!fs::exists(parent, unknown))
-    refuse(fmt::format("there is no directory {}", parent.string()), "create the directory");
-  // A file is replaced by a new one; a pipe or a terminal is opened.
-  const bool special = fs::exists(path, unknown) && !fs::is_regular_file(path, unknown);
-  if (::access((special ? path : parent).c_str(), special ? W_OK : W_OK | X_OK) != 0)
+    refuse(fmt::format("directory {} does not exist", parent.string()), "create the directory");
+  if (!fs::is_directory(parent, unknown))
+    refuse(fmt::format("{} is not a directory", parent.string()), "name a file in a directory");
+  // A file is replaced by a new one, unless it is appended to; a pipe or a terminal is opened.
+  const bool opened =
+      fs::exists(path, unknown) && (in_place || !fs::is_regular_file(path, unknown));
+  if (::access((opened ? path : parent).c_str(), opened ? W_OK : W_OK | X_OK) != 0)
     refuse(std::strerror(errno), "name a file that can be written");
 }
 
@@ -65,7 +68,7 @@ void check_reports(const std::vector<ReportFile>& reports) {
     for (const auto& [before, other] : seen)
       if (other == file)
         throw RequestError(fmt::format("{} and {} name the same file", before, flag));
-    if (*path != "-") check_writable(flag, *path);
+    if (*path != "-") check_writable(flag, *path, std::string_view(flag) == "--md-append");
     seen.emplace_back(flag, file);
   }
 }

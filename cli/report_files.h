@@ -17,7 +17,7 @@ struct ReportFile {
 
 /// RequestError where `path` cannot be written: no such directory, no permission. Before work that
 /// takes long.
-void check_writable(const char* flag, const fs::path& path);
+void check_writable(const char* flag, const fs::path& path, bool in_place = false);
 
 /// A report is not written over an array, a file of a run or of a golden folder, or another report,
 /// nor where it cannot be: RequestError.

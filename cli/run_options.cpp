@@ -204,8 +204,9 @@ std::vector<std::string> overrides_of(const RunOptions& options) {
 
 std::optional<exec::FingerprintOptions> fingerprints_of(const RunOptions& options) {
   if (options.fingerprint.empty()) return {};
-  return exec::FingerprintOptions{whole_number(options.fingerprint).value_or(kFingerprintEvery),
-                                  static_cast<uint64_t>(options.fingerprint_size) << 20};
+  return exec::FingerprintOptions{
+      whole_number(options.fingerprint).value_or(kFingerprintEvery),
+      static_cast<uint64_t>(options.fingerprint_size.value_or(kFingerprintSize)) << 20};
 }
 
 std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
@@ -228,8 +229,8 @@ std::string next_command(const RunOptions& options, const plan::Job& job, const 
   if (!options.fingerprint.empty())
     words.push_back(options.fingerprint == "true" ? "--fingerprint"
                                                   : "--fingerprint=" + options.fingerprint);
-  if (options.fingerprint_size != kFingerprintSize)
-    words.insert(words.end(), {"--fingerprint-size", std::to_string(options.fingerprint_size)});
+  if (options.fingerprint_size)
+    words.insert(words.end(), {"--fingerprint-size", std::to_string(*options.fingerprint_size)});
   if (options.no_commands) words.emplace_back("--no-commands");
   if (options.distributed) words.emplace_back("--distributed");
   if (options.mpi) words.insert(words.end(), {"--mpi", *options.mpi});

@@ -33,8 +33,8 @@ struct RunOptions {
   int64_t rank_timeout = 120;  // seconds
   bool eager = false, profile = false, no_commands = false;
   std::optional<std::string> capture;
-  std::string fingerprint;                      // "true", or a number of steps; empty: none
-  int64_t fingerprint_size = kFingerprintSize;  // MiB
+  std::string fingerprint;                  // "true", or a number of steps; empty: none
+  std::optional<int64_t> fingerprint_size;  // MiB
   bool tune = false, no_fusion = false;
   std::optional<int64_t> permute_rows;
 };

@@ -169,9 +169,9 @@ void require_noticeable(const VerifyOptions& options) {
     for (const verify::Property& property : verify::all_properties())
       if (verify::can_notice(std::array{&property}, damage->kind))
         noticing.emplace_back(property.name);
-    throw RequestError(fmt::format("--damage {}: none of the properties in --only can notice it",
-                                   damage->name),
-                       fmt::format("add to --only: {}", join(noticing, " or ")));
+    throw RequestError(
+        fmt::format("--damage {}: none of the properties in --only can notice it", damage->name),
+        fmt::format("add to --only: {}", join(noticing, " or ")));
   }
   if (!any)
     throw RequestError("--prove: none of the properties in --only can notice any damage",

@@ -50,7 +50,7 @@ std::string self_test_junit(const SelfTest& test, bool strict) {
     std::vector<std::string> lines;
     for (const MissedFault& missed : test.missed)
       if (missed.array == array.name)
-        lines.push_back(fmt::format("{} passes: {}", missed.fault, sizes_text(missed)));
+        lines.push_back(fmt::format("{} not detected: {}", missed.fault, sizes_text(missed)));
     if (lines.empty())
       text += "/>\n";
     else if (strict)
@@ -68,7 +68,7 @@ std::string self_test_junit(const SelfTest& test, bool strict) {
 std::string self_test_markdown(const SelfTest& test) {
   constexpr size_t kMostRows = 50;
   std::string text = fmt::format("**{}**\n", self_test_summary(test));
-  if (!test.missed.empty()) text += "\n| array | fault | passes |\n| --- | --- | --- |\n";
+  if (!test.missed.empty()) text += "\n| array | fault | not detected |\n| --- | --- | --- |\n";
   const size_t rows = std::min(kMostRows, test.missed.size());
   for (size_t i = 0; i < rows; ++i) {
     const MissedFault& missed = test.missed[i];
@@ -76,7 +76,7 @@ std::string self_test_markdown(const SelfTest& test) {
                         markdown_text(missed.fault), markdown_text(sizes_text(missed)));
   }
   if (test.missed.size() > rows)
-    text += fmt::format("\nand {}\n", counted(test.missed.size() - rows, "more line"));
+    text += fmt::format("\nand {}\n", counted(test.missed.size() - rows, "more fault"));
   for (const std::string& skipped : test.skipped)
     text += fmt::format("\nnot tested: {}\n", markdown_text(skipped));
   return text;

@@ -33,10 +33,9 @@ const char* verdict_of(const Proof& proof) { return proof.is_caught() ? "caught"
 
 /// What was done, and who noticed.
 std::string detail_of(const Proof& proof) {
-  const std::string failing =
-      proof.failing.empty()
-          ? std::string()
-          : fmt::format("; already fails without damage: {}", join(proof.failing, ", "));
+  const std::string failing = proof.failing.empty() ? std::string()
+                                                    : fmt::format("; fails even without damage: {}",
+                                                                  join(proof.failing, ", "));
   if (proof.done.empty())
     return (proof.failing.empty() ? "nothing to damage" : "not tried") + failing;
   std::string text = proof.done;
@@ -78,12 +77,9 @@ OrderedJson json_result(const Result& result) {
 }
 
 OrderedJson json_proof(const Proof& proof) {
-  OrderedJson json{{"damage", proof.name},
-                   {"verdict", verdict_of(proof)},
-                   {"done", proof.done},
-                   {"caught_by", proof.caught},
-                   {"unproved", proof.unproved},
-                   {"failing_undamaged", proof.failing}};
+  OrderedJson json{{"damage", proof.name},       {"verdict", verdict_of(proof)},
+                   {"done", proof.done},         {"caught_by", proof.caught},
+                   {"unproved", proof.unproved}, {"failing_undamaged", proof.failing}};
   if (proof.difference) json["difference"] = json_difference(*proof.difference);
   return json;
 }

@@ -19,8 +19,8 @@ std::span<const EnvironmentRow> environment_read() {
        true},
       {"PATH", "`flowrun` also searches the packages of each `python3` in it.", true},
       {"ONEDNN_MAX_CPU_ISA",
-       "Limits the instruction set of products and convolutions: `AVX512_CORE`, `AVX2`, `AVX` or "
-       "`SSE41`.",
+       "Limits the instruction set of oneDNN and of products in float64: `AVX512_CORE`, `AVX2`, "
+       "`AVX` or `SSE41`.",
        true},
       {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program.", true},
       {"CUBLAS_WORKSPACE_CONFIG",

@@ -217,7 +217,7 @@ void TolerancesFile::check_steps(std::span<const std::string> names, const Steps
                  fmt::format("no step in `{}`: arrays that match `{}` have {}, from {} to {}",
                              steps.written.text, entry.glob.text, counted(known.size(), "step"),
                              *known.begin(), *known.rbegin()))
-          .with_hint("write steps that are there, or remove the line");
+          .with_hint("use steps that the arrays have, or remove the line");
     }
   }
 }

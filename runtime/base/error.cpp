@@ -12,8 +12,15 @@ namespace {
 
 /// what() would end at a NUL, which names in files may have.
 std::string without_nul(std::string text) {
-  for (size_t at = 0; (at = text.find('\0', at)) != text.npos;) text.replace(at, 1, "\\x00");
-  return text;
+  if (text.find('\0') == text.npos) return text;
+  std::string shown;
+  for (const char c : text) {
+    if (c == '\0')
+      shown += "\\x00";
+    else
+      shown += c;
+  }
+  return shown;
 }
 
 }  // namespace

@@ -152,20 +152,22 @@ void judge(const ArrayView& golden, const Findings& found, const std::vector<App
   const int64_t elements = golden.shape.elements();
   if (found.over > 0 || elements == 0) return;
   if (!difference.is_judged())
-    difference.doubts.push_back("no step is judged: all are after the last one of the tolerance");
+    difference.doubts.push_back("no step is judged: all are after `last_step`");
   if (found.common_nans > 0)
     difference.doubts.push_back(fmt::format("NaN on both sides: {}", found.common_nans));
   if (elements >= 2) {
     const Spread spread = spread_of(golden);
     const auto values = doubts_of_values(golden, spread, io::format_element(golden, 0));
     difference.doubts.insert(difference.doubts.end(), values.begin(), values.end());
+    const Applied* wide = nullptr;  // the widest that is too wide
     for (const Applied& applied : tolerances)
-      if ((chosen || !found.same) && !spread.constant && is_too_wide(applied.tolerance, spread))
-        difference.doubts.push_back(
-            fmt::format("the tolerance{} (rtol {:g}, atol {:g}) is wider than the spread of "
-                        "golden, whose standard deviation is {:.3g}",
-                        in_step(applied), applied.tolerance.relative, applied.tolerance.absolute,
-                        spread.deviation));
+      if (is_too_wide(applied.tolerance, spread) && (!wide || applied.widest > wide->widest))
+        wide = &applied;
+    if ((chosen || !found.same) && !spread.constant && wide)
+      difference.doubts.push_back(fmt::format(
+          "the tolerance{} (rtol {:g}, atol {:g}) is wider than the spread of "
+          "golden, whose standard deviation is {:.3g}",
+          in_step(*wide), wide->tolerance.relative, wide->tolerance.absolute, spread.deviation));
   }
   if (!difference.doubts.empty()) difference.verdict = Verdict::kMistrusted;
 }

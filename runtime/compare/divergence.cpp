@@ -51,9 +51,10 @@ RunOrigin read_origin(const fs::path& run) {
                    .libraries = {},
                    .overrides = {},
                    .load = {},
-                   .last_step = {}};
-  if (const auto last = json.find("last_step"); last != json.end() && last->is_number_integer())
-    origin.last_step = last->get<int64_t>();
+                   .fingerprint_every = {}};
+  origin.succeeded = plan::integer_in(json, "exit_status") == 0;
+  origin.last_step = plan::integer_in(json, "last_step").value_or(0);
+  origin.fingerprint_every = plan::integer_in(json, "fingerprint_every");
   origin.overrides = plan::texts_in(json, "overrides");
   origin.libraries = plan::named_texts_in(json, "libraries");
   origin.load = plan::texts_in(json, "load");
@@ -207,6 +208,17 @@ class Walk {
   DivergenceReport report_;
 };
 
+/// How many steps are cut short or damaged, or were taken at the end of the run and are not there.
+/// A run that was resumed without fingerprints may lack others.
+size_t missing_steps(const FingerprintedRun& run) {
+  const auto& taken = run.origin.fingerprint_every;
+  if (!taken || *taken != run.file.every() || run.origin.last_step <= 0) return run.file.damaged();
+  const int64_t newest = (run.origin.last_step - 1) / *taken;
+  const std::vector<int64_t> steps = run.file.steps();
+  const int64_t found = steps.empty() ? -1 : steps.back() / *taken;
+  return std::max(run.file.damaged(), static_cast<size_t>(std::max<int64_t>(0, newest - found)));
+}
+
 }  // namespace
 
 std::string bits_may_differ(const RunOrigin& golden, const RunOrigin& out) {
@@ -216,23 +228,13 @@ std::string bits_may_differ(const RunOrigin& golden, const RunOrigin& out) {
   if (!golden.known || !out.known)
     return fmt::format("{} has no {}, so it may come from another device or version",
                        golden.known ? "out" : "golden", exec::kRunRecord);
-  if (golden.device != out.device) return both("other devices", golden.device, out.device);
+  if (golden.device != out.device) return both("different devices", golden.device, out.device);
   if (golden.instruction_set != out.instruction_set)
-    return both("other instruction sets", golden.instruction_set, out.instruction_set);
+    return both("different instruction sets", golden.instruction_set, out.instruction_set);
   if (golden.version != out.version)
-    return both("other versions of flow", golden.version, out.version);
-  if (golden.libraries != out.libraries) return "other versions of libraries";
+    return both("different versions of flow", golden.version, out.version);
+  if (golden.libraries != out.libraries) return "different versions of libraries";
   return {};
-}
-
-/// How many steps the file lacks between its first one and the last step of the run.
-size_t missing_steps(const FingerprintedRun& run) {
-  const std::vector<int64_t> steps = run.file.steps();
-  if (steps.empty()) return run.file.damaged();
-  const int64_t every = run.file.every();
-  const int64_t end = std::max(steps.back() + 1, run.origin.last_step.value_or(0));
-  const auto expected = static_cast<size_t>((end - 1) / every - steps.front() / every + 1);
-  return std::max(run.file.damaged(), expected - steps.size());
 }
 
 FingerprintedRun read_fingerprinted_run(const fs::path& run) {
@@ -251,11 +253,12 @@ FingerprintedRun read_fingerprinted_run(const fs::path& run) {
   FingerprintedRun read{run, std::move(*plan), read_origin(run), exec::FingerprintReader(path)};
   for (const TensorId tensor : read.file.tensors())
     if (!tensor.valid() || tensor.index() >= read.plan.ran().tensors.size())
-      throw RequestError(fmt::format("{} is not of the plan next to it: it has tensor {} of {}",
-                                     path.string(), tensor.value, read.plan.ran().tensors.size()),
-                         "run the job again with --fingerprint");
+      throw RequestError(
+          fmt::format("{} does not belong to the plan next to it: it has tensor {} of {}",
+                      path.string(), tensor.value, read.plan.ran().tensors.size()),
+          "run the job again with --fingerprint");
   const size_t missing = missing_steps(read);
-  if (missing > (read.origin.known ? 0 : 1))
+  if (missing > (read.origin.succeeded ? 0 : 1))
     throw RequestError(fmt::format("{} is damaged: {} of {} are missing", path.string(), missing,
                                    counted(read.file.steps().size() + missing, "recorded step")),
                        "run the job again with --fingerprint");

@@ -19,11 +19,13 @@ namespace flow::compare {
 /// killed.
 struct RunOrigin {
   bool known = false;
+  bool succeeded = false;  // it ended with status 0
   std::string host, device, instruction_set, version;
   std::map<std::string, std::string> libraries;
-  std::vector<std::string> overrides;  // "--input x=@x.npy", ...
-  std::vector<std::string> load;       // each --load
-  std::optional<int64_t> last_step;    // the number of steps when it ended
+  std::vector<std::string> overrides;        // "--input x=@x.npy", ...
+  std::vector<std::string> load;             // each --load
+  int64_t last_step = 0;                     // the number of steps when it ended
+  std::optional<int64_t> fingerprint_every;  // nothing: its last part took none
 };
 
 /// Why equal plans need not give the same bits on both; empty where they must.

@@ -82,7 +82,7 @@ class ModelImport {
              "export the model with another opset");
   }
 
-  /// Do others than casts read float64 tensors? Then the job computes in it everywhere.
+  /// Does a node other than a cast read a float64 tensor? Then the job computes in it everywhere.
   bool computes_in_float64() const {
     std::set<std::string> wide;
     for (const pb::TensorProto& tensor : graph_.initializer())
@@ -94,7 +94,10 @@ class ModelImport {
       const bool reads = std::ranges::any_of(
           node.input(), [&](const std::string& name) { return wide.contains(name); });
       if (reads && !is_cast(node)) return true;
-      if (casts_to_float64(node)) wide.insert(node.output().begin(), node.output().end());
+      const bool like_wide =
+          node.op_type() == "CastLike" && node.input_size() == 2 && wide.contains(node.input(1));
+      if (like_wide || casts_to_float64(node))
+        wide.insert(node.output().begin(), node.output().end());
     }
     return false;
   }
@@ -225,7 +228,7 @@ class ModelImport {
       if (name.empty()) continue;
       const auto found = state_.tensors.find(name);
       if (found == state_.tensors.end())
-        refuse(fmt::format("node `{}` ({}) reads `{}`, which nothing before it makes",
+        refuse(fmt::format("node `{}` ({}) reads `{}`, which no earlier node produces",
                            shown_name(node), escaped(node.op_type()), escaped(name)));
       known &= !found->second.lost;
     }

@@ -47,11 +47,13 @@ bool bends_in_part(size_t elements, const std::function<SlopeCheck(size_t, size_
   while (last - first > 1) {
     const size_t middle = first + (last - first) / 2;
     const SlopeCheck lower = check(first, middle), upper = check(middle, last);
-    if (lower.slope == Slope::kKink || upper.slope == Slope::kKink) return true;
-    const double in_lower = lower.slope == Slope::kDiffers ? lower.error : 0;
-    const double in_upper = upper.slope == Slope::kDiffers ? upper.error : 0;
-    if (in_lower == 0 && in_upper == 0) return false;
-    (in_lower >= in_upper ? last : first) = middle;
+    const auto error_of = [](const SlopeCheck& part) {
+      return part.slope == Slope::kDiffers || part.slope == Slope::kKink ? part.error : 0;
+    };
+    if (error_of(lower) == 0 && error_of(upper) == 0) return false;
+    const bool in_lower = error_of(lower) >= error_of(upper);
+    if ((in_lower ? lower : upper).slope == Slope::kKink) return true;
+    (in_lower ? last : first) = middle;
   }
   return false;
 }

@@ -139,7 +139,8 @@ SlopeCheck check_direction(Losses& losses, const Judged& judged, const Direction
     before.reset();
     if (check.slope == Slope::kDiffers) before = check.measured;
   }
-  return {last.slope == Slope::kKink ? Slope::kKink : Slope::kUnclear};
+  if (last.slope != Slope::kKink) last.slope = Slope::kUnclear;
+  return last;
 }
 
 /// Two directions suffice where both agree. Where one does not, none of eight may show a kink, nor
@@ -159,10 +160,11 @@ void judge(Losses& losses, const plan::Job& job, const Judged& judged, Tally& ta
     if (check.slope == Slope::kAgrees) ++agreeing;
     if (check.slope != Slope::kDiffers || wrong) continue;
     wrong = trial;
-    difference = Difference{.tensor = fmt::format("gradient of `{}` along a direction", judged.name),
-                            .first = fmt::format("watch_diff {}", shortest(expected)),
-                            .second = fmt::format("differences {}", shortest(check.measured)),
-                            .where = job[judged.tensor].where};
+    difference =
+        Difference{.tensor = fmt::format("gradient of `{}` along a direction", judged.name),
+                   .first = fmt::format("watch_diff {}", shortest(expected)),
+                   .second = fmt::format("differences {}", shortest(check.measured)),
+                   .where = job[judged.tensor].where};
   }
   if (wrong && !kinks)
     kinks = bends_in_part(elements, [&](size_t first, size_t last) {

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import random
+import signal
 import subprocess
 import tempfile
 import time
@@ -173,28 +174,30 @@ class Kills(FlowTest):
         outputs = {name: data for folder in ("returns", "watch") for name, data in self.files(f"{out}/{folder}").items()}
         return outputs, self.rows_without_seconds(out), self.state(f"{out}/checkpoints/{self.STEPS:06}"), self.state(f"{out}-model"), (self.dir / out / "fingerprints.bin").read_bytes()
 
-    def timed(self, out, **options):
-        """Runs the job or what is left of it; the seconds that it took."""
-        began = time.monotonic()
-        subprocess.run([BIN / "flowrun", *self.words(out)], cwd=self.dir, stdin=subprocess.DEVNULL, capture_output=True, check=True, **options)
-        return time.monotonic() - began
+    def killed_after(self, out, rows, seconds):
+        """Starts the run, or what is left of it; kills it so long after it has logged so many steps. Was there something to kill?"""
+        log = self.dir / out / "metrics.jsonl"
+        with subprocess.Popen([BIN / "flowrun", *self.words(out)], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and not (log.exists() and log.read_bytes().count(b"\n") >= rows):
+                time.sleep(0.0005)
+            time.sleep(seconds)
+            process.kill()
+        return process.returncode == -signal.SIGKILL
 
     def test_a_run_that_is_killed_at_any_time_resumes_to_the_same_results(self):
-        seconds = min(self.timed("whole"), self.timed("again"))
+        self.call("flowrun", *self.words("whole"))
         whole = self.results("whole")
         chance, killed, resumed = random.Random(1), 0, 0
         for number in range(self.KILLS):
-            out, delay, was_killed = f"out{number}", chance.uniform(0.1, 1) * seconds, False
+            out, was_killed = f"out{number}", False
             for _ in range(chance.choice((1, 1, 2))):
-                try:
-                    self.timed(out, timeout=delay)
-                    was_killed = False
-                except subprocess.TimeoutExpired:
-                    was_killed = True
+                rows = chance.randrange(self.STEPS)
+                was_killed = self.killed_after(out, rows, chance.uniform(0, 0.005))
                 killed += was_killed
             resumed += was_killed and (self.dir / out / "checkpoints").exists()
-            with self.subTest(killed_after=delay):
-                self.timed(out)
+            with self.subTest(killed_after=rows):
+                self.call("flowrun", *self.words(out))
                 self.assertEqual(self.results(out), whole)
         self.assertGreater(killed, self.KILLS / 2)
         self.assertGreater(resumed, self.KILLS / 4)

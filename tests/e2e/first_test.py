@@ -355,6 +355,13 @@ class Divergence(First):
             self.assertIn("b/fingerprints.bin", done.stderr)
             self.assertIn("hint: run the job again with --fingerprint", done.stderr)
 
+    def test_a_run_that_was_resumed_without_fingerprints_is_compared(self):
+        self.write("job.yaml", train_job(12))
+        self.flowrun("train", "job.yaml", "-o", "a", "--fingerprint=1", "--device", "cpu")
+        for words in (["--steps", "4", "--fingerprint=1"], ["--resume", "--steps", "8"], ["--resume", "--fingerprint=1"]):
+            self.flowrun("train", "job.yaml", "-o", "b", "--device", "cpu", *words)
+            self.assertIn("no difference", self.call("flowdiff", "--first", "a", "b", "--no-rerun").stdout)
+
     def test_a_run_without_run_json_is_judged_by_distance_and_says_so(self):
         self.write("job.yaml", train_job(4))
         for name in "ab":

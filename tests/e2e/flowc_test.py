@@ -324,13 +324,13 @@ class FromTheTables(FlowTest):
         self.assertNotIn("copy", said)
         self.assertIn("then flowrun hooks.yaml; ", self.call("flowc", "init", "hooks").stderr)
         said = self.call("flowc", "init", "resnet18", "-o", "new.yaml").stderr
-        self.assertIn("new.yaml: data/cifar10 is for data of your own; the comment at the top", said)
+        self.assertIn("new.yaml: put your own data in data/cifar10; the comment at the top", said)
 
     def test_init_writes_what_the_file_includes_and_leaves_what_is_there(self):
         os.mkdir(self.dir / "jobs")
         said = self.call("flowc", "init", "lora", "-o", "jobs/mine.yaml").stderr
         self.assertIn("jobs/mine.yaml: written, with jobs/gpt2.yaml; next: ", said)
-        self.assertIn("jobs/mine.yaml: data/prompts or data/tokens is for data of your own", said)
+        self.assertIn("jobs/mine.yaml: put your own data in data/prompts or data/tokens", said)
         self.assertEqual(sorted(self.files("jobs")), ["gpt2.yaml", "job.schema.json", "mine.yaml"])
         self.write("llama.yaml", (JOBS / "llama.yaml").read_text() + "\n# mine\n")
         self.assertIn("lora_llama.yaml: written; next: ", self.call("flowc", "init", "lora_llama").stderr)

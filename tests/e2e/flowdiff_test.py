@@ -330,8 +330,8 @@ class Reports(FlowDiff):
 
     def test_a_report_that_cannot_be_written_fails(self):
         (self.dir / "folder").mkdir()
-        for flag, path, why, hint in (("--json", "nowhere/report.json", "there is no directory nowhere", "create the directory"),
-                                      ("--md", "folder", "it is a directory", "name a file")):
+        for flag, path, why, hint in (("--json", "nowhere/report.json", "directory nowhere does not exist", "create the directory"),
+                                      ("--md", "folder", "is a directory", "name a file")):
             done = self.diff(flag, path, status=2)
             self.assertEqual(done.stderr, f"flowdiff: error: {flag}: cannot write {path}: {why}\n   hint: {hint}\n")
             self.assertEqual(done.stdout, "")

@@ -447,7 +447,7 @@ jobs:
                 (("train", mlp, "--resume", "r"), "-o r --resume"),
                 (("train", "--resume", "r", mlp), "-o r --resume"),
                 (("train", mlp, "--quiet", "yes"), "--quiet takes no value"),
-                (("train", mlp, "--fingerprint", "5"), "join the value to its flag: --fingerprint=5"),
+                (("train", mlp, "--fingerprint", "5"), "write the value with `=`: --fingerprint=5"),
                 (("train", mlp, "--fingerprint-size", "5"), "--fingerprint-size requires --fingerprint"),
                 (("train", mlp, "out"), "did you mean -o out?"),
                 (("train", mlp, "--vars.lr", "0.1"), "did you mean --set vars.lr=0.1?"),

@@ -79,6 +79,9 @@ class GoldenNets(FlowTest):
             np.testing.assert_allclose(got, golden[what], rtol=1e-9, atol=1e-9 * np.abs(golden[what]).max(), err_msg=what)
         check("losses", np.array([line["loss"] for line in self.metrics("out")]))
         check("logits", self.load(f"out/watch/{network}/value.npy")[0])
+        kinds = [what.partition("/")[0] for what in golden]
+        self.assertEqual(kinds.count("diff"), kinds.count("before"))
+        self.assertEqual(kinds.count("after"), kinds.count("before"))
         losses = golden["logits"].size // golden["logits"].shape[-1] if net == "lstm_text" else golden["logits"].size
         for what in golden:
             kind, _, variable = what.partition("/")

@@ -394,8 +394,8 @@ class Import(OnnxTest):
         none = numpy_helper.from_array(np.zeros(0, np.int64), "none")
         add = helper.make_node("Add", ["x", "w"], ["y"])
         cases = [({"nodes": [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["y"])]},
-                  "node `a` (Add) reads `b`, which nothing before it makes"),
-                 ({"nodes": [add]}, "reads `w`, which nothing before it makes"),
+                  "node `a` (Add) reads `b`, which no earlier node produces"),
+                 ({"nodes": [add]}, "reads `w`, which no earlier node produces"),
                  ({"nodes": [relu], "outputs": ["z"]}, "nothing makes the output `z`"),
                  ({"nodes": [relu], "outputs": []}, "the model has no outputs"),
                  ({"nodes": [relu, relu]}, "two tensors are called `y`"),

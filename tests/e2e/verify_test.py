@@ -265,7 +265,7 @@ class Differences(VerifyTest):
         self.assertEqual((verdicts["repeat"], proofs), ("differs", {"bit": "unproved"}), report)
         self.assertIn("repeat", report["damage"][0]["failing_undamaged"])
         self.assertNotIn("repeat", report["damage"][0]["caught_by"])
-        self.assertIn("already fails without damage: repeat", self.verify(*words, status=1).stdout)
+        self.assertIn("fails even without damage: repeat", self.verify(*words, status=1).stdout)
 
 
 class Proofs(VerifyTest):

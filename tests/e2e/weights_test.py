@@ -252,10 +252,10 @@ jobs:
         safetensors(self.dir / "w.safetensors", {**narrow, "head/mask": np.zeros(3, np.int64), "head/bias/m": np.zeros(2, np.float32)})
         result, told = self.loaded("w.safetensors")
         self.assertTrue(np.array_equal(result, self.expected(narrow)))
-        self.assertIn("flowrun: ignored 1 array without a variable: `head/mask`\n", told)     # the other one is the state of an optimizer
+        self.assertIn("flowrun: ignored 1 array without a matching variable: `head/mask`\n", told)     # the other one is the state of an optimizer
         self.assertIn("head/mask", self.call("flowc", "names", "job.yaml", "w.safetensors").stdout)
         safetensors(self.dir / "w.safetensors", {**narrow, **{f"more.{i}": np.zeros(1, np.float32) for i in range(7)}})
-        self.assertIn("ignored 7 arrays without a variable: `more.0`, `more.1`, `more.2`, `more.3`, `more.4` and 2 more\n", self.loaded("w.safetensors")[1])
+        self.assertIn("ignored 7 arrays without a matching variable: `more.0`, `more.1`, `more.2`, `more.3`, `more.4` and 2 more\n", self.loaded("w.safetensors")[1])
         self.assertNotIn("ignored", self.loaded("expected.npz")[1])
 
     def test_shapes_that_do_not_fit_ask_for_rules_and_no_run(self):

@@ -114,6 +114,13 @@ class Layering(unittest.TestCase):
         self.assertEqual({("cli/work_directory.cpp", "::mkdtemp(")} | {(name, "::write(") for name in pipes}, found)
 
 
+class Sums(unittest.TestCase):
+    def test_kernels_leave_the_order_of_sums_to_no_compiler(self):
+        """Which vectors the CPU has would decide it; loops/block_sums.h has one order."""
+        for path, text in sources("runtime/cpu/kernels", "runtime/cpu/loops"):
+            self.assertNotRegex(text, r"simd[^\n]*reduction\(\+", path)
+
+
 class Lists(unittest.TestCase):
     def test_every_family_of_ops_has_its_files(self):
         families = {}

@@ -136,8 +136,12 @@ FLOW_VECTORISED void sum_channels(const float* dy, const float* x, int64_t count
   }
   for (int64_t c = 0; c < count; ++c, dy += inner, x += inner) {
     double sum = 0, product = 0;
-    add_terms(inner, sum, [=](int64_t i) { return dy[i]; });
-    add_terms(inner, product, [=](int64_t i) { return dy[i] * (x[i] - center); });
+    for (int64_t first = 0; first < inner; first += kSumBlock) {  // read from memory once
+      const int64_t block = std::min(kSumBlock, inner - first);
+      const float *g = dy + first, *from = x + first;
+      add_terms(block, sum, [=](int64_t i) { return g[i]; });
+      add_terms(block, product, [=](int64_t i) { return g[i] * (from[i] - center); });
+    }
     sums[c] = static_cast<float>(sum);
     products[c] = static_cast<float>(product);
   }

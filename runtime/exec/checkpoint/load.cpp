@@ -12,10 +12,12 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/rounding.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/exec/weights/propose_rules.h"
 #include "runtime/exec/weights/safetensors_variables.h"
 #include "runtime/exec/weights/write_weights.h"
 #include "runtime/io/permuted.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/plan/model/name_rules.h"
 
 namespace flow::exec {
 
@@ -144,13 +146,15 @@ std::string hint_for(const StoredVariables& stored, const Items& items,
   if (stored.has_names_of_flow())
     return "repeat the --set options of that run (see its run.json), or initialize variables with "
            "--load-partial GLOB";
-  for (const State::Entry* entry : wanted)
-    if (const auto found = items.find(entry->tensor->name);
-        found != items.end() && io::are_transposed(found->second.shape, entry->tensor->shape))
-      return fmt::format(
-          "`{0}` is transposed; add a rule to `names` of the checkpoint section: "
-          "{{from: \"{0}\", to: \"{0}\", perm: [1, 0]}}",
-          found->first);
+  for (const State::Entry* entry : wanted) {
+    const std::string& name = entry->tensor->name;
+    const auto found = items.find(name);
+    const plan::NameRule rule{.from = {name}, .to = {name}, .perm = {1, 0}};
+    if (found != items.end() && io::are_transposed(found->second.shape, entry->tensor->shape) &&
+        plan::faults_of(rule).empty())
+      return fmt::format("`{}` is transposed; add a rule to `names` of the checkpoint section: {}",
+                         name, yaml_text(rule));
+  }
   return "list names and shapes with `flowc names FILE WEIGHTS`, or initialize variables with "
          "--load-partial GLOB";
 }

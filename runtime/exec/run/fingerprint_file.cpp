@@ -84,7 +84,7 @@ std::vector<std::byte> read_whole(const fs::path& path) {
 
 struct Slots {
   std::map<int64_t, uint64_t> offsets;  // of those that are whole, by step
-  size_t damaged = 0;
+  std::vector<uint64_t> damaged;        // offsets of those that are not
 };
 
 /// A slot that was never written, or taken back, begins with zeros.
@@ -100,13 +100,14 @@ Slots find_slots(std::span<const std::byte> bytes, int64_t every, uint64_t tenso
         bytes.subspan(begin + i * size, std::min<uint64_t>(size, bytes.size() - begin - i * size));
     SlotHead head;
     std::memcpy(&head, slot.data(), std::min(sizeof(head), slot.size()));
-    const bool whole = slot.size() == size && head.step >= 0 && head.step % every == 0 &&
+    const bool whole = slot.size() == size && head.step >= 0 && head.step < plan::kMostSteps &&
+                       head.step % every == 0 &&
                        static_cast<uint64_t>(head.step / every) % slots == i &&
                        head.checksum == checksum_of_slot(slot);
     if (whole)
       found.offsets.emplace(head.step, begin + i * size);
     else if (!is_free(head))
-      ++found.damaged;
+      found.damaged.push_back(begin + i * size);
   }
   return found;
 }
@@ -139,8 +140,12 @@ FingerprintWriter::FingerprintWriter(const fs::path& path, std::span<const plan:
       file_ = File::open_update(path);
       const SlotHead none;
       const Slots slots = find_slots(before, every_, tensors.size(), slots_);
+      const auto take_back = [&](uint64_t offset) {
+        file_.write_at(offset, std::as_bytes(std::span(&none, 1)));
+      };
       for (const auto& [step, offset] : slots.offsets)
-        if (step >= resume_from) file_.write_at(offset, std::as_bytes(std::span(&none, 1)));
+        if (step >= resume_from) take_back(offset);
+      std::ranges::for_each(slots.damaged, take_back);
       return;
     }
   }
@@ -183,7 +188,7 @@ FingerprintReader::FingerprintReader(const fs::path& path) : bytes_(read_whole(p
   }
   Slots slots = find_slots(bytes_, every_, head.tensors, head.slots);
   offsets_ = std::move(slots.offsets);
-  damaged_ = slots.damaged;
+  damaged_ = slots.damaged.size();
 }
 
 std::vector<int64_t> FingerprintReader::steps() const {

@@ -52,6 +52,7 @@ plan::RunRecord record_of(const Backend& backend, const RunRequest& request,
   record.seed = request.job.seed;
   record.threads = prepared.program->threads();
   record.first_step = prepared.start.first;
+  if (request.fingerprints) record.fingerprint_every = request.fingerprints->every;
   record.arena_bytes = prepared.program->memory().arena;
   record.peak_memory_bytes = peak_memory();
   record.libraries = backend.libraries();

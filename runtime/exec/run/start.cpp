@@ -74,7 +74,7 @@ void load_variables(const RunRequest& request, State& state) {
                               counted(arrays, fmt::format("{} array", name_of(dtypes.first))),
                               name_of(dtypes.second)));
   if (request.say && !loaded.unused.empty())
-    request.say(fmt::format("ignored {} without a variable: {}",
+    request.say(fmt::format("ignored {} without a matching variable: {}",
                             counted(loaded.unused.size(), "array"), first_names(loaded.unused)));
   if (request.say && !anew.empty())
     request.say("not loaded, initialized instead: " + join(anew, ", "));

@@ -197,11 +197,11 @@ class Proposer {
   }
 
   static std::string fits_as_well(const NameGroup& other) {
-    return fmt::format("check: {} fits as well", other.pattern);
+    return fmt::format("check: {} also fits", other.pattern);
   }
 
   /// Remarks on pairs that neither shapes nor names decide: another pair, with the same array or
-  /// variable, fits as well, and nothing better is made of its other side. What is next to a pair
+  /// variable, also fits, and nothing better is made of its other side. What is next to a pair
   /// without doubt, such as the weight of a bias, is not in doubt.
   void remark_doubts(const std::vector<Pair>& pairs, const std::vector<const Pair*>& chosen) {
     std::vector<const Pair*> of_array(arrays_.size()), of_variable(variables_.size());

@@ -84,8 +84,8 @@ class Watch : public nlohmann::json_sax<Json> {
   [[noreturn]] void refuse_duplicate(const std::string& key) const {
     std::string place;
     for (size_t i = 0; i + 1 < open_.size(); ++i)
-      if (!open_[i].last.empty()) place += open_[i].last + ": ";
-    throw RequestError(fmt::format("{}: {}duplicate key `{}`", path_, place, key));
+      if (!open_[i].last.empty()) place += shortened(open_[i].last) + ": ";
+    throw RequestError(fmt::format("{}: {}duplicate key `{}`", path_, place, shortened(key)));
   }
 
   const std::string& path_;

@@ -157,6 +157,7 @@ std::string to_json(const RunRecord& record) {
     json["load"] = record.load.front();
   else if (!record.load.empty())
     json["load"] = record.load;
+  if (record.fingerprint_every > 0) json["fingerprint_every"] = record.fingerprint_every;
   if (record.ranks)
     json["ranks"] = {{"count", record.ranks->count}, {"bytes_a_step", record.ranks->bytes_a_step}};
   // Command lines and paths need not be UTF-8; a record of them should not fail for that.

@@ -145,6 +145,7 @@ struct RunRecord {
   std::string started = {};  // "2026-11-26T19:20:31Z": by this start, not by that it resumes
   std::optional<Ranks> ranks = {};
   int64_t first_step = 0, last_step = 0;  // global steps run: [first, last)
+  int64_t fingerprint_every = 0;          // steps; 0: none were taken
   int64_t epochs = 0;
   double seconds = 0, seconds_to_first_step = 0;
   uint64_t arena_bytes = 0, peak_memory_bytes = 0;

@@ -87,6 +87,7 @@ Job resumed_part(const Job& job) {
   bare.hooks.clear();
   bare.ids.clear();
   if (bare.returns) bare.returns->sinks.clear();
+  for (Input& input : bare.inputs) input.range.reset();  // it checks, and changes nothing
   bare.run = {};
   bare.run.shuffle = job.run.shuffle;  // it decides which rows a step sees
   leave_out_watched(bare);

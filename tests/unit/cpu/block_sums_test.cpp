@@ -34,10 +34,12 @@ TEST_CASE("sums are added in one order, whatever vectors the CPU has", "[cpu]") 
   std::mt19937 random(1);
   std::uniform_real_distribution<float> distribution(-1, 1);
   std::vector<float> x(600);
+  const std::vector<float> ones(x.size(), 1.0F);
   for (float& value : x) value = distribution(random);
   for (int64_t n = 0; n <= 600; ++n) {
     CAPTURE(n);
     CHECK(fast::sum_row(x.data(), n) == ordered_sum(x.data(), n));
+    CHECK(fast::dot_rows(x.data(), ones.data(), n) == ordered_sum(x.data(), n));
   }
 }
 

@@ -87,6 +87,10 @@ TEST_CASE("slots that a crash tore do not count", "[exec]") {
   CHECK(read(text.substr(0, text.size() - kSlotBytes + 1)) == std::pair(Steps{0, 1}, size_t{1}));
   CHECK(read(changed(text, kBegin + kSlotBytes + 40)) == std::pair(Steps{0, 2}, size_t{1}));
   CHECK(read(changed(text, kBegin + kSlotBytes)) == std::pair(Steps{0, 2}, size_t{1}));  // the step
+  const FingerprintWriter resumed(path, kTensors, {.every = 1, .bytes = 1 << 20}, 1);
+  CHECK(resumed.is_continued());
+  CHECK(FingerprintReader(path).steps() == Steps{0});
+  CHECK(FingerprintReader(path).damaged() == 0);
 }
 
 TEST_CASE("a file that has no fingerprints is refused", "[exec]") {

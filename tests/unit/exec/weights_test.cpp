@@ -343,14 +343,14 @@ TEST_CASE("pairs that neither shapes nor names decide are in order, with a remar
       proposed(held, shapes) ==
       std::vector<std::string>{
           R"({from: "bert.encoder.layer.*.attention.output.dense.bias", to: "bert/blocks/{1}/attention/project/bias"})",
-          R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm1/gamma"} # check: bert/blocks/*/norm2/gamma fits as well)",
-          R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.beta", to: "bert/blocks/{1}/norm1/beta"} # check: bert/blocks/*/norm2/beta fits as well)",
+          R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm1/gamma"} # check: bert/blocks/*/norm2/gamma also fits)",
+          R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.beta", to: "bert/blocks/{1}/norm1/beta"} # check: bert/blocks/*/norm2/beta also fits)",
           R"({from: "bert.encoder.layer.*.intermediate.dense.weight", to: "bert/blocks/{1}/perceptron/up/weight"})",
           R"({from: "bert.encoder.layer.*.intermediate.dense.bias", to: "bert/blocks/{1}/perceptron/up/bias"})",
           R"({from: "bert.encoder.layer.*.output.dense.weight", to: "bert/blocks/{1}/perceptron/down/weight"})",
           R"({from: "bert.encoder.layer.*.output.dense.bias", to: "bert/blocks/{1}/perceptron/down/bias"})",
-          R"({from: "bert.encoder.layer.*.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm2/gamma"} # check: bert.encoder.layer.*.attention.output.LayerNorm.gamma fits as well)",
-          R"({from: "bert.encoder.layer.*.output.LayerNorm.beta", to: "bert/blocks/{1}/norm2/beta"} # check: bert.encoder.layer.*.attention.output.LayerNorm.beta fits as well)"});
+          R"({from: "bert.encoder.layer.*.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm2/gamma"} # check: bert.encoder.layer.*.attention.output.LayerNorm.gamma also fits)",
+          R"({from: "bert.encoder.layer.*.output.LayerNorm.beta", to: "bert/blocks/{1}/norm2/beta"} # check: bert.encoder.layer.*.attention.output.LayerNorm.beta also fits)"});
 }
 
 TEST_CASE("an array that is left over names the variable that it fits", "[exec]") {
@@ -358,8 +358,8 @@ TEST_CASE("an array that is left over names the variable that it fits", "[exec]"
   for (const char* name : {"a.norm.weight", "b.norm.weight"}) held.add(name, {4});
   CHECK(proposed(held, {{"norm/gamma", {4}}}) ==
         std::vector<std::string>{
-            R"({from: "a.norm.weight", to: "norm/gamma"} # check: b.norm.weight fits as well)",
-            R"({from: "b.norm.weight", ignore: true} # check: norm/gamma fits as well)"});
+            R"({from: "a.norm.weight", to: "norm/gamma"} # check: b.norm.weight also fits)",
+            R"({from: "b.norm.weight", ignore: true} # check: norm/gamma also fits)"});
 }
 
 TEST_CASE("a norm before and one after are the first and the second", "[exec]") {

@@ -1,8 +1,8 @@
 // Slopes of known functions against right and wrong gradients.
 #include "runtime/verify/directional.h"
 
-#include <catch2/catch.hpp>
 #include <array>
+#include <catch2/catch.hpp>
 #include <cmath>
 
 namespace flow::verify {
@@ -67,6 +67,16 @@ TEST_CASE("bends that cancel each other show in a part of the direction", "[veri
   };
   CHECK(check(0, 4).slope == Slope::kDiffers);
   CHECK(bends_in_part(4, check));
+}
+
+TEST_CASE("a small bend does not excuse a wrong gradient of another element", "[verify]") {
+  constexpr std::array<double, 4> kSigns = {1, 1, 1, 1};
+  const auto bent = [](const std::array<double, 4>& x) {
+    return 2 * x[0] + std::exp(x[1]) - 1 + std::max(x[2], 0.0) / 8;
+  };
+  CHECK_FALSE(bends_in_part(4, [&](size_t first, size_t last) {
+    return check_part(bent, kSigns, last == 4 ? 0 : 1, first, last);
+  }));
 }
 
 TEST_CASE("no part of a wrong gradient of a smooth loss bends", "[verify]") {
