@@ -8,7 +8,7 @@ seconds=${1:-8}
 flags=(-DFLOW_WERROR=ON)
 command -v ccache >/dev/null && flags+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 echo "== build: fuzzers"
-cmake --preset asan "${flags[@]}" >/dev/null
+[[ -e build/asan/build.ninja ]] || cmake --preset asan "${flags[@]}" >/dev/null
 cmake --build build/asan --target fuzzers
 
 # FUZZER: prints a line with its name, seconds, executions and covered edges, or what it found.
