@@ -17,10 +17,10 @@ namespace {
 /// Calls visit(value, place) with each value that the job follows, and its place.
 template <typename Visit>
 void visit_followed(Job& job, const Visit& visit) {
-  if (job.run.early_stopping) visit(job.run.early_stopping->value, job.early_stopping);
-  if (job.run.checkpoint.keep_best) visit(*job.run.checkpoint.keep_best, job.keep_best);
+  if (job.run.early_stopping) visit(job.run.early_stopping->value, job.early_stopping_place);
+  if (job.run.checkpoint.keep_best) visit(*job.run.checkpoint.keep_best, job.keep_best_place);
   if (job.optimizer && job.optimizer->learning_rate.follows)
-    visit(*job.optimizer->learning_rate.follows, job.optimizer->follows);
+    visit(*job.optimizer->learning_rate.follows, job.optimizer->follows_place);
 }
 
 const std::string& name_of_job(const Job& job) { return job.name.text; }

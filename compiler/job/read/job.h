@@ -115,7 +115,7 @@ struct Optimizer {
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;
   std::optional<plan::Lookahead> lookahead;
-  FollowedPlace follows;  // of what a plateau watches
+  FollowedPlace follows_place;  // of what a plateau watches
   Span span;
   bool complete = true;  // false after an error
 };
@@ -185,8 +185,8 @@ struct Job {
   std::vector<std::pair<std::string, plan::Metric>> metrics;  // by name: an entry, and a hook
   plan::Run run;
   std::optional<Loop> loop;
-  std::vector<Span> also_spans;             // of the names in run.also
-  FollowedPlace early_stopping, keep_best;  // of what they watch
+  std::vector<Span> also_spans;  // of the names in run.also
+  FollowedPlace early_stopping_place, keep_best_place;
 };
 
 struct File {

@@ -131,8 +131,8 @@ plan::Lookahead read_lookahead(const Fields& fields) {
 void read_common_keys(const Fields& fields, std::string_view precision, Optimizer& optimizer) {
   Reader& reader = fields.reader();
   if (const yaml::Node* rate = fields.require("learning_rate"))
-    optimizer.learning_rate =
-        read_learning_rate(reader, *rate, fields.key_span("learning_rate"), optimizer.follows);
+    optimizer.learning_rate = read_learning_rate(reader, *rate, fields.key_span("learning_rate"),
+                                                 optimizer.follows_place);
   if (const yaml::Node* scales = fields.find("learning_rate_scales"))
     optimizer.learning_rate_scales = read_rate_scales(reader, *scales);
   if (const yaml::Node* minimize = fields.require("minimize"))

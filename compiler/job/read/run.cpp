@@ -45,7 +45,7 @@ void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& 
     return;
   }
   const Fields fields(reader, node, key, early_stopping_section());
-  job.run.early_stopping = read_early_stopping(fields, job.early_stopping);
+  job.run.early_stopping = read_early_stopping(fields, job.early_stopping_place);
 }
 
 /// The paths of `load`: one, or a list.
@@ -127,7 +127,7 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";
   if (const yaml::Node* checkpoint = fields.find("checkpoint"))
     run.checkpoint = read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train,
-                                     has_dataset, job.keep_best);
+                                     has_dataset, job.keep_best_place);
   if (const yaml::Node* stopping = fields.find("early_stopping"))
     read_early_stopping(reader, *stopping, fields.key_span("early_stopping"), job);
   if (const yaml::Node* loop = fields.find("loop"))
