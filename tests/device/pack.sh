@@ -7,7 +7,8 @@ cd "$(dirname "$0")/../.."
 
 packages=(
   libfmt-dev libfmt9 libyaml-cpp-dev libyaml-cpp0.7 libcli11-dev nlohmann-json3-dev zlib1g-dev zlib1g
-  libdnnl-dev libdnnl2 ocl-icd-libopencl1 catch2
+  libdnnl-dev libdnnl2 ocl-icd-libopencl1 libxxhash-dev libxxhash0 catch2
+  libonnx-dev libprotobuf-dev libprotobuf32 protobuf-compiler libprotoc32
 )
 ./setup.sh
 [[ -d build/cudnn-frontend/include ]] || {
