@@ -44,6 +44,8 @@ class RealTestDevice : public TestDevice {
 
 }  // namespace
 
+bool is_gpu() { return true; }
+
 std::unique_ptr<TestDevice> open_test_device(LaneOrder) {
   return std::make_unique<RealTestDevice>();
 }

@@ -170,11 +170,15 @@ each_op() {  # COMMAND...
 kernels() { each_op "$build/bin/flow_gpu_tests" "[ops]"; }
 
 # The others, a process each, too.
-other_kernels() {
+each_case() {  # PROGRAM [FILTER]
   local names
-  names=$("$build/bin/flow_gpu_tests" --list-test-names-only "~[ops]") # exits with their number
-  xargs -P 8 -d '\n' -I NAME "$build/bin/flow_gpu_tests" NAME <<<"${names//,/\\,}" # a comma is an or
+  names=$("$1" --list-test-names-only "${@:2}") # exits with their number
+  xargs -P 8 -d '\n' -I NAME "$1" NAME <<<"${names//,/\\,}" # a comma is an or
 }
+
+other_kernels() { each_case "$build/bin/flow_gpu_tests" "~[ops]"; }
+
+libraries() { each_case "$build/bin/flow_device_tests"; }
 
 run() { "$build/bin/flowrun" "$@" --threads 2 --force --quiet; }  # several at a time
 same() { "$build/bin/flowdiff" "$1" "$2" --rtol 0 --atol 0; }
@@ -336,7 +340,7 @@ wait $!
 grep -q '| build | passed' "$table" || finish
 if [[ $part == kernels ]]; then
   together description sh -c "'$build/bin/describe_device' >'$out/device.json'"
-  together libraries "$build/bin/flow_device_tests"
+  together libraries libraries
   together kernels kernels
   together other-kernels other_kernels
   wait

@@ -24,7 +24,7 @@ using Pass = ConvolutionSpec::Pass;
 using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
 
 /// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
-constexpr int kFormat = 4;
+constexpr int kFormat = 5;
 
 constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
@@ -125,10 +125,11 @@ void deselect_engines(graph::Graph& graph, const Spec& spec) {
   using Note = frontend::NumericalNote_t;
   std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
   if (!spec.math_mode.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
-  // Transforms of large tiles lose digits of float32.
+  // Transforms lose digits of float32.
   if (spec.dtype == DType::kFloat32 && !spec.math_mode.tf32)
-    for (const Note note : {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
-                            Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13})
+    for (const Note note :
+         {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT, Note::WINOGRAD,
+          Note::WINOGRAD_TILE_4x4, Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13})
       unwanted.push_back(note);
   graph.deselect_numeric_notes(unwanted);
   constexpr size_t kMost = std::numeric_limits<int64_t>::max();

@@ -116,8 +116,8 @@ class NameMapper {
                                    rules_.rule(rule).from[position]));
   }
 
-  /// "; expected `h.0.w` (job.yaml:3:5)": the arrays that a rule makes the variable of; "" where
-  /// there is no rule for it.
+  /// "; expected `h.0.w` (job.yaml:3:5)": the arrays from which a rule makes the variable. Empty if
+  /// no rule does.
   std::string expected_for(const std::string& variable) const {
     std::vector<std::string> texts;
     for (size_t rule = 0; rule < rules_.size(); ++rule)

@@ -28,6 +28,8 @@ class FakeTestDevice : public TestDevice {
 
 }  // namespace
 
+bool is_gpu() { return false; }
+
 std::unique_ptr<TestDevice> open_test_device(LaneOrder lanes) {
   return std::make_unique<FakeTestDevice>(lanes);
 }

@@ -24,6 +24,9 @@ class TestDevice {
   virtual void finish() = 0;
 };
 
+/// Is it this machine's?
+bool is_gpu();
+
 /// `lanes`: for a device that has the choice.
 std::unique_ptr<TestDevice> open_test_device(LaneOrder lanes);
 

@@ -213,7 +213,7 @@ TEST_CASE("a variable without an array names those that its rules expect", "[exe
   CHECK(map.idle_rules == std::vector<const plan::NameRule*>{&rules[0], &rules[2]});
 }
 
-TEST_CASE("a rule that transposes too much is told apart from one that does not", "[exec]") {
+TEST_CASE("an unneeded `perm` gets a hint to omit it", "[exec]") {
   HeldVariables held;
   held.add("a", {2, 3});
   CHECK_THAT(
