@@ -6,6 +6,7 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -27,10 +28,13 @@ namespace {
                      "remove it, or name another directory with -o DIR");
 }
 
-/// Moves what a run wrote into `aside`: all of it, or nothing.
+/// Moves what a run wrote into `aside`: all of it, or nothing. Its plan, by which the rest is known
+/// as its own, goes when the rest is gone for good.
 void move_aside(const fs::path& directory, const fs::path& aside) {
+  static_assert(exec::kWritten.back() == std::string_view(exec::kPlanFile));
   std::vector<const char*> moved;
   for (const char* name : exec::kWritten) {
+    if (name == exec::kWritten.back()) Folder(directory).sync();
     const std::error_code error = error_of(calls::rename(directory / name, aside / name));
     if (!error) moved.push_back(name);
     if (!error || error == std::errc::no_such_file_or_directory) continue;
