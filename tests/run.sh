@@ -16,7 +16,7 @@ sanitizer_flags=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DFLOW_UNSANITIZED=null,ob
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 command -v ccache >/dev/null && cmake_flags+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-jobs=$(($(nproc) + 1))  # of tests: some wait for each other
+jobs=$((3 * $(nproc)))  # of tests: many wait for processes, or for each other
 
 # A small run spends most of its time in fsync, so its files are in memory where 4 GiB of it are
 # free. tests/long.sh uses the disk.
@@ -49,6 +49,8 @@ ctest --test-dir build/asan --output-on-failure --parallel "$jobs" -L '^(unit|ho
 unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
 
 build tsan thread_tests
-TSAN_OPTIONS=halt_on_error=1 build/tsan/bin/thread_tests
-
-tests/fuzz/run.sh 5
+tests/fuzz/run.sh 5 &  # tests of threads mostly wait
+passed=true
+TSAN_OPTIONS=halt_on_error=1 build/tsan/bin/thread_tests || passed=false
+wait $!
+$passed

@@ -18,7 +18,7 @@ namespace flow::cli::report {
 namespace {
 
 constexpr size_t kMostEntries = 20'000, kMostDistributions = 40, kMostSamples = 24;
-constexpr size_t kLongestName = 120;
+constexpr size_t kLongestArrayName = 120;
 
 /// The files of one value, or of its gradient.
 struct ArrayFiles {
@@ -178,7 +178,8 @@ class ArrayReader {
 
  private:
   static std::string shown_name(const ArrayFiles& files) {
-    return clipped(files.job.empty() ? files.name : files.job + ": " + files.name, kLongestName);
+    return clipped(files.job.empty() ? files.name : files.job + ": " + files.name,
+                   kLongestArrayName);
   }
 
   static Distribution named(Distribution found, const ArrayFiles& files) {
@@ -198,8 +199,8 @@ class ArrayReader {
   void add_curve(const ArrayFiles& files, const Slices& slices) {
     constexpr size_t kMostPoints = 100'000;
     Curve curve;
-    curve.job = clipped(files.job, kLongestName);
-    curve.label = clipped(files.name, kLongestName) + (files.gradient ? " (gradient)" : "");
+    curve.job = clipped(files.job, kLongestArrayName);
+    curve.label = clipped(files.name, kLongestArrayName) + (files.gradient ? " (gradient)" : "");
     curve.own_steps = !files.job.empty();
     const auto same = [&](const Curve& other) { return other.title() == curve.title(); };
     if (std::ranges::any_of(run_.curves, same)) return;  // the losses are among the metrics

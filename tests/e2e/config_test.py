@@ -77,10 +77,10 @@ class Config(FlowTest):
     def test_every_job_says_the_same_in_every_form(self):
         for job in sorted(JOBS.glob("*.yaml")):
             resolved, full, minimal = self.forms(job)
-            for text in (resolved, full, minimal):
+            for text, form, wanted in ((resolved, (), resolved), (resolved, ("--full",), full), (full, ("--minimal",), minimal),
+                                       (minimal, ("--full",), full)):
                 self.write("again.yaml", text)
-                for form, wanted in zip(FORMS, (text, full, minimal)):
-                    self.assertEqual(self.call("flowc", "config", "again.yaml", *form).stdout, wanted, (job, form))
+                self.assertEqual(self.call("flowc", "config", "again.yaml", *form).stdout, wanted, (job, form))
 
     def test_overrides_and_variables_are_put_in(self):
         resolved, full, minimal = self.forms(JOBS / "lenet.yaml", "--set", "vars.lr=0.05", "--set", "jobs.train.run.shuffle=true")

@@ -53,7 +53,7 @@ void GraphMaker::run_passes(std::string_view last) {
 
 std::string GraphMaker::nodes() const {
   std::string text;
-  for (const std::string& line : split(ir::print(graph), '\n'))
+  for (const std::string& line : flow::split(ir::print(graph), '\n'))
     if (line.find(" = ") != std::string::npos && !line.starts_with("variable") &&
         !line.starts_with("alias") && !line.starts_with("slot"))
       text += line + "\n";

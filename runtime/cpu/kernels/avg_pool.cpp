@@ -10,7 +10,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr int64_t kBlock = 64;  // sums that stay in registers or L1
+constexpr int64_t kSumBlock = 64;  // sums that stay in registers or L1
 
 /// 1 / the elements of a window that lie inside the input.
 float share_of(Places rows, Places columns) {
@@ -26,9 +26,9 @@ FLOW_VECTORISED void average_row(const Window& w, int64_t channels, int64_t row,
     const float share = share_of(kh, kw);
     const float* window =
         x + (w.rows.start(row) * w.columns.input + w.columns.start(column)) * channels;
-    for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
-      const int64_t count = std::min(kBlock, channels - c0);
-      float sums[kBlock] = {};
+    for (int64_t c0 = 0; c0 < channels; c0 += kSumBlock) {
+      const int64_t count = std::min(kSumBlock, channels - c0);
+      float sums[kSumBlock] = {};
       for (int64_t i = kh.first; i < kh.end; ++i) {
         for (int64_t k = kw.first; k < kw.end; ++k) {
           const float* values = window + (i * w.columns.input + k) * channels + c0;
@@ -46,9 +46,9 @@ FLOW_VECTORISED void average_row(const Window& w, int64_t channels, int64_t row,
 FLOW_VECTORISED void average_row_of_one(const Window& w, int64_t row, const float* x, float* y) {
   const Places kh = w.rows.inside(row);
   const int64_t stride = w.columns.stride;
-  for (int64_t c0 = 0; c0 < w.columns.output; c0 += kBlock) {
-    const int64_t count = std::min(kBlock, w.columns.output - c0);
-    float sums[kBlock] = {};
+  for (int64_t c0 = 0; c0 < w.columns.output; c0 += kSumBlock) {
+    const int64_t count = std::min(kSumBlock, w.columns.output - c0);
+    float sums[kSumBlock] = {};
     for (int64_t i = kh.first; i < kh.end; ++i) {
       const float* line = x + (w.rows.start(row) + i) * w.columns.input;
       for (int64_t k = 0; k < w.columns.size; ++k) {
@@ -87,9 +87,9 @@ FLOW_VECTORISED void spread_row(const Window& w, int64_t channels, int64_t row, 
 FLOW_VECTORISED void spread_row_of_one(const Window& w, int64_t row, const float* dy, float* dx) {
   const Places kh = w.rows.inside(row);
   const int64_t stride = w.columns.stride;
-  for (int64_t c0 = 0; c0 < w.columns.output; c0 += kBlock) {
-    const int64_t count = std::min(kBlock, w.columns.output - c0);
-    float parts[kBlock];
+  for (int64_t c0 = 0; c0 < w.columns.output; c0 += kSumBlock) {
+    const int64_t count = std::min(kSumBlock, w.columns.output - c0);
+    float parts[kSumBlock];
     for (int64_t c = 0; c < count; ++c)
       parts[c] = dy[c0 + c] * share_of(kh, w.columns.inside(c0 + c));
     for (int64_t i = kh.first; i < kh.end; ++i) {

@@ -50,9 +50,9 @@ std::string refusal_of(const AttentionSpec& spec) {
   if (spec.lengths && spec.bottom_right) return "it has lengths and `align: bottom_right`";
   // With a bias, cuDNN's gradients can be NaN where scores are below -88 and the last tile of keys
   // is not full (test_sdpa_negative_lse_bwd of NVIDIA's front end).
-  constexpr int64_t kTile = 128;
-  if (spec.bias && spec.pass == AttentionSpec::Pass::kGrad && spec.key[2] % kTile != 0)
-    return fmt::format("it has a bias and {} keys, not a multiple of {}", spec.key[2], kTile);
+  constexpr int64_t kKeys = 128;
+  if (spec.bias && spec.pass == AttentionSpec::Pass::kGrad && spec.key[2] % kKeys != 0)
+    return fmt::format("it has a bias and {} keys, not a multiple of {}", spec.key[2], kKeys);
   return "";
 }
 

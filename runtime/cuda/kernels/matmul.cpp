@@ -23,7 +23,7 @@ Shape padded(const Shape& shape, int rank) {
 }
 
 /// Elements between neighbours along a leading axis; 0 where the operand is repeated.
-int64_t stride_of(const Shape& shape, int axis) {
+int64_t broadcast_stride(const Shape& shape, int axis) {
   return shape[axis] == 1 ? 0 : shape.elements(axis + 1, shape.rank());
 }
 
@@ -34,8 +34,9 @@ std::vector<ProductStart> starts_of(const Shape& a, const Shape& b, const Shape&
     std::vector<ProductStart> more;
     for (const ProductStart& start : starts)
       for (int64_t i = 0; i < out[axis]; ++i)
-        more.push_back({start.a + i * stride_of(a, axis), start.b + i * stride_of(b, axis),
-                        start.out + i * stride_of(out, axis)});
+        more.push_back({start.a + i * broadcast_stride(a, axis),
+                        start.b + i * broadcast_stride(b, axis),
+                        start.out + i * broadcast_stride(out, axis)});
     starts = std::move(more);
   }
   return starts;

@@ -41,7 +41,7 @@ void* open_library() {
 }
 
 /// 22803 -> "2.28.3"
-std::string version_text(int version) {
+std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -74,8 +74,8 @@ class NcclLibrary {
     int version = 0;
     calls_.get_version(&version);
     if (version < kOldest)
-      refuse(fmt::format("{} is version {}, expected {} or newer", kNccl, version_text(version),
-                         version_text(kOldest)));
+      refuse(fmt::format("{} is version {}, expected {} or newer", kNccl,
+                         nccl_version_text(version), nccl_version_text(kOldest)));
   }
 
   void* handle_;
@@ -111,7 +111,7 @@ Communicator::Communicator(const NcclCalls& nccl, Driver& driver, exec::Collecti
 std::string Communicator::version() const {
   int version = 0;
   nccl_.get_version(&version);
-  return version_text(version);
+  return nccl_version_text(version);
 }
 
 void Communicator::connect() {

@@ -28,8 +28,8 @@ std::vector<TrialMemory::Part> trial_parts(const MatmulSpec& spec) {
 
 /// First, second, bias, out.
 std::vector<TrialMemory::Part> trial_parts(const ConvolutionSpec& spec) {
-  using Pass = ConvolutionSpec::Pass;
-  const bool forward = spec.pass == Pass::kForward, data = spec.pass == Pass::kGradData;
+  using enum ConvolutionSpec::Pass;
+  const bool forward = spec.pass == kForward, data = spec.pass == kGradData;
   const Shape &first = data ? spec.y : spec.x, &second = forward || data ? spec.w : spec.y,
               &out = forward ? spec.y
                      : data  ? spec.x

@@ -61,7 +61,7 @@ std::string holding(int field, int64_t step, std::string_view message) {
 
 namespace {
 
-constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".flow";
+constexpr std::string_view kFilePrefix = "events.out.tfevents.", kFileSuffix = ".flow";
 
 [[noreturn]] void refuse(const fs::path& directory, const std::string& what,
                          const std::string& hint) {
@@ -69,11 +69,11 @@ constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".flow";
 }
 
 bool is_event_file(std::string_view name) {
-  return name.starts_with(kPrefix) && name.ends_with(kSuffix);
+  return name.starts_with(kFilePrefix) && name.ends_with(kFileSuffix);
 }
 
 bool is_temporary_event_file(std::string_view name) {
-  return name.starts_with('.') && name.substr(1).starts_with(kPrefix) &&
+  return name.starts_with('.') && name.substr(1).starts_with(kFilePrefix) &&
          name.ends_with(kTemporarySuffix);
 }
 
@@ -102,14 +102,14 @@ fs::path next_path(const EventsRequest& request, const std::vector<fs::path>& ea
                     std::chrono::system_clock::now().time_since_epoch())
                     .count();
   if (!earlier.empty()) {
-    const std::string name = earlier.back().filename().string().substr(kPrefix.size());
+    const std::string name = earlier.back().filename().string().substr(kFilePrefix.size());
     const auto before = whole_number(name.substr(0, name.find('.')));
     constexpr int64_t kTenDigits = 9'999'999'999;
     if (before && *before < kTenDigits) second = std::max(second, *before + 1);
   }
   std::string host = host_name();
   std::ranges::replace(host, '/', '_');
-  return request.directory / fmt::format("{}{:010}.{}{}", kPrefix, second, host, kSuffix);
+  return request.directory / fmt::format("{}{:010}.{}{}", kFilePrefix, second, host, kFileSuffix);
 }
 
 std::string_view without_time(std::string_view event) {

@@ -23,7 +23,7 @@ namespace {
 /// Of each op; FLOW_CASES says another number, for tools under which a case takes long.
 int cases() {
   const char* given = std::getenv("FLOW_CASES");
-  return given ? std::max(1, std::atoi(given)) : std::max(1, 5 / kCasesPerTried);
+  return given ? std::max(1, std::atoi(given)) : std::max(1, 3 / kCasesPerTried);
 }
 
 /// FLOW_OPS names some, with commas: after an error from which a device does not recover, others.

@@ -53,7 +53,7 @@ jobs:
     hooks: [{watch_diff: deep/weight, to: npy}]
 )";
 
-std::vector<std::string> wanted_of(const plan::Job& job) {
+std::vector<std::string> wanted_of_ranks(const plan::Job& job) {
   std::vector<std::string> wanted = variables_of(job);
   wanted.emplace_back("x");
   for (const plan::ReturnValue& item : job.returns->value.items)
@@ -88,7 +88,7 @@ TEST_CASE("several GPUs compute the bits of one", "[cuda]") {
   const plan::Plan plan = plan_of(kTraining);
   const plan::Job& job = plan.jobs[0];
   const int size = GENERATE(2, 4);
-  require_bits(job, wanted_of(job), size, {}, false, static_cast<unsigned>(size));
+  require_bits(job, wanted_of_ranks(job), size, {}, false, static_cast<unsigned>(size));
 }
 
 TEST_CASE("whatever comes first, several GPUs compute the bits of one", "[cuda]") {
