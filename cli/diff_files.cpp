@@ -103,10 +103,15 @@ std::string markdown_details(std::span<const ArrayDifference* const> arrays) {
 }  // namespace
 
 std::string markdown_text(const std::string& text) {
+  const std::string plain = escaped(text);
   std::string out;
-  for (const char c : escaped(text)) {
-    if (std::string_view("|\\`*_<").find(c) != std::string_view::npos) out += '\\';
-    out += c;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const bool begins_block = i == 0 && (plain[i] == '#' || plain[i] == '>' || plain[i] == '[');
+    const bool makes_link = plain.compare(i, 2, "](") == 0;
+    if (begins_block || makes_link ||
+        std::string_view("|\\`*_<").find(plain[i]) != std::string_view::npos)
+      out += '\\';
+    out += plain[i];
   }
   return out;
 }

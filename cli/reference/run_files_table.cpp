@@ -52,7 +52,7 @@ std::span<const FileRow> checkpoint_files() {
       {"JOB/loss_scale.npy",
        "The scale of a dynamic loss scale. `JOB/finite_steps.npy` has its count of steps."},
       {"checkpoint.json",
-       "Step, epoch, seed, hashes of the plan, what the run decides by watched values, and "
+       "Step, epoch, seed, hashes of the plan, what the run decides by monitored values, and "
        "checksums of all arrays."},
       {"files.json", "Sizes and checksums of data files and outputs. `--resume` checks them."},
   };
@@ -72,7 +72,7 @@ std::span<const FileRow> metrics_keys() {
       {"job", "The job of a reduced value or of a called train job."},
       {"job_step", "In rows of a called job: its own step."},
       {"name", "The tensor of a value that a print sink reduced, or that the run watches."},
-      {"label", "The `label` of that print sink, or the watched value, such as `eval.loss`."},
+      {"label", "The `label` of that print sink, or the monitored value, such as `eval.loss`."},
       {"value", "The reduced value; `null` if it is not finite."},
       {"main_step", "In a called job's own `metrics.jsonl`: complete steps of the main job."},
   };

@@ -46,7 +46,7 @@ std::vector<std::vector<double>> matrix_of(const Json& json) {
 }
 
 /// Behind the label of a value that the run follows.
-constexpr const char* kFollowed = " (followed)";
+constexpr const char* kFollowed = " (monitored)";
 
 class MetricsReader {
  public:

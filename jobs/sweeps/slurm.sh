@@ -10,8 +10,8 @@
 #   SLURM_ARRAY_TASK_ID=3 jobs/sweeps/slurm.sh            only point 3, without Slurm
 #   jobs/sweeps/collect.py runs/sweep-*/*                 then print a table of the points
 #
-# The exit status of a task is that of flowrun. A minute before the time limit, Slurm signals flowrun to save. A requeued
-# task resumes from there.
+# The exit status of a task is that of flowrun. A minute before the time limit, Slurm signals flowrun to save. Then
+# `scontrol requeue JOBID_POINT` resumes the task from there.
 set -eu
 flowrun=${FLOWRUN:-$(command -v flowrun || echo build/release/bin/flowrun)}
 file=${1:-jobs/mlp.yaml}

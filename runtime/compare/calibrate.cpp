@@ -177,9 +177,8 @@ std::string tolerances_text(const std::vector<ArraySpread>& spreads,
                           escaped(spread.name));
       continue;
     }
-    // Rounded down: a tolerance tighter than the spread is an error.
     text += fmt::format("  {}:\n    atol: {:.3g}\n    spread: {:.3g}\n", quoted_key(spread.name),
-                        spread.tolerance, spread.spread * (1 - 1e-2));
+                        spread.tolerance, spread.spread);
     if (spread.last_step) text += fmt::format("    last_step: {}\n", *spread.last_step);
     text += fmt::format("    reason: {}{}\n", spread.last_step ? "chaotic in later steps; " : "",
                         evidence_of(spread));

@@ -63,7 +63,7 @@ TIMEOUT = 300  # seconds a command; the machine may be busy
 # Commands that the test does not run, and why.
 NOT_RUN = {
     r"git clone .*": "needs the network",
-    r"cd flow": "follows git clone",
+    r"cd (flow|~)": "goes to the checkout, or back",
     r"(sudo )?\./setup\.sh.*": "installs packages",
     r"(sudo )?(apt|apt-get|dpkg) .*": "installs packages",
     r"jobs/quickstart\.sh.*": "installs packages and builds; tests of the release run it in a fresh Debian",

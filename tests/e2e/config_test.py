@@ -85,7 +85,7 @@ class Config(FlowTest):
     def test_overrides_and_variables_are_put_in(self):
         resolved, full, minimal = self.forms(JOBS / "lenet.yaml", "--set", "vars.lr=0.05", "--set", "jobs.train.run.shuffle=true")
         for text in (resolved, full, minimal):
-            self.assertIn("values: [0.05]", text)
+            self.assertIn("learning_rate: 0.05", text)
             self.assertIn("shuffle: true", text)
             self.assertNotIn("$", text)
             self.assertNotIn("vars", text)

@@ -63,7 +63,7 @@ class Commands(FlowTest):
         self.assertEqual(lines["dense1"], ["dense + relu", "[100, 512]", "1.61 M", "321 M", "200 KiB", "30"])
         self.assertEqual(lines["parameters"], ["1,663,370, all trained"])
         self.assertEqual(lines["FLOPs a step"], ["7.26 G: 2.47 G forward, 4.79 G backward and update"])
-        self.assertEqual(lines["learning rate"], ["piecewise_constant 0.1"])
+        self.assertEqual(lines["learning rate"], ["constant 0.1"])
         self.assertEqual(lines["run"], ["1 epoch"])
         predict, _ = self.shown(JOBS / "lenet.yaml", "--job", "eval")
         self.assertNotIn("drop", predict)  # a predict job has none
@@ -128,9 +128,9 @@ class Commands(FlowTest):
         self.assertEqual([job["name"] for job in json.loads(shown)["jobs"]], ["train", "eval", "accuracy"])
 
     def test_show_of_one_job_as_json_is_a_plan_with_what_it_calls(self):
-        called = self.call("flowc", "show", JOBS / "gan.yaml", "--job", "judge", "--format", "json").stdout
+        called = self.call("flowc", "show", JOBS / "gan.yaml", "--job", "train_discriminator", "--format", "json").stdout
         self.call("flowc", "build", JOBS / "gan.yaml", "-o", "plan.json")
-        self.assertEqual(json.loads(called)["jobs"], json.loads(self.call("flowc", "show", "plan.json", "--job", "judge", "--format", "json").stdout)["jobs"])
+        self.assertEqual(json.loads(called)["jobs"], json.loads(self.call("flowc", "show", "plan.json", "--job", "train_discriminator", "--format", "json").stdout)["jobs"])
         self.assertGreater(len(json.loads(called)["jobs"]), 1)
 
     def test_a_plan_is_no_job_file(self):
@@ -320,7 +320,7 @@ class FromTheTables(FlowTest):
         self.assertIn("lenet.yaml: copy data/mnist and hooks from", said)
         os.makedirs(self.dir / "data/mnist")
         said = self.call("flowc", "init", "gan", "-o", "my gan.yaml").stderr
-        self.assertIn("then flowrun judge 'my gan.yaml'; ", said)
+        self.assertIn("then flowrun train_discriminator 'my gan.yaml'; ", said)
         self.assertNotIn("copy", said)
         self.assertIn("then flowrun hooks.yaml; ", self.call("flowc", "init", "hooks").stderr)
         said = self.call("flowc", "init", "resnet18", "-o", "new.yaml").stderr
@@ -347,10 +347,10 @@ class FromTheTables(FlowTest):
         self.assertEqual(self.call("flowc", "diff", lenet, lenet).stdout, "the plans are equivalent\n")
         self.call("flowc", "build", lenet, "-o", "slow.plan", "--set", "vars.lr=0.01")
         found = self.call("flowc", "diff", lenet, "slow.plan", status=1).stdout.splitlines()
-        self.assertEqual(found, ["job train", "  changed  learning rate  piecewise_constant 0.1 -> piecewise_constant 0.01",
+        self.assertEqual(found, ["job train", "  changed  learning rate  constant 0.1 -> constant 0.01",
                                  "1 difference in the plans; --values lists each of them"])
         found = self.call("flowc", "diff", lenet, "slow.plan", "--values", status=1).stdout.splitlines()
-        self.assertEqual(found, ["~ train.optimizer.learning_rate.rates: [0.1] -> [0.01]", "1 difference in the plans"])
+        self.assertEqual(found, ["~ train.optimizer.learning_rate.values.base: 0.1 -> 0.01", "1 difference in the plans"])
 
     def test_diff_of_one_job(self):
         self.call("flowc", "build", JOBS / "lenet.yaml", "--job", "train", "-o", "train.plan")
@@ -382,7 +382,7 @@ class FromTheTables(FlowTest):
     def test_diff_puts_equal_changes_of_copies_on_one_line(self):
         found = self.call("flowc", "diff", JOBS / "gpt_tiny.yaml", "wide.plan", status=1).stdout if self.call(
             "flowc", "build", JOBS / "gpt_tiny.yaml", "-o", "wide.plan", "--set", "vars.width=128") else ""
-        self.assertRegex(found, r"changed  gpt/blocks/0/attention/project and 1 more +parameters 4,160 -> 16,512\n")
+        self.assertRegex(found, r"changed  gpt/blocks/0/attention/out_proj and 1 more +parameters 4,160 -> 16,512\n")
 
     def test_diff_takes_linear_time(self):
         def job(op):

@@ -45,8 +45,8 @@ class GoldenNets(FlowTest):
         with np.load(GOLDEN / "vae" / "vae.npz") as file:
             golden = dict(file)
         some = slice(400, 410)
-        self.flowrun("train", JOBS / "vae.yaml", "-o", "out", "--steps", 10, "--watch", "code:1000", "--watch-diff", "*code/**:1000", *sets(
-            "vars.width=8", "vars.code=3", "vars.batch=5", "jobs.train.precision=float64", "jobs.train.run={steps: 10}",
+        self.flowrun("train", JOBS / "vae.yaml", "-o", "out", "--steps", 10, "--watch", "latent:1000", "--watch-diff", "*code/**:1000", *sets(
+            "vars.width=8", "vars.latent=3", "vars.batch=5", "jobs.train.precision=float64", "jobs.train.run={steps: 10}",
             "jobs.train.inputs.images.from={type: random_uniform, low: 0, high: 1}", "jobs.train.inputs.images.dtype=float64"))
 
         def check(what, got):
@@ -55,7 +55,7 @@ class GoldenNets(FlowTest):
                 got = got[:, some] if got.shape[0] == expected.shape[0] else got[some]
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max(), err_msg=what)
         check("losses", np.array([line["loss"] for line in self.metrics("out")]))
-        check("code", self.load("out/watch/code/value.npy")[0])
+        check("latent", self.load("out/watch/latent/value.npy")[0])
         for what in golden:
             kind, _, variable = what.partition("/")
             if kind == "diff":
@@ -222,29 +222,29 @@ class Nets(FlowTest):
         self.assertEqual(names, {"encode", "checkpoint.json", "files.json"})      # one set of variables for both images
 
     def test_the_two_networks_of_the_gan_take_turns(self):
-        losses = self.losses("judge", "gan.yaml", 10, "vars.batch=20")
+        losses = self.losses("train_discriminator", "gan.yaml", 10, "vars.batch=20")
         self.assertTrue(np.isfinite(losses).all())
         self.predict("sample", "gan.yaml")
-        self.assertEqual(self.load("sample/returns/drawer/value.npy").reshape(-1, 28, 28).shape, (64, 28, 28))
+        self.assertEqual(self.load("sample/returns/generator/value.npy").reshape(-1, 28, 28).shape, (64, 28, 28))
         first = self.checkpoint("out")
-        self.flowrun("judge", JOBS / "gan.yaml", "-o", "one", "--steps", 1, *sets("vars.batch=20"))
-        for name in ("drawer/pixels/weight", "critic/verdict/weight"):      # both move, in every step
+        self.flowrun("train_discriminator", JOBS / "gan.yaml", "-o", "one", "--steps", 1, *sets("vars.batch=20"))
+        for name in ("generator/pixels/weight", "discriminator/logit/weight"):      # both move, in every step
             self.assertFalse((np.load(first / (name + ".npy")) == np.load(self.checkpoint("one") / (name + ".npy"))).all(), name)
 
-    def test_the_autoencoder_learns_to_rebuild(self):
+    def test_the_autoencoder_learns_to_reconstruct(self):
         self.falls(self.losses("train", "autoencoder.yaml", 40, "vars.batch=20"))
-        self.predict("rebuild", "autoencoder.yaml")
-        rebuilt = self.load("rebuild/returns/rebuilt/value.npy")
-        self.assertEqual(rebuilt.shape, (10000, 1, 28, 28))
-        self.assertTrue(((0 <= rebuilt) & (rebuilt <= 1)).all())
+        self.predict("reconstruct", "autoencoder.yaml")
+        images = self.load("reconstruct/returns/reconstruction/value.npy")
+        self.assertEqual(images.shape, (10000, 1, 28, 28))
+        self.assertTrue(((0 <= images) & (images <= 1)).all())
 
     def test_the_vae_learns_and_makes_images(self):
-        small = ["vars.width=32", "vars.code=4", "vars.batch=20"]
+        small = ["vars.width=32", "vars.latent=4", "vars.batch=20"]
         losses = self.losses("train", "vae.yaml", 60, *small)
         self.falls(losses)
         self.assertLess(losses[-1], 0.6 * losses[0])
         self.predict("reconstruct", "vae.yaml", *small)
-        self.assertEqual(self.load("reconstruct/returns/codes/value.npy").shape, (10000, 4))
+        self.assertEqual(self.load("reconstruct/returns/latents/value.npy").shape, (10000, 4))
         self.predict("sample", "vae.yaml", *small)
         images = self.load("sample/returns/images/value.npy")
         self.assertEqual(images.shape, (1, 20, 1, 28, 28))

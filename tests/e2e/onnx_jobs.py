@@ -17,8 +17,8 @@ SETS = {
     "lora": GPT2,
     "lora_llama": LLAMA,
     # The noise is an input, because every program draws its own.
-    "vae": ["+jobs.sample.inputs={noise: {shape: [$batch, $code], dtype: float32, from: {type: random_normal}}}",
-            "jobs.sample.graph.code={op: identity, in: noise}"],
+    "vae": ["+jobs.sample.inputs={noise: {shape: [$batch, $latent], dtype: float32, from: {type: random_normal}}}",
+            "jobs.sample.graph.latent={op: identity, in: noise}"],
     "vit": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2"],
 }
 

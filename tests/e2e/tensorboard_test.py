@@ -81,9 +81,9 @@ class TensorBoard(RanksTest):
     def test_a_value_that_is_printed_and_followed_has_two_tags(self):
         self.train("out", "--set", "+jobs.train.run.early_stopping={watch: eval.size, patience: 100}", "--set", "+jobs.train.run.checkpoint.keep_best={by: loss, every: {steps: 4}, mode: min}")
         scalars = self.events().scalars
-        self.assertEqual([step for step, _ in scalars["eval/size (followed)"]], [4, 8, 12])
-        self.assertEqual(scalars["eval/size (followed)"], scalars["eval/size"])
-        self.assertEqual([step for step, _ in scalars["train/loss (followed)"]], [3, 7, 11])
+        self.assertEqual([step for step, _ in scalars["eval/size (monitored)"]], [4, 8, 12])
+        self.assertEqual(scalars["eval/size (monitored)"], scalars["eval/size"])
+        self.assertEqual([step for step, _ in scalars["train/loss (monitored)"]], [3, 7, 11])
         for tag, values in scalars.items():
             self.assertEqual(len({step for step, _ in values}), len(values), tag)
 

@@ -39,12 +39,12 @@ jobs:
           - {from: "transformer.h.*.ln_*.bias", to: "gpt/blocks/{1}/norm{2}/beta"}
           - {from: "transformer.h.*.attn.c_attn.weight", to: "gpt/blocks/{1}/attention/qkv/weight", perm: [1, 0]}
           - {from: "transformer.h.*.attn.c_attn.bias", to: "gpt/blocks/{1}/attention/qkv/bias"}
-          - {from: "transformer.h.*.attn.c_proj.weight", to: "gpt/blocks/{1}/attention/project/weight", perm: [1, 0]}
-          - {from: "transformer.h.*.attn.c_proj.bias", to: "gpt/blocks/{1}/attention/project/bias"}
-          - {from: "transformer.h.*.mlp.c_fc.weight", to: "gpt/blocks/{1}/perceptron/up/weight", perm: [1, 0]}
-          - {from: "transformer.h.*.mlp.c_fc.bias", to: "gpt/blocks/{1}/perceptron/up/bias"}
-          - {from: "transformer.h.*.mlp.c_proj.weight", to: "gpt/blocks/{1}/perceptron/down/weight", perm: [1, 0]}
-          - {from: "transformer.h.*.mlp.c_proj.bias", to: "gpt/blocks/{1}/perceptron/down/bias"}
+          - {from: "transformer.h.*.attn.c_proj.weight", to: "gpt/blocks/{1}/attention/out_proj/weight", perm: [1, 0]}
+          - {from: "transformer.h.*.attn.c_proj.bias", to: "gpt/blocks/{1}/attention/out_proj/bias"}
+          - {from: "transformer.h.*.mlp.c_fc.weight", to: "gpt/blocks/{1}/mlp/up/weight", perm: [1, 0]}
+          - {from: "transformer.h.*.mlp.c_fc.bias", to: "gpt/blocks/{1}/mlp/up/bias"}
+          - {from: "transformer.h.*.mlp.c_proj.weight", to: "gpt/blocks/{1}/mlp/down/weight", perm: [1, 0]}
+          - {from: "transformer.h.*.mlp.c_proj.bias", to: "gpt/blocks/{1}/mlp/down/bias"}
           - {from: transformer.ln_f.weight, to: gpt/norm/gamma}
           - {from: transformer.ln_f.bias, to: gpt/norm/beta}
           - {from: "transformer.h.*.attn.bias", ignore: true}
@@ -306,7 +306,7 @@ class Names(FlowTest):
             name = name.removeprefix("transformer.").replace("h.", "blocks/", 1) if ".h." in name else name.removeprefix("transformer.")
             for theirs, ours in (("ln_1.weight", "norm1.gamma"), ("ln_1.bias", "norm1.beta"), ("ln_2.weight", "norm2.gamma"), ("ln_2.bias", "norm2.beta"),
                                  ("ln_f.weight", "norm.gamma"), ("ln_f.bias", "norm.beta"), ("attn.c_attn", "attention.qkv"),
-                                 ("attn.c_proj", "attention.project"), ("mlp.c_fc", "perceptron.up"), ("mlp.c_proj", "perceptron.down"), ("wpe.weight", "wpe")):
+                                 ("attn.c_proj", "attention.out_proj"), ("mlp.c_fc", "mlp.up"), ("mlp.c_proj", "mlp.down"), ("wpe.weight", "wpe")):
                 name = name.replace(theirs, ours)
             inner = array.ndim == 2 and not name.startswith(("wte", "wpe"))
             made["gpt/" + name.replace(".", "/")] = array.T if inner else array
@@ -421,11 +421,11 @@ class Names(FlowTest):
         told = self.flowrun("train", "hf.yaml", "-o", "run", "--load", "model.safetensors", *self.sets(), status=2).stderr
         where = next(f"hf.yaml:{i}" for i, line in enumerate(GPT2_NAMES.split("\n"), 1) if "ln_f.bias" in line)
         self.assertIn("model.safetensors does not match job `train` by its rules for names: 3 problems\n", told)
-        self.assertRegex(told, r"  variable `gpt/blocks/1/perceptron/up/bias` \[64\]: no array; expected `transformer\.h\.1\.mlp\.c_fc\.bias` \(hf\.yaml:\d+:\d+\)\n")
+        self.assertRegex(told, r"  variable `gpt/blocks/1/mlp/up/bias` \[64\]: no array; expected `transformer\.h\.1\.mlp\.c_fc\.bias` \(hf\.yaml:\d+:\d+\)\n")
         self.assertRegex(told, rf"  {where}:\d+: variable `gpt/norm/beta` from `transformer\.ln_f\.bias` \[15\]: shape \[15\]; expected \[16\]\n")
         self.assertIn("  array `transformer.more` [2]: no rule\n", told)
         table = self.call("flowc", "names", "hf.yaml", "model.safetensors", *self.sets(), status=1).stdout
-        self.assertRegex(table, r"\n  !  gpt/blocks/1/perceptron/up/bias +\[64\] +no array; expected `transformer\.h\.1\.mlp\.c_fc\.bias` ")
+        self.assertRegex(table, r"\n  !  gpt/blocks/1/mlp/up/bias +\[64\] +no array; expected `transformer\.h\.1\.mlp\.c_fc\.bias` ")
         self.assertRegex(table, rf"\n  !  gpt/norm/beta +\[16\] +transformer\.ln_f\.bias +\[15\] float32 +{where}:\d+ +shape \[15\]; expected \[16\]\n")
         self.assertRegex(table, r"\n  !  transformer\.more +\[2\] float32 +no rule\n")
         self.assertRegex(table, r"\n     lm_head\.weight +\[60, 16\] float32 +hf\.yaml:\d+:\d+ +ignored\n")

@@ -57,7 +57,7 @@ void check_called(Reader& reader, Span span, const Job& main, const plan::SubJob
              fmt::format("the learning rate of job `{}` is a plateau, which called jobs do not "
                          "support",
                          called.name.text))
-      .label(called.optimizer->follows_place.span, "the watched value")
+      .label(called.optimizer->follows_place.span, "the monitored value")
       .with_hint("use a schedule of steps, such as `cosine`, in the called job");
 }
 

@@ -17,7 +17,7 @@ def main():
     codes = np.frombuffer(text.encode("ascii"), np.uint8)
     rows = np.lib.stride_tricks.sliding_window_view(codes, WINDOW)[::STRIDE]
     np.save(HERE / "windows.npy", rows)
-    print(f"{len(codes)} characters, {len(rows)} rows, {len(set(codes.tolist()))} different ones")
+    print(f"{len(codes)} characters, {len(rows)} rows, {len(set(codes.tolist()))} distinct characters")
 
 
 if __name__ == "__main__":

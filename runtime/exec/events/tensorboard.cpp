@@ -157,7 +157,9 @@ void TensorBoard::add(const plan::ReducedMetrics& metrics) {
   add(metrics, taken ? " (reduced)" : "");
 }
 
-void TensorBoard::add_followed(const plan::ReducedMetrics& metrics) { add(metrics, " (followed)"); }
+void TensorBoard::add_followed(const plan::ReducedMetrics& metrics) {
+  add(metrics, " (monitored)");
+}
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics, std::string_view suffix) {
   if (metrics.value.starts_with('[')) return;  // a matrix, not a scalar

@@ -296,7 +296,7 @@ struct Plateau {
   static constexpr auto record() {
     return Record{
         "plateau",
-        "Reduces the learning rate when a watched value stops improving, as PyTorch's "
+        "Reduces the learning rate when a monitored value stops improving, as PyTorch's "
         "ReduceLROnPlateau with threshold_mode=abs.",
         "rate = max(factor rate, min_lr), once more than patience values in a row improve the best "
         "by at most min_delta",

@@ -70,7 +70,7 @@ TEST_CASE("chaotic arrays are judged up to the step before they part", "[compare
   const std::string text = tolerances_text(spreads, {"first", "second"}, "title");
   CHECK(text ==
         "# title\n# Measured over 2 settings: first, second.\narrays:\n  \"loss/value\":\n"
-        "    atol: 0.0005\n    spread: 9.9e-05\n    last_step: 10\n"
+        "    atol: 0.0005\n    spread: 0.0001\n    last_step: 10\n"
         "    reason: chaotic in later steps; largest error with first, 0.0001 of the root mean "
         "square\n");
 }

@@ -240,7 +240,7 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda][slow]")
   const Net net = GENERATE_COPY(
       Net{"resnet18.yaml", {.sets = {"vars.width=2"}}}, Net{"autoencoder.yaml", {}},
       Net{"siamese.yaml", {.size = {"vars.batch=2", "vars.epochs=1"}, .sets = rows}},
-      Net{"gan.yaml", {.job = "judge"}}, Net{"unet.yaml", {.sets = {"vars.width=2"}}},
+      Net{"gan.yaml", {.job = "train_discriminator"}}, Net{"unet.yaml", {.sets = {"vars.width=2"}}},
       Net{"lstm_text.yaml",
           {.size = {"vars.batch=2", "vars.steps=2"},
            .sets = {"vars.units=5", "vars.width=4",

@@ -300,7 +300,7 @@ TEST_CASE("rules are proposed by shapes and similar names", "[exec]") {
     shapes.insert(shapes.end(), {{prefix + "/norm1/gamma", {4}},
                                  {prefix + "/norm1/beta", {4}},
                                  {prefix + "/attention/qkv/weight", {12, 4}},
-                                 {prefix + "/attention/project/weight", {4, 4}}});
+                                 {prefix + "/attention/out_proj/weight", {4, 4}}});
   }
   CHECK(
       proposed(held, shapes) ==
@@ -308,7 +308,7 @@ TEST_CASE("rules are proposed by shapes and similar names", "[exec]") {
           R"({from: "h.*.ln_1.weight", to: "net/{1+1}/norm1/gamma"})",
           R"({from: "h.*.ln_1.bias", to: "net/{1+1}/norm1/beta"})",
           R"({from: "h.*.attn.c_attn.weight", to: "net/{1+1}/attention/qkv/weight", perm: [1, 0]})",
-          R"({from: "h.*.attn.c_proj.weight", to: "net/{1+1}/attention/project/weight", perm: [1, 0]} # square: check `perm`)",
+          R"({from: "h.*.attn.c_proj.weight", to: "net/{1+1}/attention/out_proj/weight", perm: [1, 0]} # square: check `perm`)",
           R"({from: "h.*.attn.mask", ignore: true} # [9, 9]: no variable fits)",
           R"({from: "h.*.mlp.gate_proj.weight", ignore: true} # [6, 4]: no variable fits)",
           R"({from: "h.*.mlp.up_proj.weight", ignore: true} # [6, 4]: no variable fits)"});
@@ -329,26 +329,26 @@ TEST_CASE("pairs that neither shapes nor names decide are in order, with a remar
     held.add(theirs + ".intermediate.dense.bias", {6});
     held.add(theirs + ".output.dense.weight", {4, 6});
     held.add(theirs + ".output.dense.bias", {4});
-    shapes.insert(shapes.end(), {{ours + "/attention/project/bias", {4}},
+    shapes.insert(shapes.end(), {{ours + "/attention/out_proj/bias", {4}},
                                  {ours + "/norm1/gamma", {4}},
                                  {ours + "/norm1/beta", {4}},
-                                 {ours + "/perceptron/up/weight", {6, 4}},
-                                 {ours + "/perceptron/up/bias", {6}},
-                                 {ours + "/perceptron/down/weight", {4, 6}},
-                                 {ours + "/perceptron/down/bias", {4}},
+                                 {ours + "/mlp/up/weight", {6, 4}},
+                                 {ours + "/mlp/up/bias", {6}},
+                                 {ours + "/mlp/down/weight", {4, 6}},
+                                 {ours + "/mlp/down/bias", {4}},
                                  {ours + "/norm2/gamma", {4}},
                                  {ours + "/norm2/beta", {4}}});
   }
   CHECK(
       proposed(held, shapes) ==
       std::vector<std::string>{
-          R"({from: "bert.encoder.layer.*.attention.output.dense.bias", to: "bert/blocks/{1}/attention/project/bias"})",
+          R"({from: "bert.encoder.layer.*.attention.output.dense.bias", to: "bert/blocks/{1}/attention/out_proj/bias"})",
           R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm1/gamma"} # check: bert/blocks/*/norm2/gamma also fits)",
           R"({from: "bert.encoder.layer.*.attention.output.LayerNorm.beta", to: "bert/blocks/{1}/norm1/beta"} # check: bert/blocks/*/norm2/beta also fits)",
-          R"({from: "bert.encoder.layer.*.intermediate.dense.weight", to: "bert/blocks/{1}/perceptron/up/weight"})",
-          R"({from: "bert.encoder.layer.*.intermediate.dense.bias", to: "bert/blocks/{1}/perceptron/up/bias"})",
-          R"({from: "bert.encoder.layer.*.output.dense.weight", to: "bert/blocks/{1}/perceptron/down/weight"})",
-          R"({from: "bert.encoder.layer.*.output.dense.bias", to: "bert/blocks/{1}/perceptron/down/bias"})",
+          R"({from: "bert.encoder.layer.*.intermediate.dense.weight", to: "bert/blocks/{1}/mlp/up/weight"})",
+          R"({from: "bert.encoder.layer.*.intermediate.dense.bias", to: "bert/blocks/{1}/mlp/up/bias"})",
+          R"({from: "bert.encoder.layer.*.output.dense.weight", to: "bert/blocks/{1}/mlp/down/weight"})",
+          R"({from: "bert.encoder.layer.*.output.dense.bias", to: "bert/blocks/{1}/mlp/down/bias"})",
           R"({from: "bert.encoder.layer.*.output.LayerNorm.gamma", to: "bert/blocks/{1}/norm2/gamma"} # check: bert.encoder.layer.*.attention.output.LayerNorm.gamma also fits)",
           R"({from: "bert.encoder.layer.*.output.LayerNorm.beta", to: "bert/blocks/{1}/norm2/beta"} # check: bert.encoder.layer.*.attention.output.LayerNorm.beta also fits)"});
 }

@@ -30,8 +30,8 @@ def initial():
         block = f"gpt/blocks/{layer}/"
         for norm in ("norm1", "norm2"):
             shapes |= {f"{block}{norm}/gamma": (WIDTH,), f"{block}{norm}/beta": (WIDTH,)}
-        for dense, units, inputs in (("attention/qkv", 3 * WIDTH, WIDTH), ("attention/project", WIDTH, WIDTH),
-                                     ("perceptron/up", 4 * WIDTH, WIDTH), ("perceptron/down", WIDTH, 4 * WIDTH)):
+        for dense, units, inputs in (("attention/qkv", 3 * WIDTH, WIDTH), ("attention/out_proj", WIDTH, WIDTH),
+                                     ("mlp/up", 4 * WIDTH, WIDTH), ("mlp/down", WIDTH, 4 * WIDTH)):
             shapes |= {f"{block}{dense}/weight": (units, inputs), f"{block}{dense}/bias": (units,)}
     shapes |= {"gpt/norm/gamma": (WIDTH,), "gpt/norm/beta": (WIDTH,)}
     values = {}
@@ -59,7 +59,7 @@ def attend(v, name, x):
     scores = query @ key.transpose(-1, -2) / math.sqrt(WIDTH // HEADS)
     hidden = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1)
     y = torch.softmax(scores.masked_fill(hidden, -math.inf), -1) @ value
-    return dense(v, name + "/project", y.transpose(1, 2).reshape(rows, CONTEXT, WIDTH))
+    return dense(v, name + "/out_proj", y.transpose(1, 2).reshape(rows, CONTEXT, WIDTH))
 
 
 def forward(v, characters):
@@ -67,8 +67,8 @@ def forward(v, characters):
     for layer in range(LAYERS):
         block = f"gpt/blocks/{layer}/"
         x = x + attend(v, block + "attention", norm(v, block + "norm1", x))
-        up = F.gelu(dense(v, block + "perceptron/up", norm(v, block + "norm2", x)))
-        x = x + dense(v, block + "perceptron/down", up)
+        up = F.gelu(dense(v, block + "mlp/up", norm(v, block + "norm2", x)))
+        x = x + dense(v, block + "mlp/down", up)
     return norm(v, "gpt/norm", x) @ v["gpt/wte/weight"].T
 
 

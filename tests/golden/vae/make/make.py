@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Ten steps of jobs/vae.yaml, width 8, code 3, batch 5, on random images, by PyTorch in float64. Writes vae.npz beside `make`.
+"""Ten steps of jobs/vae.yaml, width 8, latent 3, batch 5, on random images, by PyTorch in float64. Writes vae.npz beside `make`.
 
 Usage: make.py (PyTorch, NumPy). Initial values, images and noise come from the seed and the names of variables and entries
-(tests/golden/mnist/make). Arrays: `losses`; `code` of the first step; `diff/NAME`, gradients of the first step, and `after/NAME`,
+(tests/golden/mnist/make). Arrays: `losses`; `latent` of the first step; `diff/NAME`, gradients of the first step, and `after/NAME`,
 variables after the last, of which the weights of pixels have columns and rows 400 to 410 only.
 """
 import math
@@ -17,8 +17,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "mnist" / "make"))
 import flow_random  # noqa: E402
 
-WIDTH, CODE, BATCH, STEPS, SEED, RATE, PIXELS = 8, 3, 5, 10, 1, 1e-3, 28 * 28
-SHAPES = {"encode/hidden": (WIDTH, PIXELS), "encode/mean": (CODE, WIDTH), "encode/log_var": (CODE, WIDTH), "decode/hidden": (WIDTH, CODE),
+WIDTH, LATENT, BATCH, STEPS, SEED, RATE, PIXELS = 8, 3, 5, 10, 1, 1e-3, 28 * 28
+SHAPES = {"encode/hidden": (WIDTH, PIXELS), "encode/mean": (LATENT, WIDTH), "encode/log_var": (LATENT, WIDTH), "decode/hidden": (WIDTH, LATENT),
           "decode/flat": (PIXELS, WIDTH)}
 SOME = slice(400, 410)
 
@@ -50,17 +50,17 @@ def main():
         images = torch.tensor(flow_random.uniform01(SEED, "images", step, BATCH * PIXELS).reshape(BATCH, PIXELS))
         hidden = F.relu(dense("encode/hidden", images))
         mean, log_var = dense("encode/mean", hidden), dense("encode/log_var", hidden)
-        noise = torch.tensor(flow_random.normal01(SEED, "noise", step, BATCH * CODE).reshape(BATCH, CODE))
-        code = mean + torch.exp(log_var / 2) * noise
-        logits = dense("decode/flat", F.relu(dense("decode/hidden", code)))
-        rebuilt = F.binary_cross_entropy_with_logits(logits, images, reduction="none").sum(1)
-        divergence = -0.5 * (1 + log_var - mean**2 - log_var.exp()).sum(1)
-        loss = (rebuilt + divergence).mean()
+        noise = torch.tensor(flow_random.normal01(SEED, "noise", step, BATCH * LATENT).reshape(BATCH, LATENT))
+        latent = mean + torch.exp(log_var / 2) * noise
+        logits = dense("decode/flat", F.relu(dense("decode/hidden", latent)))
+        reconstruction = F.binary_cross_entropy_with_logits(logits, images, reduction="none").sum(1)
+        kl = -0.5 * (1 + log_var - mean**2 - log_var.exp()).sum(1)
+        loss = (reconstruction + kl).mean()
         optimizer.zero_grad()
         loss.backward()
         losses.append(loss.item())
         if step == 0:
-            arrays["code"] = code.detach().numpy()
+            arrays["latent"] = latent.detach().numpy()
             arrays |= {f"diff/{name}": stored(name, value.grad) for name, value in v.items()}
         optimizer.step()
     arrays |= {f"after/{name}": stored(name, value) for name, value in v.items()}
