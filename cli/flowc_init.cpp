@@ -40,13 +40,18 @@ const Template& find_template(const std::string& name) {
                      "run `flowc init` to list them");
 }
 
-/// The template's text; the commands of its leading comment name this file.
+/// Replaces `from` in the leading comment of a job file.
+void replace_in_comment(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) < text.find("\nflow:"); at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+/// The template's text; its leading comment names this file, and the data next to it.
 std::string text_for(const Template& one, const fs::path& path) {
+  const auto quoted = [](const fs::path& name) { return escaped(command_line({{name.string()}})); };
   std::string text(one.text);
-  const std::string original = fmt::format("jobs/{}.yaml", one.name);
-  const std::string here = escaped(command_line({{path.string()}}));
-  for (size_t at = 0; (at = text.find(original, at)) < text.find("\nflow:"); at += here.size())
-    text.replace(at, original.size(), here);
+  replace_in_comment(text, fmt::format("jobs/{}.yaml", one.name), quoted(path));
+  replace_in_comment(text, "jobs/data/", quoted(path.parent_path() / "data") + '/');
   return text;
 }
 

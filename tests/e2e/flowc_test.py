@@ -325,6 +325,10 @@ class FromTheTables(FlowTest):
         self.assertIn("then flowrun hooks.yaml; ", self.call("flowc", "init", "hooks").stderr)
         said = self.call("flowc", "init", "resnet18", "-o", "new.yaml").stderr
         self.assertIn("new.yaml: put your own data in data/cifar10; the comment at the top", said)
+        self.assertIn(" reads data/cifar10/{images,labels}.npy", (self.dir / "new.yaml").read_text())
+        os.mkdir(self.dir / "sub")
+        self.call("flowc", "init", "resnet18", "-o", "sub/new.yaml")
+        self.assertIn(" reads sub/data/cifar10/{images,labels}.npy", (self.dir / "sub/new.yaml").read_text())
 
     def test_init_writes_what_the_file_includes_and_leaves_what_is_there(self):
         os.mkdir(self.dir / "jobs")
