@@ -23,6 +23,18 @@ double epsilon_of(DType dtype) {
   }
 }
 
+namespace {
+
+/// Of the operand and the result.
+int64_t longest_side(const KernelCase& one) {
+  int64_t longest = 0;
+  for (const Shape& shape : {one.inputs[0].shape(), one.results[0].shape})
+    for (const int64_t extent : shape) longest = std::max(longest, extent);
+  return longest;
+}
+
+}  // namespace
+
 Tolerance::Tolerance(const KernelCase& one, DType dtype) {
   const double epsilon = epsilon_of(dtype);
   const auto n = static_cast<double>(terms_of(one));
@@ -35,6 +47,9 @@ Tolerance::Tolerance(const KernelCase& one, DType dtype) {
   // log of 1 + s is exact to the last bit of a double near 1.
   if (one.op == "sparse_softmax_cross_entropy_with_logits")
     relative_ = 64 * epsilon, absolute_ = 1e-15;
+  // Weights are differences of places in the image, which are doubles of the size of its sides.
+  if (one.op.starts_with("resize"))
+    absolute_ += 8 * 0x1p-52 * static_cast<double>(longest_side(one));
 }
 
 /// A library may add up all products of an element in one lane: partial sums of numbers of mixed
@@ -63,7 +78,7 @@ void require_near_rounded(const KernelCase& one, const Array& got, const Array& 
     const bool near = is_float(got.dtype()) ? tolerance.admits(a, b) : a == b;
     if (near) continue;
     INFO("element " << i << " of " << got.shape().str());
-    FAIL_CHECK(a << " instead of " << b);
+    FAIL_CHECK(a << " instead of " << b << ", off by " << a - b);
     return;
   }
 }
