@@ -71,7 +71,7 @@ std::span<const FileRow> metrics_keys() {
       {"skipped", "`true` if a dynamic loss scale skipped the update."},
       {"job", "The job of a reduced value or of a called train job."},
       {"job_step", "In rows of a called job: its own step."},
-      {"name", "The tensor of a value that a print sink reduced, or that the run watches."},
+      {"name", "The tensor of a value that a print sink reduced, or that the run monitors."},
       {"label", "The `label` of that print sink, or the monitored value, such as `eval.loss`."},
       {"value", "The reduced value; `null` if it is not finite."},
       {"main_step", "In a called job's own `metrics.jsonl`: complete steps of the main job."},

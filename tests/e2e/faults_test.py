@@ -175,7 +175,7 @@ class Kills(FlowTest):
         return outputs, self.rows_without_seconds(out), self.state(f"{out}/checkpoints/{self.STEPS:06}"), self.state(f"{out}-model"), (self.dir / out / "fingerprints.bin").read_bytes()
 
     def killed_after(self, out, rows, seconds):
-        """Starts or resumes the run and kills it, so many seconds after it has logged so many steps. False if it had ended by then."""
+        """Starts or resumes the run, and kills it `seconds` after it has logged `rows` steps. False if it had ended before."""
         log = self.dir / out / "metrics.jsonl"
         with subprocess.Popen([BIN / "flowrun", *self.words(out)], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:

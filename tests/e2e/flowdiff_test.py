@@ -294,6 +294,15 @@ class Reports(FlowDiff):
         self.assertIn(name, [array["name"] for array in json.loads((self.dir / "report.json").read_text())["arrays"]])
         self.assertIn("a|b`c\\d*e_f\\x1b[8mg\\ufffe\\uffff", [case.get("name") for case in ElementTree.parse(self.dir / "report.xml").getroot()])
 
+    def test_names_begin_no_headings_and_make_no_links_in_markdown(self):
+        for name in ("# big", "> said", "[x](y)"):
+            self.pair(name, np.arange(5.), np.arange(5.) + 1)
+        self.diff("--md", "report.md", status=1)
+        lines = (self.dir / "report.md").read_text().splitlines()
+        for name in (r"\# big", r"\> said", r"\[x\](y)"):
+            self.assertIn(name, lines)      # the paragraph among the details
+            self.assertTrue(any(line.startswith(f"| {name} | differs |") for line in lines), name)
+
     def test_a_markdown_report_is_appended(self):
         summary = {"GITHUB_STEP_SUMMARY": str(self.dir / "summary.md")}
         self.diff("--md", "summary.md", "--md-append", status=1)

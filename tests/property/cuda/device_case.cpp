@@ -5,6 +5,8 @@
 
 #include <deque>
 
+#include "tests/property/tolerance.h"
+
 namespace flow::test {
 namespace {
 
@@ -161,6 +163,15 @@ UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
   result.launches = rig.device->captured_launches();
   rig.finish();
   return result;
+}
+
+void require_reference(const KernelCase& one) {
+  INFO(one.str());
+  const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+  const KernelRun got = run_on_device(one).run;
+  for (size_t i = 0; i < one.results.size(); ++i)
+    require_near(one, got.outputs[i], expected.outputs[i]);
+  CHECK(same_bits(got, run_on_device(one, {LaneOrder::kReversed}).run));
 }
 
 }  // namespace flow::test

@@ -26,6 +26,9 @@ struct DeviceRun {
 /// Fails a check where the driver was misused, or something was left.
 DeviceRun run_on_device(const KernelCase& one, const DeviceSettings& settings = {});
 
+/// Requires results near the reference's, and the same bits in either order of lanes.
+void require_reference(const KernelCase& one);
+
 /// Updates of several variables, all of one op, as the backend runs them; and in how many launches.
 struct UpdatesRun {
   std::vector<KernelRun> runs;
