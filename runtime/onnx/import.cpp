@@ -13,16 +13,44 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/onnx/node_import.h"
+#include "runtime/onnx/node_order.h"
 
 namespace flow::onnx {
 namespace {
 
-/// The versions of the default domain whose operators are known.
-constexpr int64_t kOldestOpset = 1, kNewestOpset = 20;
+/// The versions of the default domain whose operators are known. Since opset 20, none of those that
+/// are read has another meaning, except GroupNormalization.
+constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
 constexpr const char* kBatchVariable = "batch";
 
 bool is_default_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+/// Why operators of another domain cannot be imported.
+struct Domain {
+  std::string_view name;  // a domain may be below it: "ai.onnx.ml", "ai.onnx.preview.training"
+  const char* what;
+  const char* hint;
+};
+constexpr Domain kDomains[] = {
+    {"com.microsoft", "an operator of ONNX Runtime, not of ONNX",
+     "export the model without the optimizations and the quantization of ONNX Runtime"},
+    {"ai.onnx.ml", "an operator of ONNX-ML, for classical machine learning",
+     "export the neural network without the steps before and after it"},
+    {"ai.onnx.preview", "a preview operator of ONNX", "export the model without it"},
+    {"ai.onnx.training", "an operator of ONNX for training", "export the model for inference"},
+};
+
+Unsupported foreign_operator(const pb::ModelProto& model, const pb::NodeProto& node) {
+  for (const pb::FunctionProto& function : model.functions())
+    if (function.domain() == node.domain() && function.name() == node.op_type())
+      return Unsupported("a function of the model",
+                         "inline functions: onnx.inliner.inline_local_functions(MODEL)");
+  for (const Domain& domain : kDomains)
+    if (node.domain() == domain.name || node.domain().starts_with(std::string(domain.name) + "."))
+      return Unsupported(domain.what, domain.hint);
+  return Unsupported("an operator of another domain than ONNX's", "export the model without it");
+}
 
 bool is_cast(const pb::NodeProto& node) {
   return node.op_type() == "Cast" || node.op_type() == "CastLike";
@@ -35,27 +63,21 @@ bool casts_to_float64(const pb::NodeProto& node) {
          });
 }
 
-/// Nodes without a name are called after their first output.
-std::string shown_name(const pb::NodeProto& node) {
-  return escaped(node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name());
-}
-
 class ModelImport {
  public:
   ModelImport(const pb::ModelProto& model, const ImportRequest& request)
-      : model_(model), graph_(model.graph()), request_(request) {}
+      : model_(model), graph_(model.graph()), request_(request), state_(request.source) {}
 
   ImportedModel run() {
     read_opset();
+    sort_nodes();
     state_.types.compute = computes_in_float64() ? DType::kFloat64 : DType::kFloat32;
     state_.job.precision = name_of(state_.types.compute);
     state_.job.file = escaped(request_.job_file);
     state_.job.weights = request_.weights;
-    find_needed();
     read_initializers();
     read_inputs();
-    for (const pb::NodeProto& node : graph_.node())
-      if (is_needed(node)) read_node(node);
+    for (const pb::NodeProto* node : nodes_) read_node(*node);
     refuse_lost();
     read_outputs();
     state_.job.assign_names();
@@ -73,9 +95,14 @@ class ModelImport {
   }
 
   void read_opset() {
+    const auto is_of_onnx = [](const auto& one) { return is_default_domain(one.domain()); };
     for (const pb::OperatorSetIdProto& opset : model_.opset_import())
-      if (is_default_domain(opset.domain())) state_.opset = opset.version();
-    if (model_.opset_import_size() == 0) state_.opset = 1;
+      if (is_of_onnx(opset)) state_.opset = opset.version();
+    if (model_.opset_import_size() == 0)
+      state_.opset = 1;
+    else if (std::ranges::none_of(model_.opset_import(), is_of_onnx) &&
+             std::ranges::none_of(graph_.node(), is_of_onnx))
+      state_.opset = kNewestOpset;  // all nodes are refused by their domains
     if (state_.opset < kOldestOpset || state_.opset > kNewestOpset)
       refuse(fmt::format("opset {} of ONNX; supported are {} to {}", state_.opset, kOldestOpset,
                          kNewestOpset),
@@ -90,29 +117,26 @@ class ModelImport {
     for (const pb::ValueInfoProto& info : graph_.input())
       if (info.type().tensor_type().elem_type() == pb::TensorProto::DOUBLE)
         wide.insert(info.name());
-    for (const pb::NodeProto& node : graph_.node()) {
+    for (const pb::NodeProto* node : nodes_) {
       const bool reads = std::ranges::any_of(
-          node.input(), [&](const std::string& name) { return wide.contains(name); });
-      if (reads && !is_cast(node)) return true;
+          node->input(), [&](const std::string& name) { return wide.contains(name); });
+      if (reads && !is_cast(*node)) return true;
       const bool like_wide =
-          node.op_type() == "CastLike" && node.input_size() == 2 && wide.contains(node.input(1));
-      if (like_wide || casts_to_float64(node))
-        wide.insert(node.output().begin(), node.output().end());
+          node->op_type() == "CastLike" && node->input_size() == 2 && wide.contains(node->input(1));
+      if (like_wide || casts_to_float64(*node))
+        wide.insert(node->output().begin(), node->output().end());
     }
     return false;
   }
 
-  bool is_needed(const pb::NodeProto& node) const {
-    return std::ranges::any_of(node.output(), [&](const std::string& name) {
-      return !name.empty() && state_.needed.contains(name);
-    });
-  }
-
-  void find_needed() {
-    for (const auto& output : graph_.output()) state_.needed.insert(output.name());
-    for (int i = graph_.node_size() - 1; i >= 0; --i)
-      if (is_needed(graph_.node(i)))
-        state_.needed.insert(graph_.node(i).input().begin(), graph_.node(i).input().end());
+  void sort_nodes() {
+    try {
+      NeededNodes sorted = needed_nodes(graph_);
+      nodes_ = std::move(sorted.nodes);
+      state_.needed = std::move(sorted.tensors);
+    } catch (const Unsupported& unsupported) {
+      refuse(unsupported.what());
+    }
   }
 
   /// Adds a tensor; refuses one whose name another has.
@@ -127,12 +151,10 @@ class ModelImport {
       if (!state_.needed.contains(tensor.name())) continue;
       try {
         const NodeImport none(state_, pb::NodeProto::default_instance(), "");
-        add(tensor.name(), none.constant(read_tensor(tensor)));
+        add(tensor.name(), none.constant(state_.external.read(tensor)));
       } catch (const Unsupported& unsupported) {
         refuse(fmt::format("initializer `{}`: {}", escaped(tensor.name()), unsupported.what()),
-               tensor.data_location() == pb::TensorProto::EXTERNAL
-                   ? "save the model as one file: onnx.save(onnx.load(FILE), NEW)"
-                   : "");
+               unsupported.hint());
       }
     }
   }
@@ -228,8 +250,8 @@ class ModelImport {
       if (name.empty()) continue;
       const auto found = state_.tensors.find(name);
       if (found == state_.tensors.end())
-        refuse(fmt::format("node `{}` ({}) reads `{}`, which no earlier node produces",
-                           shown_name(node), escaped(node.op_type()), escaped(name)));
+        refuse(fmt::format("node `{}` ({}) reads `{}`, which nothing produces", shown_name(node),
+                           escaped(node.op_type()), escaped(name)));
       known &= !found->second.lost;
     }
     return known;
@@ -239,11 +261,13 @@ class ModelImport {
     const bool known = has_operands(node);
     const size_t entries = state_.job.entries.size();
     std::vector<Tensor> results;
-    Unsupported refusal("not supported", "list the ops of flow with `flowc ops`");
+    const bool is_foreign = !is_default_domain(node.domain());
+    Unsupported refusal =
+        is_foreign ? foreign_operator(model_, node)
+                   : Unsupported("not supported", "list the ops of flow with `flowc ops`");
     bool refused = true;
     try {
-      const ImportRule* rule =
-          is_default_domain(node.domain()) ? find_import(node.op_type()) : nullptr;
+      const ImportRule* rule = is_foreign ? nullptr : find_import(node.op_type());
       if (rule && known) {
         NodeImport import(state_, node, rule->op);
         results = rule->read(import);
@@ -336,7 +360,8 @@ class ModelImport {
   const pb::GraphProto& graph_;
   const ImportRequest& request_;
   ImportState state_;
-  std::vector<std::string> lost_, hints_;  // of nodes that cannot be imported
+  std::vector<const pb::NodeProto*> nodes_;  // in order
+  std::vector<std::string> lost_, hints_;    // of nodes that cannot be imported
 };
 
 }  // namespace

@@ -173,7 +173,7 @@ Tensors shrink(NodeImport& node) {
 }
 
 Tensors selu(NodeImport& node) {
-  const double alpha = node.number("alpha", 1.67326319), gamma = node.number("gamma", 1.05070102);
+  const double alpha = node.number("alpha", 1.6732632), gamma = node.number("gamma", 1.050701);
   const Tensor bent = node.call("elu", {node.operand(0)}, {{"alpha", alpha}});
   return {node.call("multiply", {bent, NodeImport::scalar(gamma, bent.dtype)})};
 }
@@ -248,6 +248,7 @@ Tensors clip(NodeImport& node) {
 }
 
 Tensors cast_to(NodeImport& node, DType to) {
+  for (const std::string_view name : {"saturate", "round_mode"}) node.ignore(name);  // of 8 bits
   if (to == DType::kFloat32) to = node.compute_dtype();
   if (node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone)
     return {node.constant(converted(*node.in(0).value, to))};
@@ -256,7 +257,6 @@ Tensors cast_to(NodeImport& node, DType to) {
 }
 
 Tensors cast(NodeImport& node) {
-  node.ignore("saturate");
   return cast_to(node, read_dtype(static_cast<int>(node.integer("to", 0))));
 }
 

@@ -77,19 +77,20 @@ std::string usual_result(const std::vector<std::string>& terms, int others) {
   return result;
 }
 
-Tensors einsum(NodeImport& node) {
-  const Equation equation = equation_of(node.text("equation", ""));
-  if (std::ssize(equation.terms) != node.inputs())
+}  // namespace
+
+Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::string& given) {
+  const Equation equation = equation_of(given);
+  if (equation.terms.size() != operands.size())
     throw Unsupported(
-        fmt::format("{} terms for {} operands", equation.terms.size(), node.inputs()));
-  Tensors operands;
+        fmt::format("{} terms for {} operands", equation.terms.size(), operands.size()));
   std::vector<std::string> terms;
   std::map<char, int64_t> extents;
   int most_others = 0;
   std::string rows;  // letters of the batch
-  for (int i = 0; i < node.inputs(); ++i) {
-    const std::string& term = equation.terms[static_cast<size_t>(i)];
-    const Tensor& x = operands.emplace_back(node.operand(i));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::string& term = equation.terms[i];
+    const Tensor& x = operands[i];
     const int others = others_of(term, x);
     most_others = std::max(most_others, others);
     terms.push_back(letters_of(term, others));
@@ -113,11 +114,19 @@ Tensors einsum(NodeImport& node) {
   if (!rows.empty() && rows.find_first_not_of(rows[0]) == std::string::npos)
     if (const size_t at = result.find(rows[0]); at != std::string::npos)
       batch_axis = static_cast<int>(at);
-  return {node.layer("einsum", operands, {{"equation", equation.text}}, Shape(std::move(shape)),
-                     batch_axis)};
+  return node.layer("einsum", operands, {{"equation", equation.text}}, Shape(std::move(shape)),
+                    batch_axis);
 }
 
-constexpr ImportRule kEinsumImports[] = {{"Einsum", einsum}};
+namespace {
+
+Tensors einsum_of_node(NodeImport& node) {
+  Tensors operands;
+  for (int i = 0; i < node.inputs(); ++i) operands.push_back(node.operand(i));
+  return {einsum(node, operands, node.text("equation", ""))};
+}
+
+constexpr ImportRule kEinsumImports[] = {{"Einsum", einsum_of_node}};
 
 }  // namespace
 

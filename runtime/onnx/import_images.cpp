@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "runtime/base/display.h"
 #include "runtime/onnx/node_import.h"
 
 namespace flow::onnx {
@@ -14,61 +15,71 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
-/// Height and width that images get, and the factor where it does not follow from these.
+/// What all axes get, and the factor of height and width where it does not follow from these.
 struct NewSize {
-  Integers size;
+  Integers extents;
   std::optional<double> scale = {};
 };
 
 void require_images(const NodeImport& node) {
-  if (node.rank() != 4) throw Unsupported(fmt::format("operand {}", node.in(0).shape.str()));
-}
-
-/// Are the first two the batch and the channels, which stay?
-void require_four(const Shape& shape, const Integers& extents) {
-  if (extents.size() != 4 || extents[0] != shape[0] || extents[1] != shape[1] || extents[2] < 1 ||
-      extents[3] < 1)
-    throw Unsupported(fmt::format("{} resized to {}", shape.str(), Shape(extents).str()));
+  if (node.rank() != 4)
+    throw Unsupported(
+        fmt::format("operand {}; expected four axes (N, C, H, W)", node.in(0).shape.str()));
 }
 
 NewSize size_by_scales(const Shape& shape, const std::vector<double>& scales,
                        std::string_view coordinates) {
-  Integers extents;
+  NewSize result;
   bool exact = true;
-  for (size_t i = 0; i < scales.size() && i < shape.extents().size(); ++i) {
+  for (size_t i = 0; i < scales.size(); ++i) {
     const double extent = static_cast<double>(shape.extents()[i]) * scales[i];
     if (!(extent >= 0 && extent <= static_cast<double>(ops::kMaxSize)))
       throw Unsupported(fmt::format("a scale of {}", scales[i]));
-    extents.push_back(static_cast<int64_t>(std::floor(extent)));
+    result.extents.push_back(static_cast<int64_t>(std::floor(extent)));
     exact &= std::floor(extent) == extent;
   }
-  require_four(shape, extents);
-  if (exact) return {{extents[2], extents[3]}};
-  if (scales[2] != scales[3]) throw Unsupported("two scales that leave a fraction of a pixel");
-  if (coordinates == "align_corners")
-    throw Unsupported("corners of a size with a fraction of a pixel");
-  return {{}, scales[2]};
+  if (exact) return result;
+  if (scales.size() != 4 || scales[0] != 1 || scales[1] != 1 || scales[2] != scales[3])
+    throw Unsupported("scales that leave a fraction of a pixel, and are not one for (H, W)");
+  if (coordinates == "align_corners" || coordinates == "half_pixel_symmetric")
+    throw Unsupported(fmt::format("{} of a size with a fraction of a pixel", coordinates));
+  result.scale = scales[2];
+  return result;
+}
+
+/// A number for each axis of the operand, from those for the attribute `axes`.
+template <typename Number>
+std::vector<Number> for_all_axes(NodeImport& node, const std::vector<Number>& numbers,
+                                 std::vector<Number> all) {
+  auto axes = node.integers("axes").value_or(Integers());
+  for (size_t i = axes.size(); axes.size() < numbers.size() && i < all.size(); ++i)
+    axes.push_back(static_cast<int64_t>(i));
+  if (axes.size() != numbers.size())
+    throw Unsupported(fmt::format("{} sizes or scales for {} axes", numbers.size(), axes.size()));
+  for (size_t i = 0; i < axes.size(); ++i)
+    all[static_cast<size_t>(node.axis(axes[i]))] = numbers[i];
+  return all;
 }
 
 /// Scales are an attribute, operand 1 or operand 2; sizes are operand 3.
 NewSize new_size(NodeImport& node, std::string_view coordinates) {
   const Shape& shape = node.in(0).shape;
+  const bool old = node.type() == "Upsample" || node.opset() < 11;
+  const int at = old ? 1 : 2;
   std::vector<double> scales;
   if (const auto* found = node.find("scales", pb::AttributeProto::FLOATS)) {
     for (const float scale : found->floats()) scales.push_back(shortest_double(scale));
-    return size_by_scales(shape, scales, coordinates);
-  }
-  const bool old = node.type() == "Upsample" || node.opset() < 11;
-  const int at = old ? 1 : 2;
-  if (node.has(at) && node.in(at).shape.elements() > 0) {
+  } else if (node.has(at) && node.in(at).shape.elements() > 0) {
     const Array given = converted(node.value(at), DType::kFloat32);
     for (const float scale : given.as<float>()) scales.push_back(shortest_double(scale));
-    return size_by_scales(shape, scales, coordinates);
+  } else if (old) {
+    throw Unsupported("no scales");
+  } else {
+    return {for_all_axes(node, node.values_as_int64(3), shape.extents())};
   }
-  if (old) throw Unsupported("no scales");
-  const Integers extents = node.values_as_int64(3);
-  require_four(shape, extents);
-  return {{extents[2], extents[3]}};
+  return size_by_scales(shape,
+                        for_all_axes(node, scales, std::vector<double>(shape.extents().size(), 1)),
+                        coordinates);
 }
 
 /// Where pixels are. PyTorch's half pixels differ for a single one alone.
@@ -76,9 +87,10 @@ std::string coordinates_of(NodeImport& node) {
   const bool old = node.type() == "Upsample" || node.opset() < 11;
   std::string coordinates =
       node.text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
-  constexpr std::array kKnown = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"};
+  constexpr std::array kKnown = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric",
+                                 "align_corners", "asymmetric"};
   if (std::ranges::find(kKnown, coordinates) == kKnown.end())
-    throw Unsupported("other coordinates than of half pixels, corners or edges");
+    throw Unsupported(fmt::format("coordinate_transformation_mode {}", escaped(coordinates)));
   return coordinates;
 }
 
@@ -101,24 +113,58 @@ ops::Attributes resize_attributes(NodeImport& node, const std::string& mode) {
           {"exclude_outside", cubic && excludes}};
 }
 
+/// One or two axes at a time, which become height and width.
+Tensor resized(NodeImport& node, const Integers& extents, ops::Attributes attributes) {
+  Tensor x = node.operand(0);
+  const int last = x.shape.rank() - 1;
+  if (extents[0] != x.shape[0]) throw Unsupported("another size of the first axis");
+  for (const int64_t extent : extents)
+    if (extent < 1) throw Unsupported(fmt::format("a size of {}", extent));
+  for (int axis = last; axis > 0; --axis) {
+    Integers shape = x.shape.extents();
+    const size_t width = static_cast<size_t>(axis), height = width - (axis == last ? 1 : 0);
+    if (shape[width] == extents[width]) continue;
+    // The last axis goes with the one before it; those behind another one are columns.
+    const bool is_last = axis == last && axis > 1;
+    const Shape seen =
+        is_last ? Shape{shape[0], x.shape.elements(1, axis - 1), shape[height], shape[width]}
+                : Shape{shape[0], x.shape.elements(1, axis), shape[width],
+                        x.shape.elements(axis + 1, last + 1)};
+    if (is_last) shape[height] = extents[height];
+    shape[width] = extents[width];
+    attributes.set(
+        "size", Integers{is_last ? shape[height] : shape[width], is_last ? shape[width] : seen[3]});
+    if (seen != x.shape) x = node.reshape(x, seen.extents());
+    x = node.call("resize", {x}, attributes);
+    if (x.shape != Shape(shape)) x = node.reshape(x, shape);
+  }
+  return x;
+}
+
 Tensors resize(NodeImport& node) {
-  require_images(node);
+  if (node.rank() < 2)
+    throw Unsupported(fmt::format("operand {}; expected two or more axes", node.in(0).shape.str()));
   const std::string mode = node.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear" && mode != "bilinear" && mode != "cubic")
     throw Unsupported("an unknown mode");
   if (node.integer("antialias", 0) != 0) throw Unsupported("antialias");
+  if (const std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
+      policy != "stretch")
+    throw Unsupported(fmt::format("keep_aspect_ratio_policy {}", escaped(policy)));
   std::string coordinates = coordinates_of(node);
   const NewSize wanted = new_size(node, coordinates);
-  if (coordinates == "pytorch_half_pixel") {
-    if (std::ranges::count(wanted.size, 1) > 0)
+  for (int axis = 0; axis < node.rank(); ++axis)
+    if (coordinates == "pytorch_half_pixel" && wanted.extents[static_cast<size_t>(axis)] == 1 &&
+        node.in(0).shape[axis] != 1)
       throw Unsupported("a size of 1 (pytorch_half_pixel)");
-    coordinates = "half_pixel";
-  }
   ops::Attributes attributes = resize_attributes(node, mode);
-  attributes.set("coordinates", coordinates);
-  attributes.set("size", wanted.size);
+  attributes.set("coordinates", coordinates.find("half_pixel") == std::string::npos
+                                    ? coordinates
+                                    : std::string("half_pixel"));
+  attributes.set("size", Integers());
   attributes.set("scale", wanted.scale.value_or(0));
-  return {node.call("resize", {node.operand(0)}, attributes)};
+  if (wanted.scale) return {node.call("resize", {node.operand(0)}, attributes)};
+  return {resized(node, wanted.extents, attributes)};
 }
 
 int64_t block_size(NodeImport& node) {
@@ -132,14 +178,18 @@ int64_t block_size(NodeImport& node) {
   throw Unsupported(fmt::format("blocks of {} in {}", size, node.in(0).shape.str()));
 }
 
-Tensors depth_to_space(NodeImport& node) {
-  const int64_t size = block_size(node);
+/// The op's name of an order of channels.
+std::string block_mode(NodeImport& node) {
   const std::string mode = node.text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") throw Unsupported("an unknown mode");
+  return mode == "DCR" ? "dcr" : "crd";
+}
+
+Tensors depth_to_space(NodeImport& node) {
+  const int64_t size = block_size(node);
   const Tensor x = node.operand(0);
   if (size > x.shape[1] || x.shape[1] % (size * size) != 0) refuse_blocks(node, size);
-  return {node.layer("pixel_shuffle", {x},
-                     {{"factor", size}, {"mode", mode == "DCR" ? "dcr" : "crd"}},
+  return {node.layer("pixel_shuffle", {x}, {{"factor", size}, {"mode", block_mode(node)}},
                      {x.shape[0], x.shape[1] / (size * size), x.shape[2] * size, x.shape[3] * size},
                      x.batch_axis)};
 }
@@ -148,7 +198,7 @@ Tensors space_to_depth(NodeImport& node) {
   const int64_t size = block_size(node);
   const Tensor x = node.operand(0);
   if (x.shape[2] % size != 0 || x.shape[3] % size != 0) refuse_blocks(node, size);
-  return {node.layer("pixel_unshuffle", {x}, {{"factor", size}, {"mode", "dcr"}},
+  return {node.layer("pixel_unshuffle", {x}, {{"factor", size}, {"mode", block_mode(node)}},
                      {x.shape[0], x.shape[1] * size * size, x.shape[2] / size, x.shape[3] / size},
                      x.batch_axis)};
 }

@@ -251,7 +251,8 @@ Tensors pool(NodeImport& node) {
 
 Tensors global_pool(NodeImport& node) {
   const Tensor x = node.operand(0);
-  if (x.shape.rank() < 3) throw Unsupported(fmt::format("operand {}", x.shape.str()));
+  if (x.shape.rank() < 3)
+    throw Unsupported(fmt::format("operand {}; expected (N, C, ...)", x.shape.str()));
   Integers extents(static_cast<size_t>(x.shape.rank()), 1);
   extents[0] = x.shape[0];
   extents[1] = x.shape[1];
@@ -281,7 +282,8 @@ Tensors batch_normalization(NodeImport& node) {
   for (const std::string_view name : {"momentum", "is_test", "spatial", "consumed_inputs"})
     node.ignore(name);
   const Tensor x = node.operand(0);
-  if (x.shape.rank() < 2) throw Unsupported(fmt::format("operand {}", x.shape.str()));
+  if (x.shape.rank() < 2)
+    throw Unsupported(fmt::format("operand {}; expected (N, C, ...)", x.shape.str()));
   auto weights =
       vectors(node, {"gamma", "beta", "moving_mean", "moving_variance"}, Shape{x.shape[1]});
   return {node.layer("batch_normalization", {x}, {{"epsilon", epsilon_of(node)}}, x.shape,
@@ -290,7 +292,8 @@ Tensors batch_normalization(NodeImport& node) {
 
 Tensors instance_normalization(NodeImport& node) {
   const Tensor x = node.operand(0);
-  if (x.shape.rank() < 3) throw Unsupported(fmt::format("operand {}", x.shape.str()));
+  if (x.shape.rank() < 3)
+    throw Unsupported(fmt::format("operand {}; expected (N, C, ...)", x.shape.str()));
   node.ignore("consumed_inputs");
   return {node.layer("instance_norm", {x}, {{"epsilon", epsilon_of(node)}}, x.shape, x.batch_axis,
                      vectors(node, {"gamma", "beta"}, Shape{x.shape[1]}), {1, 2})};
@@ -391,9 +394,18 @@ Tensors gemm(NodeImport& node) {
   return {node.call("add", {product, scaled(node, node.operand(2), beta)})};
 }
 
+/// By a vector, it is an einsum whose result does not have the axis of the vector.
 Tensors matmul(NodeImport& node) {
-  if (node.rank() >= 2 && !node.in(0).value && is_weight(node, 1))
-    return {dense(node, node.operand(0), false, false)};
+  const Shape &a = node.in(0).shape, &b = node.in(1).shape;
+  if (a.rank() == 0 || b.rank() == 0)
+    throw Unsupported(fmt::format("cannot multiply {} by {}", a.str(), b.str()));
+  if (a.rank() == 1 || b.rank() == 1) {
+    if (a[a.rank() - 1] != b[std::max(0, b.rank() - 2)])
+      throw Unsupported(fmt::format("cannot multiply {} by {}", a.str(), b.str()));
+    const char* equation = b.rank() > 1 ? "i,...ij->...j" : a.rank() > 1 ? "...i,i->..." : "i,i->";
+    return {einsum(node, {node.operand(0), node.operand(1)}, equation)};
+  }
+  if (!node.in(0).value && is_weight(node, 1)) return {dense(node, node.operand(0), false, false)};
   return {node.call("matmul", {node.operand(0), node.operand(1)},
                     {{"transpose_a", false}, {"transpose_b", false}})};
 }

@@ -12,15 +12,22 @@ using Tensors = std::vector<Tensor>;
 /// Before opset 13, axes from `axis` on are joined.
 bool joins_axes(const NodeImport& node) { return node.opset() < 13; }
 
-int softmax_axis(NodeImport& node) {
-  return node.axis(node.integer("axis", joins_axes(node) ? 1 : -1));
+/// Calls `along_axis(x, axis)` for an op of a vector along each axis. Before opset 13, the vector
+/// has all elements from the axis on.
+template <typename AlongAxis>
+Tensors along_axis(NodeImport& node, AlongAxis along_axis) {
+  const int axis = node.axis(node.integer("axis", joins_axes(node) ? 1 : -1)), rank = node.rank();
+  const Tensor x = node.operand(0);
+  if (!joins_axes(node) || x.shape.elements(axis + 1, rank) == 1) return {along_axis(x, axis)};
+  const Tensor matrix = node.reshape(x, {x.shape.elements(0, axis), x.shape.elements(axis, rank)});
+  return {node.reshape(along_axis(matrix, 1), x.shape.extents())};
 }
 
 Tensors softmax(NodeImport& node) {
-  const int axis = softmax_axis(node);
-  if (joins_axes(node) && axis != node.rank() - 1) throw Unsupported("an axis before the last");
-  const int64_t written = axis == node.rank() - 1 ? -1 : axis;
-  return {node.call(node.op(), {node.operand(0)}, {{"axis", written}})};
+  return along_axis(node, [&](const Tensor& x, int axis) {
+    const int64_t written = axis == x.shape.rank() - 1 ? -1 : axis;
+    return node.call(node.op(), {x}, {{"axis", written}});
+  });
 }
 
 /// One-hot codes of the largest elements along an axis.
@@ -33,11 +40,7 @@ Tensor hot_largest(NodeImport& node, const Tensor& x, int axis) {
 }
 
 Tensors hardmax(NodeImport& node) {
-  const int axis = softmax_axis(node), rank = node.rank();
-  const Tensor x = node.operand(0);
-  if (!joins_axes(node) || axis == rank - 1) return {hot_largest(node, x, axis)};
-  const Tensor matrix = node.reshape(x, {x.shape.elements(0, axis), x.shape.elements(axis, rank)});
-  return {node.reshape(hot_largest(node, matrix, 1), x.shape.extents())};
+  return along_axis(node, [&](const Tensor& x, int axis) { return hot_largest(node, x, axis); });
 }
 
 /// Labels (N, ...) beside scores (N, C, ...), and weights (C) of the classes.

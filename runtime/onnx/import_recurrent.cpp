@@ -50,7 +50,8 @@ std::string function_of(NodeImport& node, const Kind& kind, int64_t directions) 
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i] != (rectifies ? "Relu" : kind.functions[i % kind.functions.size()]))
       throw Unsupported("other activations");
-  if (given.size() != count) throw Unsupported("another number of activations");
+  const bool is_default = kind.type == "RNN" && given.size() == 2;  // also of one direction
+  if (given.size() != count && !is_default) throw Unsupported("another number of activations");
   return rectifies ? "relu" : "tanh";
 }
 

@@ -26,8 +26,7 @@ bool is_unread_constant(const NodeImport& node, int i = 0) {
 }
 
 Tensors constant(NodeImport& node) {
-  if (const auto* found = node.find("value", pb::AttributeProto::TENSOR))
-    return {node.constant(read_tensor(found->t()))};
+  if (auto value = node.tensor("value")) return {node.constant(std::move(*value))};
   if (const auto* found = node.find("value_float", pb::AttributeProto::FLOAT)) {
     Array array(DType::kFloat32, Shape());
     array.as<float>()[0] = found->f();
@@ -54,9 +53,7 @@ void require_extents(const Integers& extents) {
 }
 
 Tensors constant_of_shape(NodeImport& node) {
-  Array value(DType::kFloat32, Shape{1});
-  if (const auto* found = node.find("value", pb::AttributeProto::TENSOR))
-    value = read_tensor(found->t());
+  Array value = node.tensor("value").value_or(Array(DType::kFloat32, Shape{1}));
   if (value.shape().elements() != 1) throw Unsupported("a value of several elements");
   const Integers extents = node.values_as_int64(0);
   const Tensor one = node.constant(std::move(value));
@@ -99,6 +96,7 @@ Tensors range(NodeImport& node) {
   }
   const auto [start, stop, step] = bounds;
   const DType dtype = node.in(0).dtype;
+  node.ignore("stash_type");  // of 16 bits
   const double count = std::ceil((stop - start) / step);
   if (is_integer(dtype) && count >= 1 && count <= kMostFolded && std::abs(start) < kFar &&
       std::abs(step) < kFar) {
@@ -113,7 +111,8 @@ Tensors range(NodeImport& node) {
 
 Tensors eye_like(NodeImport& node) {
   const Shape& shape = node.in(0).shape;
-  if (shape.rank() != 2) throw Unsupported(fmt::format("operand {}", shape.str()));
+  if (shape.rank() != 2)
+    throw Unsupported(fmt::format("operand {}; expected a matrix", shape.str()));
   DType dtype = node.in(0).dtype;
   if (const auto* found = node.find("dtype", pb::AttributeProto::INT))
     dtype = read_dtype(static_cast<int>(found->i()));
@@ -230,13 +229,18 @@ Tensors concat(NodeImport& node) {
 }
 
 Tensors split(NodeImport& node) {
-  const auto sizes = node.list("split", 1);
-  node.ignore("num_outputs");
   const auto parts = static_cast<int64_t>(node.outputs());
+  const int axis = node.axis(node.integer("axis", 0));
+  const int64_t extent = node.in(0).shape[axis], part = (extent + parts - 1) / parts;
+  auto sizes = node.list("split", 1);
+  if (node.integer("num_outputs", parts) != parts) throw Unsupported("outputs of other parts");
+  if (!sizes && node.opset() >= 18 && extent % parts != 0) {  // the last part is smaller
+    sizes = Integers(static_cast<size_t>(parts), part);
+    sizes->back() = extent - part * (parts - 1);
+  }
   const ops::Attribute given = sizes ? ops::Attribute(*sizes) : ops::Attribute(parts);
   if (sizes && std::ssize(*sizes) != parts) throw Unsupported("sizes of other parts");
-  return node.calls("split", {node.operand(0)},
-                    {{"axis", int64_t{node.axis(node.integer("axis", 0))}}, {"parts", given}},
+  return node.calls("split", {node.operand(0)}, {{"axis", int64_t{axis}}, {"parts", given}},
                     static_cast<size_t>(parts));
 }
 
@@ -334,12 +338,13 @@ Integers sorted_axes(const NodeImport& node, const Integers& given, int rank) {
 Tensors squeeze(NodeImport& node) {
   const Shape& shape = node.in(0).shape;
   Integers axes;
-  if (const auto given = node.list("axes", 1))
+  const auto given = node.list("axes", 1);
+  if (given)
     axes = sorted_axes(node, *given, shape.rank());
   else
     for (int axis = 0; axis < shape.rank(); ++axis)
       if (shape[axis] == 1) axes.push_back(axis);
-  if (!node.has(1) && node.in(0).batch_axis >= 0 && node.has_open_sizes() &&
+  if (!given && node.in(0).batch_axis >= 0 && node.has_open_sizes() &&
       std::ranges::count(axes, int64_t{node.in(0).batch_axis}) > 0)
     throw Unsupported("it may drop the axis of the batch");
   if (axes.empty()) return {node.in(0)};
@@ -428,14 +433,14 @@ constexpr Steps kSteps[] = {{"ReduceL1", "abs", ""},
 
 Tensors reduce(NodeImport& node) {
   const Integers axes = node.list("axes", 1).value_or(Integers());
-  if (node.integer("noop_with_empty_axes", 0) != 0 && axes.empty())
-    throw Unsupported("noop_with_empty_axes without axes");
+  const bool keeps_all = node.integer("noop_with_empty_axes", 0) != 0 && axes.empty();
+  const bool keeps_axes = node.integer("keepdims", 1) != 0;
   const auto* steps = std::ranges::find(kSteps, node.type(), &Steps::type);
   const bool has_steps = steps != std::end(kSteps);
   Tensor result = node.operand(0);
   if (has_steps && !steps->before.empty()) result = node.call(steps->before, {result});
-  result = node.call(node.op(), {result},
-                     {{"axis", axes}, {"keepdims", node.integer("keepdims", 1) != 0}});
+  if (!keeps_all)
+    result = node.call(node.op(), {result}, {{"axis", axes}, {"keepdims", keeps_axes}});
   if (has_steps && !steps->behind.empty()) result = node.call(steps->behind, {result});
   return {result};
 }

@@ -69,7 +69,7 @@ bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
 }
 
 /// A double-quoted YAML string. A `$` in it does not refer to a variable.
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
@@ -193,7 +193,7 @@ std::string JobWriter::text(std::string_view head) const {
   text += fmt::format("    returns: {{value: {}}}\n", returns_text());
   const bool any =
       std::ranges::any_of(entries, [](const JobEntry& entry) { return !entry.variables.empty(); });
-  if (any) text += fmt::format("    run: {{checkpoint: {{load: {}}}}}\n", quoted(weights));
+  if (any) text += fmt::format("    run: {{checkpoint: {{load: {}}}}}\n", quoted_text(weights));
   return text;
 }
 

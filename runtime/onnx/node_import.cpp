@@ -109,6 +109,12 @@ std::optional<std::vector<int64_t>> NodeImport::integers(std::string_view name) 
   return std::vector<int64_t>(found->ints().begin(), found->ints().end());
 }
 
+std::optional<Array> NodeImport::tensor(std::string_view name) {
+  const pb::AttributeProto* found = find(name, pb::AttributeProto::TENSOR);
+  if (!found) return {};
+  return state_.external.read(found->t());
+}
+
 void NodeImport::require_all_taken() const {
   for (const pb::AttributeProto& attribute : node_.attribute())
     if (!taken_.contains(attribute.name()))

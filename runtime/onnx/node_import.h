@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/onnx/external_data.h"
 #include "runtime/onnx/job_writer.h"
 #include "runtime/onnx/tensor_reader.h"
 
@@ -36,8 +37,11 @@ struct Tensor {
 
 /// What the nodes of a model have in common.
 struct ImportState {
+  explicit ImportState(const fs::path& model) : external(model) {}
+
   JobWriter job;
   ops::JobTypes types;  // of the job's calls
+  ExternalData external;
   int64_t opset = 0;
   std::set<std::string> needed = {};      // tensors that the outputs follow from, by name
   std::map<std::string, Tensor> tensors;  // by name in the model
@@ -79,6 +83,8 @@ class NodeImport {
   std::optional<std::vector<int64_t>> integers(std::string_view name);
   /// Null where there is none. Unsupported where it is of another type.
   const pb::AttributeProto* find(std::string_view name, pb::AttributeProto::AttributeType type);
+  /// The tensor of an attribute; nothing where there is none.
+  std::optional<Array> tensor(std::string_view name);
   /// An attribute that makes no difference here.
   void ignore(std::string_view name) { taken_.insert(std::string(name)); }
   /// Unsupported where there are others than those taken.
@@ -143,6 +149,9 @@ class NodeImport {
   std::string_view op_;
   std::set<std::string, std::less<>> taken_;
 };
+
+/// Adds an `einsum` of these operands. Unsupported where the equation is not one of theirs.
+Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::string& equation);
 
 /// Makes entries of a node; its outputs.
 using NodeReader = std::vector<Tensor> (*)(NodeImport& node);

@@ -50,7 +50,7 @@ Array from_field(const Field& field, DType dtype, const Shape& shape) {
   return array;
 }
 
-Array from_raw(const std::string& raw, DType dtype, const Shape& shape) {
+Array from_raw(std::span<const std::byte> raw, DType dtype, const Shape& shape) {
   require_count(raw.size() / size_of(dtype), shape.elements());
   require_count(raw.size() % size_of(dtype), 0);
   Array array(dtype, shape);
@@ -71,13 +71,16 @@ DType read_dtype(int data_type) {
   throw Unsupported(fmt::format("dtype {}", name));
 }
 
+Array read_tensor(const pb::TensorProto& tensor, std::span<const std::byte> raw) {
+  return from_raw(raw, read_dtype(tensor.data_type()), read_shape(tensor));
+}
+
 Array read_tensor(const pb::TensorProto& tensor) {
-  if (tensor.data_location() == pb::TensorProto::EXTERNAL)
-    throw Unsupported("its data are in another file");
   if (tensor.has_segment()) throw Unsupported("its data are in segments");
   const DType dtype = read_dtype(tensor.data_type());
   const Shape shape = read_shape(tensor);
-  if (tensor.has_raw_data()) return from_raw(tensor.raw_data(), dtype, shape);
+  if (tensor.has_raw_data())
+    return from_raw(std::as_bytes(std::span(tensor.raw_data())), dtype, shape);
   switch (dtype) {
     case DType::kFloat32:
       return from_field(tensor.float_data(), dtype, shape);

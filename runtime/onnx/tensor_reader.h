@@ -1,6 +1,7 @@
 // Arrays of a model. Untrusted: checked before anything is allocated.
 #pragma once
 
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,9 +25,11 @@ class Unsupported : public std::runtime_error {
 
 /// Unsupported for a dtype that flow does not have.
 DType read_dtype(int data_type);
-/// The array. Unsupported where its data are in another file, do not fill its shape, or are of a
-/// dtype that flow does not have.
+/// The array. Unsupported where its data do not fill its shape, or are of a dtype that flow does
+/// not have. REQUIRES: they are not in another file.
 Array read_tensor(const pb::TensorProto& tensor);
+/// The same, with `raw` as its data.
+Array read_tensor(const pb::TensorProto& tensor, std::span<const std::byte> raw);
 
 /// The array as one of another dtype, each element converted as `cast` does.
 Array converted(const Array& array, DType dtype);

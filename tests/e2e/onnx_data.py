@@ -43,9 +43,26 @@ class Case:
         if any(0 in array.shape for array in self.outputs.values()):
             raise Left("an empty tensor")
 
-    def write(self, path, fixed):
-        model = onnx.ModelProto()
+    def write_defaults(self, path, fixed):
+        """The same, with the attributes written out that have default values; operators, versions and names of these."""
+        model, added = onnx.ModelProto(), set()
         model.CopyFrom(self.model)
+        versions = {opset.domain: opset.version for opset in model.opset_import}
+        for node in model.graph.node:
+            if not onnx.defs.has(node.op_type, node.domain):
+                continue
+            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+            written = {attribute.name for attribute in node.attribute}
+            for name, attribute in schema.attributes.items():
+                if attribute.default_value.name and name not in written:
+                    node.attribute.append(attribute.default_value)
+                    added.add((node.op_type, schema.since_version, name))
+        self.write(path, fixed, model)
+        return added
+
+    def write(self, path, fixed, of=None):
+        model = onnx.ModelProto()
+        model.CopyFrom(of or self.model)
         names = list(self.inputs)[:len(self.inputs) - fixed] if fixed < len(self.inputs) else []
         model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in self.inputs.items() if name not in names)
         path.write_bytes(model.SerializeToString())
