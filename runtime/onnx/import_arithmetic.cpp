@@ -161,6 +161,18 @@ Tensors hard_sigmoid(NodeImport& node) {
                     {{"alpha", node.number("alpha", 0.2)}, {"beta", node.number("beta", 0.5)}})};
 }
 
+/// x sigmoid(alpha x), a gate for the second operand of SwiGLU.
+Tensors swish(NodeImport& node) {
+  const double alpha = node.number("alpha", 1);
+  const Tensor x = node.operand(0);
+  Tensor result = node.call("silu", {x});
+  if (alpha != 1) {
+    const Tensor bent = node.call("multiply", {x, NodeImport::scalar(alpha, x.dtype)});
+    result = node.call("multiply", {x, node.call("sigmoid", {bent})});
+  }
+  return {node.has(1) ? node.call("multiply", {result, node.operand(1)}) : result};
+}
+
 Tensors shrink(NodeImport& node) {
   const double bias = node.number("bias", 0), lambd = node.number("lambd", 0.5);
   const Tensor x = node.operand(0);
@@ -310,6 +322,8 @@ constexpr ImportRule kArithmeticImports[] = {
     {"Selu", selu},
     {"ThresholdedRelu", thresholded_relu},
     {"Gelu", gelu},
+    {"Swish", swish},
+    {"SwiGLU", swish},
     {"PRelu", prelu},
     {"Clip", clip},
     {"Cast", cast},

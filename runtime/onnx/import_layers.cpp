@@ -326,26 +326,23 @@ Tensors mean_variance_normalization(NodeImport& node) {
   return {node.call("divide", {centred, divisor})};
 }
 
-Tensors layer_normalization(NodeImport& node) {
-  const Tensor x = node.operand(0);
-  const int axis = node.axis(node.integer("axis", -1));
-  node.ignore("stash_type");
-  std::vector<std::string> names = {"gamma"};
-  if (node.has(2)) names.emplace_back("beta");
-  return {node.layer("layer_norm", {x},
-                     {{"axis", int64_t{axis == x.shape.rank() - 1 ? -1 : axis}},
-                      {"epsilon", epsilon_of(node)},
-                      {"center", node.has(2)}},
-                     x.shape, x.batch_axis, vectors(node, names, x.shape.from(axis)), {1, 2})};
+/// The mask of Dropout: true for all elements.
+Tensor all_true(NodeImport& node, const Tensor& x) {
+  const Tensor is_nan = node.call("isnan", {x});
+  return node.call("logical_or", {is_nan, node.call("logical_not", {is_nan})});
 }
 
 Tensors dropout(NodeImport& node) {
-  node.ignore("seed");
-  node.ignore("is_test");
-  if (node.has(2) && elements_as_int64(node.value(2)) != Integers{0})
+  for (const std::string_view name : {"seed", "is_test", "ratio"}) node.ignore(name);
+  const auto is_zero = [&](int i) {
+    const Array value = converted(node.value(i), DType::kFloat64);
+    return value.shape().elements() == 1 && value.as<double>()[0] == 0;
+  };
+  if (node.has(2) && !is_zero(2) && (!node.has(1) || !is_zero(1)))
     throw Unsupported("random numbers (training_mode)");
-  node.ignore("ratio");
-  return {node.in(0)};
+  Tensors results = {node.in(0)};
+  if (node.is_read(1)) results.push_back(all_true(node, node.operand(0)));
+  return results;
 }
 
 /// Is operand i a matrix that is known before a run?
@@ -419,7 +416,6 @@ constexpr ImportRule kLayerImports[] = {
     {"GlobalMaxPool", global_pool, "global_max_pool"},
     {"BatchNormalization", batch_normalization},
     {"InstanceNormalization", instance_normalization},
-    {"LayerNormalization", layer_normalization},
     {"LRN", local_response_normalization},
     {"MeanVarianceNormalization", mean_variance_normalization},
     {"Dropout", dropout},

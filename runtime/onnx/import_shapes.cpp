@@ -295,6 +295,19 @@ Tensors slice(NodeImport& node) {
                     {{"index", fmt::format("[{}]", fmt::join(index, ", "))}})};
 }
 
+/// Pads of all axes, from those of some.
+Integers pads_of_axes(const NodeImport& node, const Integers& given, const Integers& axes) {
+  const auto rank = static_cast<size_t>(node.rank());
+  if (given.size() != 2 * axes.size()) throw Unsupported("pads of another number of axes");
+  Integers pads(2 * rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(node.axis(axes[i]));
+    pads[axis] = given[i];
+    pads[axis + rank] = given[i + axes.size()];
+  }
+  return pads;
+}
+
 Tensors pad(NodeImport& node) {
   Integers pads = node.list("pads", 1).value_or(node.integers("paddings").value_or(Integers()));
   double value = node.number("value", 0);
@@ -303,8 +316,8 @@ Tensors pad(NodeImport& node) {
       throw Unsupported("a pad value that is not one number");
     value = converted(node.value(2), DType::kFloat64).as<double>()[0];
   }
-  if (node.has(3)) throw Unsupported("axes");
   const auto half = static_cast<size_t>(node.rank());
+  if (node.has(3)) pads = pads_of_axes(node, pads, node.values_as_int64(3));
   if (pads.size() != 2 * half) throw Unsupported("pads of another number of dimensions");
   Integers pairs;
   for (size_t i = 0; i < half; ++i) {
@@ -413,10 +426,10 @@ Tensors triangle(NodeImport& node) {
                     {{"diagonal", diagonal[0]}})};
 }
 
-Tensors cumulative_sum(NodeImport& node) {
+Tensors cumulative(NodeImport& node) {
   const Integers axis = node.values_as_int64(1);
   if (axis.size() != 1) throw Unsupported("several axes");
-  return {node.call("cumsum", {node.operand(0)},
+  return {node.call(node.op(), {node.operand(0)},
                     {{"axis", axis[0]},
                      {"exclusive", node.integer("exclusive", 0) != 0},
                      {"reverse", node.integer("reverse", 0) != 0}})};
@@ -464,7 +477,8 @@ constexpr ImportRule kShapeImports[] = {
     {"Tile", tile},
     {"Expand", expand},
     {"Trilu", triangle},
-    {"CumSum", cumulative_sum},
+    {"CumSum", cumulative, "cumsum"},
+    {"CumProd", cumulative, "cumprod"},
     {"ReduceSum", reduce, "reduce_sum"},
     {"ReduceMean", reduce, "reduce_mean"},
     {"ReduceMax", reduce, "reduce_max"},

@@ -264,7 +264,9 @@ std::vector<Tensor> NodeImport::calls(std::string_view op, const std::vector<Ten
                                       const ops::Attributes& attributes, size_t count) {
   const ops::OpSpec& spec = *ops::find_spec(op);
   std::vector<ops::Operand> types;
-  for (const Tensor& one : operands) types.push_back({one.dtype, one.shape, one.batch_axis});
+  for (const Tensor& one : operands)
+    if (one.reference.kind != Reference::Kind::kNone)
+      types.push_back({one.dtype, one.shape, one.batch_axis});
   ops::Attributes normal = attributes;
   ops::Call call(std::move(types), normal, state_.types);
   const auto refused = [&] {
@@ -362,8 +364,9 @@ const ImportRule* find_import(std::string_view type) {
   static const auto kRules = [] {
     std::map<std::string_view, const ImportRule*> rules;
     for (const auto list :
-         {arithmetic_imports(), einsum_imports(), image_imports(), index_imports(), layer_imports(),
-          loss_imports(), random_imports(), recurrent_imports(), shape_imports()})
+         {arithmetic_imports(), attention_imports(), einsum_imports(), image_imports(),
+          index_imports(), layer_imports(), loss_imports(), normalization_imports(),
+          random_imports(), recurrent_imports(), shape_imports()})
       for (const ImportRule& rule : list) rules.emplace(rule.type, &rule);
     return rules;
   }();

@@ -114,7 +114,8 @@ class NodeImport {
   static Tensor scalar(double value, DType dtype);
 
   /// Adds an entry, by the op's record; its first result. Attributes are all that the record lists.
-  /// Unsupported where the op refuses its operands.
+  /// Unsupported where the op refuses its operands. An optional one that is not there has no
+  /// reference.
   Tensor call(std::string_view op, const std::vector<Tensor>& operands,
               const ops::Attributes& attributes = {});
   /// Adds an entry of one value. REQUIRES: the shape is one of a tensor.
@@ -163,11 +164,13 @@ struct ImportRule {
 };
 
 std::span<const ImportRule> arithmetic_imports();
+std::span<const ImportRule> attention_imports();
 std::span<const ImportRule> einsum_imports();
 std::span<const ImportRule> image_imports();
 std::span<const ImportRule> index_imports();
 std::span<const ImportRule> layer_imports();
 std::span<const ImportRule> loss_imports();
+std::span<const ImportRule> normalization_imports();
 std::span<const ImportRule> random_imports();
 std::span<const ImportRule> recurrent_imports();
 std::span<const ImportRule> shape_imports();

@@ -477,6 +477,66 @@ class Import(OnnxTest):
         pixel = np.exp(x[:, :, :1, :1])
         self.check([helper.make_node("Softmax", ["x"], ["y"], axis=1)], x[:, :, :1, :1], {"y": pixel / pixel.sum(1, keepdims=True)}, opset=9)
 
+    def test_attention_of_new_opsets(self):
+        random = np.random.default_rng(1)
+        draw = lambda *shape: random.normal(size=shape).astype(np.float32)
+        query, key, value, past_key, past_value, bias = draw(2, 4, 3, 6), draw(2, 2, 5, 6), draw(2, 2, 5, 2), draw(2, 2, 2, 6), draw(2, 2, 2, 2), draw(3, 5)
+        hides = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
+
+        def expected(key, value, bias=0, visible=True, cap=None, scale=6**-0.5):
+            scores = query @ key.repeat(2, 1).swapaxes(2, 3) * scale
+            scores = np.where(visible, (scores if cap is None else cap * np.tanh(scores / cap)) + bias, -np.inf)
+            weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e9))
+            return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-9) @ value.repeat(2, 1)
+
+        rows, columns = np.mgrid[:3, :5]
+        joined_key, joined_value = np.concatenate([past_key, key], 2), np.concatenate([past_value, value], 2)
+        late, lengths = np.mgrid[:3, :7], np.array([3, 5])
+        for arrays, attributes, y in (({}, {}, expected(key, value)), ({}, {"scale": 0.25}, expected(key, value, scale=0.25)),
+                                      ({"mask": bias}, {}, expected(key, value, bias)), ({"mask": hides}, {}, expected(key, value, visible=hides)),
+                                      ({}, {"is_causal": 1}, expected(key, value, visible=columns <= rows)),
+                                      ({}, {"is_causal": 1, "left_window_size": 1}, expected(key, value, visible=(columns <= rows) & (columns >= rows - 1))),
+                                      ({}, {"right_window_size": 1}, expected(key, value, visible=columns <= rows + 1)),
+                                      ({"mask": hides}, {"softcap": 0.5}, expected(key, value, visible=hides, cap=0.5)),
+                                      ({"mask": bias[:, :4]}, {}, expected(key[:, :, :4], value[:, :, :4], bias[:, :4])),
+                                      ({"past_key": past_key, "past_value": past_value}, {"is_causal": 1},
+                                       expected(joined_key, joined_value, visible=late[1] <= late[0] + 2)),
+                                      ({"lengths": lengths}, {}, expected(key, value, visible=columns < lengths[:, None, None, None])),
+                                      ({"lengths": lengths}, {"is_causal": 1}, expected(key, value, visible=columns <= rows + lengths[:, None, None, None] - 3))):
+            with self.subTest(arrays=list(arrays), **attributes):
+                names = [name if name in arrays else "" for name in ("mask", "past_key", "past_value", "lengths")]
+                initializers = [numpy_helper.from_array(array, name) for name, array in {"k": key, "v": value, **arrays}.items()]
+                self.check([helper.make_node("Attention", ["x", "k", "v", *names], ["y"], **attributes)], query, {"y": y}, initializers=initializers, opset=25)
+        rows_of = lambda x: x.swapaxes(1, 2).reshape(2, x.shape[2], -1)
+        initializers = [numpy_helper.from_array(rows_of(array), name) for name, array in {"k": key, "v": value}.items()]
+        self.check([helper.make_node("Attention", ["x", "k", "v"], ["y"], q_num_heads=4, kv_num_heads=2)], rows_of(query),
+                   {"y": rows_of(expected(key, value))}, initializers=initializers, opset=23)
+
+    def test_normalizations_of_new_opsets(self):
+        x, gamma, beta = np.random.default_rng(1).normal(size=(2, 4, 3)), np.array([1, 2, 3, 4.0]), np.array([4, 3, 2, 1.0])
+        grouped = x.reshape(2, 2, -1)
+        plain = ((grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+        for opset, count in ((20, 2), (21, 4)):  # weights of groups, and of channels
+            weights = [numpy_helper.from_array(array[:count].astype(np.float32), name) for name, array in {"g": gamma, "b": beta}.items()]
+            each = [array[:count].repeat(4 // count)[:, None] for array in (gamma, beta)]
+            self.check([helper.make_node("GroupNormalization", ["x", "g", "b"], ["y"], num_groups=2)], x, {"y": plain * each[0] + each[1]},
+                       initializers=weights, opset=opset)
+        weight = numpy_helper.from_array(np.array([1, 2, 3], np.float32), "w")
+        root = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+        norm = np.sqrt((x**2).sum(1, keepdims=True))
+        self.check([helper.make_node("RMSNormalization", ["x", "w"], ["y"]), helper.make_node("RMSNormalization", ["x", "x"], ["z"]),
+                    helper.make_node("LpNormalization", ["x"], ["l"], axis=1), helper.make_node("Swish", ["x"], ["s"], alpha=2.0)],
+                   x, {"y": root * [1, 2, 3], "z": root * x, "l": x / norm, "s": x / (1 + np.exp(-2 * x))}, initializers=[weight], opset=24)
+
+    def test_a_part_of_each_head_is_turned(self):
+        x, angle = np.random.default_rng(1).normal(size=(2, 3, 4, 6)), np.random.default_rng(2).normal(size=(2, 4, 2))
+        tables = [numpy_helper.from_array(table.astype(np.float32), name) for name, table in {"c": np.cos(angle), "s": np.sin(angle)}.items()]
+        c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
+        for interleaved, a, b in ((0, x[..., :2], x[..., 2:4]), (1, x[..., 0:4:2], x[..., 1:4:2])):
+            turned = np.stack([c * a - s * b, s * a + c * b], -1 if interleaved else -2).reshape(2, 3, 4, 4)
+            self.check([helper.make_node("RotaryEmbedding", ["x", "c", "s"], ["y"], interleaved=interleaved, rotary_embedding_dim=4)], x,
+                       {"y": np.concatenate([turned, x[..., 4:]], -1)}, initializers=tables, opset=23)
+
     def save_external(self, location="w.data", **keys):
         """A model whose weight, with 12 bytes, lies in another file."""
         weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
