@@ -1,5 +1,6 @@
 """Distributed runs: ranks of Open MPI and of MPICH compute the bits of one process."""
 import contextlib
+import io
 import os
 import re
 import shutil
@@ -27,6 +28,39 @@ jobs:
       sum: {op: reduce_sum, in: y, axis: [0, 1]}
     hooks: [{watch: y, to: npy}]
     returns: {type: ListNumpy, value: sum, to: npy}
+"""
+
+# Calls a job that trains and one that predicts; both read files.
+ASYNC = """flow: 1
+jobs:
+  train:
+    type: train
+    shards: 4
+    inputs: {x: {shape: [16, 4], dtype: float32}}
+    graph:
+      z: {op: dense, in: x, units: 2}
+      loss: {op: square}
+    optimizer: {type: adam, learning_rate: 0.01, minimize: loss}
+    hooks: [{watch: z, every: 3, to: npy}, {watch_diff: z, to: npy}]
+    returns: {type: Numpy, value: loss}
+    run: {steps: 12, also: [{job: tune, every: {steps: 3}}, {job: eval, every: {steps: 5}}], checkpoint: {every: {steps: 5}, keep: 9}}
+  tune:
+    type: train
+    shards: 4
+    inputs: {x: {shape: [16, 4], dtype: float32, from: {npy: rows.npy}}}
+    graph:
+      z: {op: dense, in: x, units: 2}
+      loss: {op: square}
+    optimizer: {type: sgd, learning_rate: 0.01, minimize: loss}
+    hooks: [{watch: z, to: npy}]
+    returns: {type: Callback, value: loss}
+    run: {steps: 3}
+  eval:
+    type: predict
+    shards: 4
+    inputs: {x: {shape: [16, 4], dtype: float32, from: {npy: rows.npy}}}
+    graph: {z: {op: dense, in: x, units: 2}}
+    returns: {type: Callback, value: z}
 """
 
 
@@ -82,6 +116,28 @@ class Ranks(RanksTest):
         self.ranks(4, "train", "also.yaml", "-o", "out")
         self.assert_same(self.outputs("alone"), self.outputs("out"))
         self.assertEqual(self.rows_without_seconds("alone"), self.rows_without_seconds("out"))
+
+    def test_jobs_that_an_asynchronous_job_calls_have_slots_of_their_own(self):
+        """On ranks that follow, too: a called job has fewer than its caller, or more; and its file may have the name of the caller's pipe."""
+        rows = np.random.default_rng(5).normal(size=(12, 16, 4)).astype(np.float32)
+        np.save(self.dir / "rows.npy", rows)
+        pipe = io.BytesIO()
+        for x in rows:
+            np.save(pipe, -x)
+        records = pipe.getvalue()
+        self.write("async.yaml", ASYNC)
+        for returns, pipeline, mpi, ranks in (("Callback", 4, "openmpi", 2), ("Callback", 2, "mpich", 4), ("Numpy", 1, "mpich", 2)):
+            with self.subTest(returns=returns, pipeline=pipeline, mpi=mpi):
+                sets = ("--set", f"jobs.train.returns.type={returns}", *(("--set", f"+jobs.train.run.pipeline={pipeline}") if pipeline > 1 else ()))
+                results = []
+                for out, launch in (("alone", []), (mpi, launchers.launch(mpi, ranks))):
+                    out = f"{out}-{pipeline}"
+                    command = [*launch, str(BIN / "flowrun"), "train", "async.yaml", "-o", out, "--input", "x=@/dev/stdin", *sets, *(["--distributed"] if launch else [])]
+                    done = subprocess.run(command, cwd=self.dir, input=records, capture_output=True, timeout=60, env=launchers.environment())
+                    self.assertEqual(done.returncode, 0, done.stderr.decode())
+                    results.append((self.outputs(out), self.rows_without_seconds(out), self.rows_without_seconds(f"{out}/also/tune")))
+                self.assert_same(results[0][0], results[1][0])
+                self.assertEqual(results[0][1:], results[1][1:])
 
     def test_synchronized_ranks_normalize_as_one_process_does(self):
         text = JOB.replace("type: lamb", "type: sgd").replace("batch_normalization}", "batch_normalization, synchronized: true}")
@@ -205,6 +261,22 @@ class Ranks(RanksTest):
             self.ranks(4, "train", "job.yaml", "-o", out, "--resume", *more)
             final = {name: data for name, data in self.outputs(out).items() if not name.startswith("checkpoints/") or "/000300/" in name}
             self.assert_same({name: data for name, data in self.outputs("alone").items()}, final)
+
+    def test_a_signal_does_not_interrupt_the_call_of_a_train_job(self):
+        """Also where the ranks that follow get it: a resumed run does not make the call again."""
+        self.write("async.yaml", ASYNC.replace("run: {steps: 3}", "run: {steps: 800}").replace("float32}}", "float32, from: {type: random_normal}}}")
+                   .replace("{npy: rows.npy}", "{type: random_normal}").replace("hooks: [{watch: z, to: npy}]", ""))
+        self.flowrun("train", "async.yaml", "-o", "alone", "--steps", 4)
+        with Program(self.launch_words("openmpi", 2, "train", "async.yaml", "-o", "out"), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                     env=launchers.environment(), stdin=subprocess.DEVNULL) as run:
+            self.wait_for(self.dir / "out/also/tune/metrics.jsonl")
+            run.send_signal(signal.SIGUSR1)
+            _, errors = run.communicate(timeout=60)
+        self.assertRegex(errors, r"flowrun: stopped after 3 steps")
+        self.flowrun("train", "async.yaml", "-o", "out", "--resume", "--steps", 4)
+        for read in (self.files, self.state):
+            folder = "{}/returns" if read == self.files else "{}/checkpoints/000004"
+            self.assertEqual(read(folder.format("alone")), read(folder.format("out")))
 
     def test_a_hook_that_fails_on_rank_0_ends_all(self):
         self.write("hook.yaml", JOB.replace('cat > hit.events', 'head -n 1 > /dev/null; exit 5'))

@@ -67,6 +67,7 @@ class Follower {
         options_(options),
         output_slots_(output_slots),
         fingerprint_every_(fingerprint_every),
+        nothing_(*prepared.whole, prepared.input_pipeline->step_index(), {}, {}),
         pool_(kThreads) {}
 
   int obey() {
@@ -83,46 +84,42 @@ class Follower {
   }
 
  private:
-  void execute_steps(const Order& order) {
-    if (order.job == 0)
-      return execute_steps(order, *prepared_.whole, *prepared_.program, *prepared_.input_pipeline,
-                           prepared_.deliveries);
-    SubJobRun& called = prepared_.called.numbered(order.job);
-    execute_steps(order, called.whole(), called.program(), called.input_pipeline(),
-                  called.deliveries());
-  }
-
   /// All deliveries count for what a call computes, but none of them is made here.
-  void execute_steps(const Order& order, const plan::Job& job, Program& program,
-                     InputPipeline& input_pipeline, const std::vector<Delivery>& deliveries) {
-    Deliverer nothing(job, input_pipeline.step_index(), {}, {});
+  void execute_steps(const Order& order) {
+    Execution execution =
+        order.job == 0 ? of_run() : prepared_.called.numbered(order.job).execution(nothing_, pool_);
+    execution.first = order.first;
+    execution.end = order.end;
+    execution.learning_rate = order.learning_rate;
+    execution.ranks = &ranks_;
     try {
-      execute_on_ranks({.job = job,
-                        .program = program,
-                        .input_pipeline = input_pipeline,
-                        .deliveries = deliveries,
-                        .deliverer = nothing,
-                        .first = order.first,
-                        .end = order.end,
-                        .learning_rate = order.learning_rate,
-                        .output_slots = output_slots_,
-                        .pool = pool_,
-                        .capture = [this] { prepared_.capture(); },
-                        .stop = [this] { return stop_for(options_.stop_signal); },
-                        .keep_fingerprints = [](int64_t, std::span<const Fingerprint>) {},
-                        .fingerprint_every = order.job == 0 ? fingerprint_every_ : 0,
-                        .ranks = &ranks_},
-                       order.job);
+      execute_on_ranks(execution, order.job);
     } catch (const std::exception&) {
       if (ranks_.failed()) throw;  // else it is the same on all ranks, and rank 0 reports it
     }
   }
 
+  /// Steps of the job that is not called by another one.
+  Execution of_run() {
+    return {.job = *prepared_.whole,
+            .program = *prepared_.program,
+            .input_pipeline = *prepared_.input_pipeline,
+            .deliveries = prepared_.deliveries,
+            .deliverer = nothing_,
+            .output_slots = output_slots_,
+            .pool = pool_,
+            .capture = [this] { prepared_.capture(); },
+            .stop = [this] { return stop_for(options_.stop_signal); },
+            .keep_fingerprints = [](int64_t, std::span<const Fingerprint>) {},
+            .fingerprint_every = fingerprint_every_};
+  }
+
   PreparedRun& prepared_;
   Ranks& ranks_;
   const FollowOptions& options_;
-  const size_t output_slots_;
+  const size_t output_slots_;        // of the job itself
   const int64_t fingerprint_every_;  // of the job itself; 0: none
+  Deliverer nothing_;                // for all jobs: it has no outputs
   ThreadPool pool_;
 };
 

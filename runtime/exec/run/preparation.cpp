@@ -202,7 +202,8 @@ int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
 BatchShare share_of(const RunRequest& request, const plan::Job& job) {
   if (!request.ranks || !job.sharding) return {};
   const Ranks& ranks = *request.ranks;
-  return {ranks.rank(), ranks.size(), ranks.leads() ? std::vector<std::string>() : request.streamed,
+  const bool streams = !ranks.leads() && &job == &request.job;  // jobs that it calls read none
+  return {ranks.rank(), ranks.size(), streams ? request.streamed : std::vector<std::string>(),
           ranks.is_first_of_host()};
 }
 

@@ -161,23 +161,27 @@ RunResult SubJobRun::call(const CallSite& site) {
     if (record.loss) log(record, site);
     if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
   };
-  return execute_on_ranks(
-      {.job = *whole_,
-       .program = *program_,
-       .input_pipeline = input_pipeline_,
-       .deliveries = deliveries_,
-       .deliverer = *deliverer_,
-       .first = steps_,
-       .end = steps_ + steps_a_call_,
-       .since = site.since,
-       .output_slots = output_slots_,
-       .launches_ahead = launches_ahead_,
-       .pool = site.pool,
-       .on_step = log_step,
-       .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
-       .profile = profile_ ? &*profile_ : nullptr,
-       .ranks = ranks_},
-      number_);
+  Execution steps = execution(*deliverer_, site.pool);
+  steps.first = steps_;
+  steps.end = steps_ + steps_a_call_;
+  steps.since = site.since;
+  steps.launches_ahead = launches_ahead_;
+  steps.on_step = log_step;
+  steps.profile = profile_ ? &*profile_ : nullptr;
+  return execute_on_ranks(steps, number_);
+}
+
+/// A train job's call is not interrupted, on any rank.
+Execution SubJobRun::execution(Deliverer& deliverer, ThreadPool& pool) {
+  return {.job = *whole_,
+          .program = *program_,
+          .input_pipeline = input_pipeline_,
+          .deliveries = deliveries_,
+          .deliverer = deliverer,
+          .output_slots = output_slots_,
+          .pool = pool,
+          .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
+          .ranks = ranks_};
 }
 
 void SubJobRun::log(const StepRecord& record, const CallSite& site) {

@@ -59,7 +59,8 @@ class SubJobRun {
   int64_t number() const { return number_; }
   Program& program() const { return *program_; }
   InputPipeline& input_pipeline() { return input_pipeline_; }
-  const std::vector<Delivery>& deliveries() const { return deliveries_; }
+  /// What each rank executes in a call: the caller adds the steps, and what happens with them.
+  Execution execution(Deliverer& deliverer, ThreadPool& pool);
   /// Where the time of its calls went, where that is asked for.
   const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// Copies the variables that only it has.
