@@ -199,13 +199,14 @@ class Ranks(RanksTest):
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr.count("unknown key `filter`"), 1, done.stderr)
 
-    def elsewhere(self, change):
-        """Words that start rank 1 in a copy of the directory, changed, as another machine might have it; and 0 and 1 share a job file."""
+    def elsewhere(self, change, *words):
+        """Words that start rank 1 in a copy of the directory, changed, as another machine or a container of the same name might have it; and 0 and 1
+        share a job file."""
         (self.dir / "b").mkdir()
         for name in ("x.npy", "label.npy"):
             shutil.copy(self.dir / name, self.dir / "b" / name)
         change(self.dir / "b")
-        run = [str(BIN / "flowrun"), "train", "job.yaml", "-o", "out", "--root", ".", "--distributed"]
+        run = [str(BIN / "flowrun"), *(words or ("train", "job.yaml")), "-o", "out", "--root", ".", "--distributed"]
         return [*launchers.launch("openmpi", 1), *run, ":", "-np", "1", "-wdir", str(self.dir / "b"), *run]
 
     def test_data_that_only_one_rank_lacks_are_reported_with_the_rank(self):
@@ -220,6 +221,33 @@ class Ranks(RanksTest):
             self.assertEqual(done.stderr.count("flowrun: error"), 1, done.stderr)
             shutil.rmtree(self.dir / "b")
             shutil.rmtree(self.dir / "out", ignore_errors=True)
+
+    def test_other_values_on_one_rank_are_noticed_at_the_start_and_at_resume(self):
+        """Whatever the hosts are called."""
+        self.launch_words("openmpi", 2)
+        self.write("predict.yaml", PIPE.replace("float32}}", "float32, from: {npy: x.npy}}}").replace("[8, 4]", "[240, 2, 6, 5]").replace("[0, 1]", "[0, 1, 2, 3]"))
+
+        def change(b):
+            x = np.load(b / "x.npy")
+            x[-1, -1, -1, -1] += 1
+            np.save(b / "x.npy", x)
+
+        def run(change, *words):
+            done = subprocess.run(self.elsewhere(change, *words), cwd=self.dir, capture_output=True, text=True, timeout=60, env=launchers.environment())
+            shutil.rmtree(self.dir / "b")
+            return done
+
+        for words in (("train", "job.yaml"), ("predict.yaml",)):
+            done = run(change, *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, r"flowrun: error: .*x.npy differs between rank 1 \(.*\) and rank 0 \(.*\)\n   hint: give all machines the same files\n")
+            self.assertEqual(done.stderr.count("flowrun: error"), 1, done.stderr)
+        done = run(lambda b: None, "train", "job.yaml", "--steps", "3", "--threads", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(change, "train", "job.yaml", "--resume")
+        self.assertIn("x.npy differs between rank 1", done.stderr)
+        done = run(lambda b: None, "train", "job.yaml", "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_distributed_requires_a_launcher_and_a_launcher_is_noticed(self):
         error = self.flowrun("train", "job.yaml", "--distributed", status=2).stderr

@@ -1,13 +1,16 @@
 // Hashes of data files.
 #include "runtime/exec/input/data_files.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include <algorithm>
+#include <fstream>
 #include <variant>
 
 #include "runtime/base/content_digest.h"
+#include "runtime/base/process.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/exec/run/sub_jobs.h"
 
@@ -19,8 +22,8 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
-/// Where the jobs' data are, by name.
-std::map<std::string, fs::path> data_paths(const RunRequest& request) {
+/// Where the jobs' data are, by name: files, streams and pipes.
+std::map<std::string, fs::path> all_paths(const RunRequest& request) {
   std::map<std::string, fs::path> paths;
   const auto add = [&paths](const std::string& name, const plan::InputSource& source,
                             const fs::path& root) {
@@ -41,6 +44,23 @@ std::map<std::string, fs::path> data_paths(const RunRequest& request) {
 
 }  // namespace
 
+std::map<std::string, fs::path> data_paths(const RunRequest& request) {
+  std::map<std::string, fs::path> paths = all_paths(request);
+  std::error_code ignored;
+  std::erase_if(paths,
+                [&](const auto& named) { return !fs::is_regular_file(named.second, ignored); });
+  return paths;
+}
+
+std::string file_identity(const fs::path& path) {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat status {};
+  if (boot.empty() || ::stat(path.c_str(), &status) != 0) return {};
+  return fmt::format("{} {} {} {} {} {} {}", host_name(), boot, status.st_dev, status.st_ino,
+                     status.st_size, nanoseconds(status.st_mtim), nanoseconds(status.st_ctim));
+}
+
 std::optional<plan::FileStamp> stamp_of(const fs::path& path) {
   constexpr int64_t kSettled = 2 * kSecond;  // the coarsest times that file systems keep
   struct stat status {};
@@ -55,9 +75,7 @@ std::optional<plan::FileStamp> stamp_of(const fs::path& path) {
 DataFiles hash_data(const RunRequest& request, const DataFiles& known) {
   DataFiles files;
   std::map<fs::path, DataFile> done;  // several columns may be in one file
-  std::error_code ignored;
   for (const auto& [name, path] : data_paths(request)) {
-    if (!fs::is_regular_file(path, ignored)) continue;
     const auto [at, fresh] = done.try_emplace(path);
     DataFile& file = at->second;
     if (fresh) {

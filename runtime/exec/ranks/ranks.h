@@ -49,7 +49,6 @@ class Ranks {
   bool leads() const { return rank() == 0; }
   /// Is this the lowest rank of its host?
   bool is_first_of_host() const;
-  bool is_on_host_of_leader() const { return hosts_[static_cast<size_t>(rank())] == hosts_[0]; }
   /// "rank 2 (node7)", or its own name
   std::string name_of(int rank) const;
 

@@ -361,9 +361,6 @@ PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
   const int64_t end = end_of_run(request.job, *opened.input_pipeline, request.steps);
   std::vector<Delivery> deliveries = deliveries_of(request, opened);
   Start start{State(jobs_of(request))};
-  if (request.job.train && request.ranks->is_first_of_host() &&
-      !request.ranks->is_on_host_of_leader())
-    start.data = hash_data(request, {});
   Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
   return {request.job, std::move(opened.whole),          std::move(start),
           end,         std::move(opened.input_pipeline), std::move(deliveries),
@@ -400,10 +397,11 @@ PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  require_same_data(
-      ranks, ranks.join(error, prepared ? describe_data(backend.device(), prepared->start.data,
-                                                        prepared->input_pipeline->step_index())
-                                        : ""));
+  const std::vector<std::string> texts = ranks.join(
+      error, prepared
+                 ? describe_data(backend.device(), request, prepared->input_pipeline->step_index())
+                 : "");
+  require_same_data(ranks, request, texts, prepared->start.data);
   connect(*request.ranks, *prepared);
   share_variables(ranks, *prepared);
   return std::move(*prepared);
