@@ -2,8 +2,10 @@
 import io
 import itertools
 import os
+import re
 import struct
 import subprocess
+import sys
 import threading
 import unittest
 import zipfile
@@ -11,7 +13,7 @@ import zlib
 
 import numpy as np
 
-from flow import BIN, ROWS, FlowTest
+from flow import BIN, ROWS, FlowTest, Program
 
 NPZ = """
 flow: 1
@@ -46,6 +48,22 @@ jobs:
     inputs: {x: {shape: [4], dtype: int32, from: fold.x}}
     graph: {y: {op: identity, in: x}}
     returns: {value: y}
+"""
+
+TWO_STREAMS = """flow: 1
+jobs:
+  predict:
+    type: predict
+    inputs: {x: {shape: [2], dtype: float32, from: {npy: a}},
+             y: {shape: [2], dtype: float32, from: {npy: b}}}
+    graph: {y2: {op: add, in: [x, y]}}
+    returns: {value: {y: y2}, type: "Dict[str, Numpy]"}
+"""
+RECORD = """
+def record(i):
+    out = io.BytesIO()
+    numpy.save(out, numpy.full(2, i, "float32"))
+    return out.getvalue()
 """
 
 STREAM = """
@@ -315,6 +333,36 @@ class StreamTest(FlowTest):
         self.feed(pipe.getvalue())
         self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.stack([array.astype(np.float32) for array in made]) * 2)
+
+    def read_two(self, program, *words, status=0):
+        """A run of two FIFOs that a program of Python feeds."""
+        self.write("two.yaml", TWO_STREAMS)
+        for name in "ab":
+            if not (self.dir / name).exists():
+                os.mkfifo(self.dir / name)
+        producer = Program([sys.executable, "-c", "import io, numpy\n" + RECORD + program], cwd=self.dir)
+        with producer:
+            done = self.flowrun("two.yaml", "-o", "out", "--force", "--quiet", *words, status=status)
+            producer.wait(30)
+        return done.stderr
+
+    def test_a_program_may_open_several_pipes_in_any_order(self):
+        for first, second in ("ab", "ba"):
+            self.read_two(f"one = open('{first}', 'wb', 0); other = open('{second}', 'wb', 0)\nfor i in range(3): other.write(record(i)); one.write(record(i))\n")
+            np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.full((3, 2), [[0], [2], [4]], np.float32))
+
+    def test_a_program_that_dies_between_its_pipes_is_an_error_that_names_both(self):
+        each = "a, b = open('a', 'wb', 0), open('b', 'wb', 0)\n"
+        for program, message in (("b = open('b', 'wb', 0)", "two.yaml:6:52: b ended before its first record; a of input `x` is at record 0"),
+                                 ("a = open('a', 'wb', 0)", "two.yaml:5:52: a ended before its first record; b of input `y` is at record 0"),
+                                 (each + "a.write(record(0))", "two.yaml:6:52: b ended before its first record; a of input `x` is at record 1"),
+                                 (each + "b.write(record(0))", "two.yaml:5:52: a ended before its first record; b of input `y` is at record 0"),
+                                 (each + "b.write(record(0)); a.write(record(0)); a.write(record(1))", "two.yaml:6:52: b ended after 1 record, but a of input `x` has more"),
+                                 (each + "b.write(record(0)); a.write(record(0)); b.write(record(1))", "two.yaml:5:52: a ended after 1 record, but b of input `y` has more"),
+                                 (each + "a.write(record(0)); b.write(record(0)[:-1])", "two.yaml:6:52: b ends inside record 0; a of input `x` is at record 1")):
+            with self.subTest(program=program):
+                error = self.read_two(program, status=3).replace(f"{self.dir}/", "")
+                self.assertRegex(error, f"^flowrun: error: {re.escape(message)}\n(   hint: check the program.*\n)?$")
 
     def test_a_descriptor_is_a_stream_too(self):
         done = subprocess.run([BIN / "flowrun", "predict", "job.yaml", "-o", "out", "--quiet",

@@ -40,6 +40,9 @@ class StreamElsewhere : public Source {
   bool fill(const Reading&, std::span<std::byte>) override { return true; }
 };
 
+constexpr const char* kOneRecordEach =
+    "check the programs that write them; each step reads a record of each input";
+
 using Given = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<std::string> input_names(const plan::Job& job) {
@@ -310,13 +313,66 @@ bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
   if (step_index_.has_rows()) find_rows(step_index_.at(step));
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
+  for (Channel& channel : channels_) channel.source->open();
   for (Channel& channel : channels_) {
     if (!channel.source->varies() || (channel.column && !kept.empty())) continue;
     const std::span<std::byte> values = program.input(channel.tensor, slot);
-    if (!fill(channel, {step, rows_, &give_up}, values)) return false;
+    if (!fill_in_step(channel, {step, rows_, &give_up}, values)) return false;
     if (!channel.column && !channel.source->slices()) check_range(channel, values, step);
   }
   return true;
+}
+
+/// Fills a stream as one of several, whose programs may depend on each other or be one.
+bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
+                                 std::span<std::byte> out) const {
+  if (!channel.source->is_seen_reading()) return fill(channel, reading, out);
+  const auto gives_up = [&] { return *reading.give_up && (*reading.give_up)(); };
+  const auto looks_around = [&] {
+    require_writers(channel);
+    return gives_up();
+  };
+  const std::function<bool()> give_up = std::ref(looks_around);
+  try {
+    if (fill(channel, {reading.step, reading.rows, &give_up}, out)) return true;
+  } catch (const StreamEnded& error) {
+    throw RunError(error.what() + other_streams(channel), error.hint());
+  }
+  if (!gives_up()) require_end_of_all(channel, reading.step);
+  return false;
+}
+
+/// A program that died before it opened all of its pipes will never write to the others.
+void InputPipeline::require_writers(const Channel& waiting) const {
+  const std::optional<StreamState> own = waiting.source->stream();
+  if (!own || !own->awaits_writer) return;
+  for (const Channel& channel : channels_)
+    if (const auto other = channel.source->stream(); other && other->ended && other->records == 0)
+      throw RunError(fmt::format("{}: {} ended before its first record{}", channel.spec.where,
+                                 other->path, other_streams(channel)),
+                     kOneRecordEach);
+}
+
+void InputPipeline::require_end_of_all(const Channel& ended, int64_t step) const {
+  for (const Channel& channel : channels_) {
+    const std::optional<StreamState> other = channel.source->stream();
+    if (&channel == &ended || !other || (other->records <= step && !other->has_more)) continue;
+    throw RunError(
+        fmt::format("{}: {} ended after {}, but {} of input `{}` has more", ended.spec.where,
+                    ended.source->stream()->path, counted(static_cast<uint64_t>(step), "record"),
+                    other->path, channel.spec.name),
+        kOneRecordEach);
+  }
+}
+
+/// How far the other streams are, for a message.
+std::string InputPipeline::other_streams(const Channel& channel) const {
+  std::string text;
+  for (const Channel& one : channels_)
+    if (const auto other = one.source->stream(); other && &one != &channel)
+      text += fmt::format("; {} of input `{}` is at record {}", other->path, one.spec.name,
+                          other->records);
+  return text;
 }
 
 bool InputPipeline::fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const {

@@ -59,8 +59,9 @@ class InputPipeline {
   bool is_seen_reading() const;
   /// Fills what never changes. Before the first step, once for each slot.
   void prime(Program& program, size_t slot);
-  /// Fills what varies for this step, of datasets this rank's rows; false where a stream has ended,
-  /// or `give_up` said so to one who waits for it. Allocates nothing from the second call on.
+  /// Fills what varies for this step, of datasets this rank's rows; false where all streams have
+  /// ended, or `give_up` said so to one who waits for it. Allocates nothing from the second call
+  /// on. RunError where a stream ends before another one.
   bool fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up = {});
 
  private:
@@ -78,6 +79,10 @@ class InputPipeline {
   io::Dataset& open_dataset(std::string_view name, const fs::path& root);
   void agree_on_length();
   bool fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
+  bool fill_in_step(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
+  void require_writers(const Channel& waiting) const;
+  void require_end_of_all(const Channel& ended, int64_t step) const;
+  std::string other_streams(const Channel& channel) const;
   void read_integers_once();
   /// RunError where a value is not in the channel's range; `step`: of the values.
   void check_range(const Channel& channel, std::span<const std::byte> values, int64_t step) const;

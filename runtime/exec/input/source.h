@@ -1,13 +1,16 @@
 // Where an input's values come from, step by step.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/array.h"
+#include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/model/plan.h"
 
@@ -30,11 +33,30 @@ struct Reading {
   const std::function<bool()>* give_up = nullptr;  // asked by who waits: does the run wait too?
 };
 
+/// Where a stream is.
+struct StreamState {
+  std::string_view path;
+  int64_t records = 0;        // read so far
+  bool awaits_writer = true;  // no program has opened it for writing yet, as far as one can tell
+  bool has_more = false;      // bytes that are not read yet
+  bool ended = false;         // nothing more will come
+};
+
+/// A stream that ended where it should not.
+class StreamEnded : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// What gives an input its values, steps in their order. They may be filled ahead, unless their
 /// maker sees it.
 class Source {
  public:
   virtual ~Source() = default;
+  /// Of a stream, before something is read of this or another one: a program that opens several
+  /// pipes waits in each `open` for their reader. Does nothing the second time.
+  virtual void open() {}
+  virtual std::optional<StreamState> stream() const { return std::nullopt; }
   /// Writes the input's value; false at the end of a stream, or when the run gives up. Allocates
   /// nothing from the second call on.
   virtual bool fill(const Reading& reading, std::span<std::byte> out) = 0;
@@ -63,8 +85,8 @@ std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec&
 /// Is there a pipe at `path`, or is it the path of a descriptor?
 bool is_stream(const fs::path& path);
 
-/// .npy records of the input's shape, one after another. Opened when the first is read. RunError
-/// where one is truncated or no .npy, RequestError where its shape is another.
+/// .npy records of the input's shape, one after another. StreamEnded where one is truncated or the
+/// first is missing, RunError where one is no .npy, RequestError where its shape is another.
 std::unique_ptr<Source> make_stream_source(const fs::path& path, const InputSpec& input);
 
 /// What `--input` gives: "@x.npy" (relative to the working directory), "random_uniform:-1:1",

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,9 +38,23 @@ class StreamSource : public Source {
         name_(fmt::format("{}: {}", input_.where, path.string())),
         awaits_writer_(!is_descriptor(path)) {}
 
+  void open() override {
+    if (descriptor_.is_open()) return;
+    descriptor_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!descriptor_.is_open())
+      throw RunError(
+          fmt::format("{} cannot be read: {}", name_, std::generic_category().message(errno)));
+  }
+  std::optional<StreamState> stream() const override {
+    pollfd now{descriptor_.get(), POLLIN, 0};
+    int bytes = 0;
+    ::poll(&now, 1, 0);
+    ::ioctl(descriptor_.get(), FIONREAD, &bytes);
+    return StreamState{path_.native(), next_, awaits_writer_ && now.revents == 0, bytes > 0,
+                       bytes == 0 && (now.revents & POLLHUP) != 0};
+  }
   bool fill(const Reading& reading, std::span<std::byte> out) override {
     give_up_ = reading.give_up;
-    if (!descriptor_.is_open()) open();
     // A resumed run passes over what the steps before it read.
     for (; next_ <= reading.step; ++next_)
       if (!read_record(out)) return false;
@@ -48,13 +63,6 @@ class StreamSource : public Source {
   bool is_seen_reading() const override { return true; }
 
  private:
-  void open() {
-    descriptor_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (!descriptor_.is_open())
-      throw RunError(
-          fmt::format("{} cannot be read: {}", name_, std::generic_category().message(errno)));
-  }
-
   /// Reads until `into` is full or the stream ends; fewer bytes also where the run gives up.
   size_t read(std::span<std::byte> into) {
     size_t done = 0;
@@ -105,8 +113,8 @@ class StreamSource : public Source {
     header_.resize(kMagic);
     const size_t got = read(header_);
     if (got == 0 && next_ == 0 && !gave_up_)
-      throw RunError(fmt::format("{} ended before its first record", name_),
-                     "check the program that writes it; expected .npy records");
+      throw StreamEnded(fmt::format("{} ended before its first record", name_),
+                        "check the program that writes it; expected .npy records");
     if (got == 0) return false;
     if (got < kMagic) return truncated();
     const size_t width = header_[6] == std::byte{1} ? 2 : 4;
@@ -125,7 +133,7 @@ class StreamSource : public Source {
   /// False where the run gave up; an error where the stream ended.
   bool truncated() const {
     if (gave_up_) return false;
-    throw RunError(fmt::format("{} ends inside record {}", name_, next_));
+    throw StreamEnded(fmt::format("{} ends inside record {}", name_, next_));
   }
 
   void reorder() {
