@@ -62,6 +62,15 @@ class RanksTest(FlowTest):
             self.assertLess(time.monotonic(), limit, path)
             time.sleep(0.01)
 
+    def running(self, processes):
+        """Those of them that have not ended."""
+        found = []
+        for process in processes:
+            with contextlib.suppress(OSError):
+                if pathlib.Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX":
+                    found.append(process)
+        return found
+
     def processes_of(self, out):
         """Of a run: process numbers by rank."""
         found = {}

@@ -354,6 +354,28 @@ class Ranks(RanksTest):
             done = self.flowrun("train", "job.yaml", "-o", out, "--resume", "--set", "jobs.train.run.epochs=100000", "--steps", 10)
             self.assertIn("done", done.stderr)
 
+    def test_a_launcher_that_is_killed_leaves_no_process_and_a_run_that_resumes(self):
+        """Neither ranks nor commands, of which one ignores signals and starts another process."""
+        command = "trap '' TERM HUP INT; sleep 1000 & echo $$ $! > {}.pids; cat > /dev/null; sleep 1000"
+        for mpi in launchers.available(BIN):
+            out, sets = f"killed-{mpi}", ("--set", "jobs.train.run.epochs=100000")
+            self.write("job.yaml", JOB.replace("cat > hit.events; env | grep -cE '^(OMPI|PMI|PMIX)_' > hit.env || true", command.format(mpi)))
+            words = self.launch_words(mpi, 2, "train", "job.yaml", "-o", out, *sets, "--set", "jobs.train.run.checkpoint={every: {steps: 5}}")
+            with Program(words, cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=launchers.environment(), stdin=subprocess.DEVNULL) as run:
+                self.wait_for(self.dir / out / "checkpoints/000005/checkpoint.json")
+                processes = [*self.processes_of(out).values(), *map(int, (self.dir / f"{mpi}.pids").read_text().split())]
+                self.assertEqual(len(processes), 4)
+                os.kill(run.pid, signal.SIGKILL)
+                run.wait()
+            limit = time.monotonic() + 30
+            while left := self.running(processes):
+                self.assertLess(time.monotonic(), limit, left)
+                time.sleep(0.05)
+            for path in (self.dir / out / "checkpoints").glob("[0-9]*[0-9]"):
+                self.state(path.relative_to(self.dir))
+            self.assertIn("done", self.flowrun("train", "job.yaml", "-o", out, "--resume", *sets, "--steps", 10, "--no-commands",
+                                               "--set", "jobs.train.run.checkpoint={every: {steps: 5}}").stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
