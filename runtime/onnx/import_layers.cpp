@@ -233,10 +233,139 @@ Tensor as_floats(NodeImport& node) {
   return node.call("cast", {x}, {{"dtype", node.compute_dtype()}});
 }
 
+/// Where the windows along a dimension lie: padding on both sides of the input, and their number.
+struct Reach {
+  int64_t begin, end, count;
+};
+
+Reach reach_along(NodeImport& node, const Windows& windows, size_t i, int64_t extent) {
+  const int64_t stride = windows.strides[i];
+  const int64_t span = windows.dilations[i] * (windows.size[i] - 1) + 1;
+  const bool rounds_up = node.integer("ceil_mode", 0) != 0;
+  if (windows.automatic.starts_with("SAME")) {
+    if (windows.dilations[i] != 1)  // ONNX Runtime makes fewer windows than ONNX says
+      throw Unsupported("auto_pad of windows with holes (dilations)");
+    const int64_t count = (extent + stride - 1) / stride;
+    const int64_t total = std::max<int64_t>((count - 1) * stride + span - extent, 0);
+    const int64_t begin = windows.automatic == "SAME_LOWER" ? total - total / 2 : total / 2;
+    return {begin, total - begin, count};
+  }
+  const bool padded = windows.automatic == "NOTSET";
+  const int64_t begin = padded ? windows.pads[i] : 0;
+  const int64_t end = padded ? windows.pads[i + windows.dimensions()] : 0;
+  const int64_t room = extent + begin + end - span;
+  if (room < 0) throw Unsupported(fmt::format("windows of {} over {} elements", span, extent));
+  int64_t count = room / stride + 1;
+  const bool starts_inside = count * stride < extent + begin;  // the one behind these
+  if (rounds_up && room % stride != 0 && starts_inside) ++count;
+  return {begin, end, count};
+}
+
+/// Where in padded input the elements of all windows along a dimension are.
+Integers elements_of(const Windows& windows, size_t i, int64_t count) {
+  if (count > kMostStep / windows.size[i])
+    throw Unsupported(fmt::format("{} windows of {} elements", count, windows.size[i]));
+  Integers elements;
+  for (int64_t window = 0; window < count; ++window)
+    for (int64_t element = 0; element < windows.size[i]; ++element)
+      elements.push_back(window * windows.strides[i] + element * windows.dilations[i]);
+  return elements;
+}
+
+/// A pool of x with `outside` around it. Elements of windows with holes come to lie side by side.
+Tensor pool_of_padded(NodeImport& node, std::string_view op, const Tensor& of,
+                      const Windows& windows, double outside) {
+  Tensor x = of;
+  Integers pairs(4, 0), extents = {x.shape[0], x.shape[1]};
+  for (size_t i = 0; i < windows.dimensions(); ++i) {
+    const int64_t extent = x.shape[static_cast<int>(i) + 2];
+    const Reach reach = reach_along(node, windows, i, extent);
+    const int64_t last =
+        (reach.count - 1) * windows.strides[i] + (windows.size[i] - 1) * windows.dilations[i];
+    pairs.push_back(reach.begin);
+    pairs.push_back(std::max(reach.end, last + 1 - extent - reach.begin));
+    extents.push_back(reach.count);
+  }
+  if (std::ranges::count(pairs, 0) != std::ssize(pairs))
+    x = node.call("pad", {x}, {{"paddings", pairs}, {"mode", "constant"}, {"value", outside}});
+  const bool holes = std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations);
+  for (size_t i = 0; holes && i < windows.dimensions(); ++i) {
+    const Integers elements = elements_of(windows, i, extents[i + 2]);
+    const Tensor indices = node.constant(int64_array(elements, Shape{std::ssize(elements)}));
+    x = node.call("gather", {x, node.materialized(indices, "window_elements")},
+                  {{"axis", static_cast<int64_t>(i) + 2}});
+  }
+  return node.layer(std::string(op) + windows.suffix(), {x},
+                    {{"ksize", windows.size},
+                     {"strides", holes ? windows.size : windows.strides},
+                     {"padding", "valid"}},
+                    Shape(std::move(extents)), x.batch_axis);
+}
+
+/// The part of each window that a mean counts: an array that broadcasts to the result.
+Array counted_parts(NodeImport& node, const Windows& windows, const Shape& x) {
+  const bool counts_pads = node.integer("count_include_pad", 0) != 0;
+  std::vector<double> parts = {1};
+  Integers extents = {1, 1};
+  for (size_t i = 0; i < windows.dimensions(); ++i) {
+    const int64_t extent = x[static_cast<int>(i) + 2];
+    const Reach reach = reach_along(node, windows, i, extent);
+    const int64_t first = counts_pads ? 0 : reach.begin;
+    const int64_t last = reach.begin + extent + (counts_pads ? reach.end : 0);
+    const Integers elements = elements_of(windows, i, reach.count);
+    std::vector<double> along;
+    for (auto at = elements.begin(); at != elements.end(); at += windows.size[i]) {
+      const auto counted = std::count_if(at, at + windows.size[i], [&](int64_t element) {
+        return element >= first && element < last;
+      });
+      along.push_back(static_cast<double>(std::max<int64_t>(counted, 1)) /
+                      static_cast<double>(windows.size[i]));
+    }
+    if (std::ssize(parts) > kMostStep / reach.count) throw Unsupported("too many windows");
+    std::vector<double> longer;
+    for (const double part : parts)
+      for (const double other : along) longer.push_back(part * other);
+    parts = std::move(longer);
+    extents.push_back(reach.count);
+  }
+  Array array(DType::kFloat64, Shape(extents));
+  std::ranges::copy(parts, array.as<double>().begin());
+  return array;
+}
+
+Tensor pool_with_holes(NodeImport& node, const Windows& windows) {
+  node.ignore("storage_order");
+  const DType dtype = node.in(0).dtype;
+  const Tensor x = as_floats(node);
+  const bool is_mean = node.op() == "avg_pool";
+  constexpr double kBelowAll = -3.4e38;
+  Tensor pooled = pool_of_padded(node, node.op(), x, windows, is_mean ? 0 : kBelowAll);
+  if (is_mean) {
+    const Array parts = converted(counted_parts(node, windows, x.shape), x.dtype);
+    pooled =
+        node.call("divide", {pooled, node.materialized(node.constant(parts), "counted_parts")});
+  }
+  return pooled.dtype == dtype ? pooled : node.call("cast", {pooled}, {{"dtype", dtype}});
+}
+
+/// The p-th root of a sum over each window of magnitudes to the power of p.
+Tensors lp_pool(NodeImport& node) {
+  const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
+  const auto p = static_cast<double>(node.integer("p", 2));
+  if (p < 1) throw Unsupported(fmt::format("the norm {}", p));
+  const Tensor x = node.call("abs", {node.operand(0)});
+  const auto number = [&](double value) { return NodeImport::scalar(value, x.dtype); };
+  const Tensor mean =
+      pool_of_padded(node, "avg_pool", node.call("pow", {x, number(p)}), windows, 0);
+  double count = 1;
+  for (const int64_t extent : windows.size) count *= static_cast<double>(extent);
+  return {node.call("pow", {node.call("multiply", {mean, number(count)}), number(1 / p)})};
+}
+
 Tensors pool(NodeImport& node) {
   Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
   if (std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations))
-    throw Unsupported("windows with holes (dilations)");
+    return {pool_with_holes(node, windows)};
   node.ignore("storage_order");
   Tensor x = as_floats(node);
   if (node.integer("count_include_pad", 0) != 0) x = padded(node, x, windows);
@@ -412,6 +541,7 @@ constexpr ImportRule kLayerImports[] = {
     {"ConvTranspose", transposed_convolution},
     {"MaxPool", pool, "max_pool"},
     {"AveragePool", pool, "avg_pool"},
+    {"LpPool", lp_pool},
     {"GlobalAveragePool", global_pool, "global_avg_pool"},
     {"GlobalMaxPool", global_pool, "global_max_pool"},
     {"BatchNormalization", batch_normalization},

@@ -308,6 +308,43 @@ Integers pads_of_axes(const NodeImport& node, const Integers& given, const Integ
   return pads;
 }
 
+/// A part of x along an axis.
+Tensor part_of(NodeImport& node, const Tensor& x, size_t axis, int64_t from, int64_t to) {
+  std::vector<std::string> index(x.shape.extents().size(), ":");
+  index[axis] = fmt::format("{}:{}", from, to);
+  return node.call("slice", {x}, {{"index", fmt::format("[{}]", fmt::join(index, ", "))}});
+}
+
+/// Cuts off what negative pads say, which become 0. `pairs`: for both sides of each axis.
+Tensor without_ends(NodeImport& node, const Tensor& of, Integers& pairs) {
+  Tensor x = of;
+  for (size_t axis = 0; 2 * axis < pairs.size(); ++axis) {
+    int64_t &begin = pairs[2 * axis], &end = pairs[2 * axis + 1];
+    if (begin >= 0 && end >= 0) continue;
+    const int64_t extent = x.shape.extents()[axis];
+    if (begin <= -extent || end <= -extent) throw Unsupported("pads that leave nothing");
+    x = part_of(node, x, axis, std::max<int64_t>(-begin, 0), extent + std::min<int64_t>(end, 0));
+    begin = std::max<int64_t>(begin, 0);
+    end = std::max<int64_t>(end, 0);
+  }
+  return x;
+}
+
+/// Continued with the other end along each axis.
+Tensor wrapped(NodeImport& node, const Tensor& of, const Integers& pairs) {
+  Tensor x = of;
+  for (size_t axis = 0; 2 * axis < pairs.size(); ++axis) {
+    const int64_t extent = x.shape.extents()[axis], begin = pairs[2 * axis],
+                  end = pairs[2 * axis + 1];
+    if (begin > extent || end > extent) throw Unsupported("wrap pads longer than the axis");
+    Tensors parts = {x};
+    if (begin > 0) parts.insert(parts.begin(), part_of(node, x, axis, extent - begin, extent));
+    if (end > 0) parts.push_back(part_of(node, x, axis, 0, end));
+    if (parts.size() > 1) x = node.call("concat", parts, {{"axis", static_cast<int64_t>(axis)}});
+  }
+  return x;
+}
+
 Tensors pad(NodeImport& node) {
   Integers pads = node.list("pads", 1).value_or(node.integers("paddings").value_or(Integers()));
   double value = node.number("value", 0);
@@ -319,15 +356,14 @@ Tensors pad(NodeImport& node) {
   const auto half = static_cast<size_t>(node.rank());
   if (node.has(3)) pads = pads_of_axes(node, pads, node.values_as_int64(3));
   if (pads.size() != 2 * half) throw Unsupported("pads of another number of dimensions");
+  const std::string mode = node.text("mode", "constant");
   Integers pairs;
-  for (size_t i = 0; i < half; ++i) {
-    if (pads[i] < 0 || pads[i + half] < 0) throw Unsupported("negative pads");
-    pairs.push_back(pads[i]);
-    pairs.push_back(pads[i + half]);
-  }
-  return {
-      node.call("pad", {node.operand(0)},
-                {{"paddings", pairs}, {"mode", node.text("mode", "constant")}, {"value", value}})};
+  for (size_t i = 0; i < half; ++i)
+    for (const size_t side : {i, i + half}) pairs.push_back(pads[side]);
+  const Tensor x = without_ends(node, node.operand(0), pairs);
+  if (std::ranges::count(pairs, 0) == std::ssize(pairs)) return {x};
+  if (mode == "wrap") return {wrapped(node, x, pairs)};
+  return {node.call("pad", {x}, {{"paddings", pairs}, {"mode", mode}, {"value", value}})};
 }
 
 /// In another shape of the same elements, by an op that says how.

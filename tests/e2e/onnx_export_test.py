@@ -537,6 +537,34 @@ class Import(OnnxTest):
             self.check([helper.make_node("RotaryEmbedding", ["x", "c", "s"], ["y"], interleaved=interleaved, rotary_embedding_dim=4)], x,
                        {"y": np.concatenate([turned, x[..., 4:]], -1)}, initializers=tables, opset=23)
 
+    def test_pools_may_have_holes(self):
+        x = np.random.default_rng(1).normal(size=(1, 1, 9)).astype(np.float32)
+
+        def pooled(function, fill, ends=(2, 1), count=5, padded=True):
+            values = np.full(40, float(fill))
+            values[ends[0]:ends[0] + 9] = x[0, 0]
+            counted = np.zeros(40, bool)
+            counted[0 if padded else ends[0]:ends[0] + 9 + (ends[1] if padded else 0)] = True
+            at = [np.array([2 * window, 2 * window + 3, 2 * window + 6]) for window in range(count)]
+            return [[[function(values[one][counted[one]]) for one in at]]]
+
+        window = {"kernel_shape": [3], "dilations": [3], "strides": [2], "pads": [2, 1]}
+        two_norm = lambda values: np.sqrt((values**2).sum())
+        for ceil, count in ((0, 3), (1, 4)):
+            nodes = [helper.make_node(op, ["x"], [name], ceil_mode=ceil, **window, **more)
+                     for op, name, more in (("MaxPool", "max", {}), ("AveragePool", "inside", {}), ("AveragePool", "all", {"count_include_pad": 1}), ("LpPool", "norm", {}))]
+            self.check(nodes, x, {"max": pooled(np.max, -np.inf, count=count), "inside": pooled(np.mean, 0, count=count, padded=False),
+                                  "all": pooled(np.mean, 0, count=count), "norm": pooled(two_norm, 0, count=count)}, opset=19)
+
+    def test_pads_cut_off_and_wrap_around(self):
+        x = np.arange(12.0).reshape(3, 4)
+        names = {"cut": [-1, 0, 0, 2], "all": [0, 0, 0, -1], "wrap": [1, 0, 2, 3], "row": [1, 2]}
+        pads = [numpy_helper.from_array(np.array(pads, np.int64), name) for name, pads in {**names, "axis": [-1]}.items()]
+        self.check([helper.make_node("Pad", ["x", "cut"], ["a"]), helper.make_node("Pad", ["x", "all"], ["b"], mode="reflect"),
+                    helper.make_node("Pad", ["x", "wrap"], ["c"], mode="wrap"), helper.make_node("Pad", ["x", "row", "", "axis"], ["d"], mode="edge")], x,
+                   {"a": np.pad(x[1:], ((0, 0), (0, 2))), "b": x[:, :-1], "c": np.pad(x, ((1, 2), (0, 3)), mode="wrap"), "d": np.pad(x, ((0, 0), (1, 2)), mode="edge")},
+                   initializers=pads, opset=19)
+
     def save_external(self, location="w.data", **keys):
         """A model whose weight, with 12 bytes, lies in another file."""
         weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
