@@ -16,6 +16,9 @@ constexpr std::string_view kClassNumbers =
     "for class indices use `sparse_softmax_cross_entropy_with_logits`, or encode them with `{op: "
     "one_hot, depth: C}`";
 
+constexpr std::string_view kOneHotLabels =
+    "convert one-hot labels with `{op: argmax}`, and class indices with `{op: cast, dtype: int32}`";
+
 constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
 constexpr std::string_view kDenseLossGrad = "softmax_cross_entropy_with_logits_grad";
 
@@ -151,6 +154,7 @@ OperandSpec class_labels() {
   return {.name = "labels",
           .doc = "(...), each in [0, C)",
           .accepts = Accepts::kInteger,
+          .instead = kOneHotLabels,
           .limit = class_count};
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/look_alikes.h"
 #include "runtime/base/text.h"
 
 namespace flow::yaml {
@@ -80,6 +81,9 @@ size_t colon_inside(std::string_view key) {
 
 Diag missing_colon_error(Span span, std::string_view key) {
   const size_t colon = colon_inside(key);
+  if (const std::string ascii = with_ascii_punctuation(key);
+      colon == key.npos && colon_inside(ascii) != ascii.npos)
+    return missing_colon_error(span, ascii);
   if (colon == key.npos) {
     Diag diag = error(Diagnosis::kMissingColon, span, fmt::format("missing colon after `{}`", key));
     if (const size_t equals = key.find('='); equals != key.npos && equals > 0)

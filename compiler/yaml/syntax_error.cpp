@@ -147,7 +147,8 @@ class Explainer {
   static std::string hint_for_brackets(std::string_view whole) {
     const size_t dollar = whole.find("${"), close = whole.find('}');
     if (dollar == 0 && close + 1 == whole.size())
-      return fmt::format("write a variable as `${}`", whole.substr(2, whole.size() - 3));
+      return fmt::format("write a variable as `${0}`, or `$env({0})` for an environment variable",
+                         whole.substr(2, whole.size() - 3));
     if (dollar == std::string_view::npos || close == std::string_view::npos || close < dollar)
       return fmt::format("quote it: `\"{}\"`", whole);
     return fmt::format("write `\"{}$({}){}\"`", whole.substr(0, dollar),

@@ -25,8 +25,21 @@ Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
   return descriptor;
 }
 
+/// For names that only shells and browsers understand, also behind the folder of a job file.
+std::string remedy_for_missing(const fs::path& path) {
+  for (const fs::path& part : path) {
+    if (part == "~")
+      return "write the home directory in full, or as `$env(HOME)` in a job file: only shells "
+             "expand `~`";
+    if (part.native().size() > 2 && part.native().ends_with(':'))
+      return "download the file first, and name its local path";
+  }
+  return {};
+}
+
 /// What may be done about it; empty where the reason says enough.
-std::string remedy(int code) {
+std::string remedy(const fs::path& path, int code) {
+  if (code == ENOENT) return remedy_for_missing(path);
   if (code == ENOSPC || code == EDQUOT) return "free disk space, or write to another disk";
   if (code == EMFILE) return "raise the limit on open files: `ulimit -n NUMBER`";
   return {};
@@ -37,7 +50,7 @@ std::string remedy(int code) {
 RunError cannot(std::string_view action, const fs::path& path, int code) {
   return RunError(
       fmt::format("cannot {} {}: {}", action, path.string(), std::generic_category().message(code)),
-      remedy(code));
+      remedy(path, code));
 }
 
 int Descriptor::close() {

@@ -52,6 +52,8 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   return nullptr;
 }
 
+constexpr int64_t kUsualBatch = 100;  // in hints
+
 /// An input's shape is the batch, then the shape of a row.
 void check_row_shape(Reader& reader, const Input& input, const Column& column,
                      const std::string& source) {
@@ -60,12 +62,18 @@ void check_row_shape(Reader& reader, const Input& input, const Column& column,
   if (!column.has_shape || rest == row) return;
   std::vector<int64_t> fits{input.shape[0]};
   fits.insert(fits.end(), row.begin(), row.end());
+  const bool lacks_batch = input.shape == row;
+  if (lacks_batch) fits[0] = kUsualBatch;
   reader
       .error(Diagnosis::kRowShape, input.shape_span,
-             fmt::format("`{}` has shape {}, but a row of `{}` has shape {}", input.name.text,
-                         input.shape.str(), source, row.str()))
+             lacks_batch
+                 ? fmt::format("`{}` has the shape of one row of `{}`; expected a batch of rows",
+                               input.name.text, source)
+                 : fmt::format("`{}` has shape {}, but a row of `{}` has shape {}", input.name.text,
+                               input.shape.str(), source, row.str()))
       .label(column.span, "the shape of a row")
-      .with_hint(fmt::format("write `shape: {}`", Shape(fits).str()));
+      .with_hint(fmt::format("write {}`shape: {}`", lacks_batch ? "the batch size first: " : "",
+                             Shape(fits).str()));
 }
 
 void read_column_source(Reader& reader, const yaml::Node& node,
@@ -79,7 +87,7 @@ void read_column_source(Reader& reader, const yaml::Node& node,
     reader
         .error(Diagnosis::kRowShape, input.shape_span,
                fmt::format("`{}` has shape []; expected a batch dimension", input.name.text))
-        .with_hint("write the batch size first: `shape: [100]`");
+        .with_hint(fmt::format("write the batch size first: `shape: [{}]`", kUsualBatch));
     input.has_error = true;
     return;
   }

@@ -6,6 +6,7 @@
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -60,6 +61,12 @@ plan::RateFunction read_function(const Fields& fields, const Variant& variant) {
 }
 
 std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, Span key) {
+  if (node.is_scalar() && parse_integer(node.scalar)) {
+    reader.expect(node, yaml::Kind::kMapping, "`warmup`",
+                  fmt::format("write `{{type: linear, steps: {}, start_multiplier: 0}}`, in steps",
+                              node.scalar));
+    return {};
+  }
   if (!expect_variant(reader, node, "`warmup`", warmups())) return {};
   const Variant* variant = pick_variant(reader, node, key, "`warmup`", warmups());
   const Fields fields(reader, node, key,

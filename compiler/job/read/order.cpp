@@ -18,7 +18,8 @@ class Sorter {
     for (const Name& input : inputs) names_.push_back(input.text);
     inputs_ = inputs.size();
     for (size_t i = 0; i < graph.entries.size(); ++i) {
-      names_.push_back(graph.entries[i].name.text);
+      const std::string& name = graph.entries[i].name.text;
+      if (std::ranges::count(inputs, name, &Name::text) == 0) names_.push_back(name);
       index_.emplace(graph.entries[i].name.text, i);
     }
   }
@@ -138,7 +139,7 @@ class Sorter {
   Reader& reader_;
   Graph& graph_;
   std::vector<State> state_;
-  std::vector<std::string> names_;  // inputs, then entries
+  std::vector<std::string> names_;  // inputs, then entries that are not inputs as well
   size_t inputs_ = 0;
   std::map<std::string, size_t> index_;
   std::vector<std::vector<Read>> reads_;

@@ -88,6 +88,17 @@ std::span<const std::string_view> reserved_names() {
   return kAll;
 }
 
+namespace {
+
+std::string reason_to_reserve(std::string_view word) {
+  constexpr std::string_view kKeys[] = {"note", "op", "in", "repeat", "placement", "variables"};
+  return std::ranges::count(kKeys, word) > 0
+             ? fmt::format("`{}` is a key of job files", word)
+             : fmt::format("some YAML readers take `{}` for a boolean or for nothing", word);
+}
+
+}  // namespace
+
 bool Reader::check_name(const Name& name) {
   if (!is_name(name.text)) {
     diags.error(Diagnosis::kBadName, name.span, fmt::format("invalid name `{}`", name.text))
@@ -95,7 +106,8 @@ bool Reader::check_name(const Name& name) {
     return false;
   }
   if (std::ranges::count(reserved_names(), name.text) == 0) return true;
-  diags.error(Diagnosis::kReservedName, name.span, fmt::format("reserved name `{}`", name.text));
+  diags.error(Diagnosis::kReservedName, name.span, fmt::format("reserved name `{}`", name.text))
+      .with_hint(fmt::format("choose another name: {}", reason_to_reserve(name.text)));
   return false;
 }
 
@@ -110,6 +122,10 @@ namespace {
 /// A hint for an unknown word; `near`: similar ones.
 std::string hint_for(std::string_view word, const std::vector<std::string>& near,
                      const std::vector<std::string>& candidates, std::string_view lead) {
+  const auto known = [&](const std::string& text) {
+    return std::ranges::count(candidates, text) > 0;
+  };
+  if (std::string hint = respelling_hint(word, known); !hint.empty()) return hint;
   if (const auto advice = advice_on(word, candidates); !advice.empty()) return std::string(advice);
   if (!near.empty()) return fmt::format("did you mean {}?", quoted_alternatives(near));
   return candidates.empty() || lead.empty() ? std::string() : listed(lead, candidates);

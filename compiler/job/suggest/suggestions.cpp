@@ -15,10 +15,15 @@ struct Advice {
 
 // Hints for several places.
 constexpr std::string_view kAccumulation =
-    "accumulate accumulation accumulationsteps accumulategradbatches gradacc gradientaccumulation "
-    "gradientaccumulationsteps";
-constexpr std::string_view kLargerBatch =
-    "increase the batch size, the leading dimension of the inputs, instead";
+    "accumulate accumulatesteps accumulation accumulationsteps accumulategradbatches "
+    "accumulategradients accumsteps gradacc gradaccum gradaccumsteps gradaccumulation "
+    "gradaccumulationsteps gradientaccumulation gradientaccumulationsteps itersize microbatches "
+    "microbatchsize numberofmicrobatches updatefreq";
+constexpr std::string_view kShards =
+    "write `shards: 4` in the job to add up the gradients of 4 parts of a batch; the leading "
+    "dimension of the inputs is the whole batch";
+constexpr std::string_view kMonitor =
+    "write `early_stopping: {watch: JOB.TENSOR, patience: N}`, or `keep_best` in `checkpoint`";
 constexpr std::string_view kAverages = "ema emadecay exponentialmovingaverage useema swa";
 constexpr std::string_view kAverage = "write `ema: {decay: 0.999}` in `optimizer`";
 constexpr std::string_view kMetrics =
@@ -80,6 +85,10 @@ constexpr Advice kAdvice[] = {
      "write a network with `scaled_dot_product_attention`, and call it with `repeat`"},
     {"sequential", "dense",
      "write the layers as entries of the graph: each reads the one above it"},
+    {"gradient gradients grad diff derivative jacobian hessian jvp vjp secondderivative",
+     "stop_gradient",
+     "a graph has no op for derivatives: `watch_diff` of a hook delivers gradients of the loss of "
+     "a train job; write other derivatives out with ops"},
     {"print", "identity", "write `hooks: [{watch: NAME, to: print}]` to print a tensor"},
     {"gradientreversal gradreverse", "stop_gradient",
      "write twice the `stop_gradient` of x, minus x"},
@@ -96,13 +105,14 @@ constexpr Advice kAdvice[] = {
      "write `learning_rate: {type: inverse_time, base: 0.1, steps: 1, decay_rate: ...}`"},
     {"earlystopping patience", "epochs",
      "write `early_stopping: {watch: JOB.TENSOR, patience: N}`"},
+    {"monitor", "epochs", kMonitor},
     {"maxgradnorm clipgradnorm gradientclipval gradclipnorm", "grad_clipping",
      "write `grad_clipping: {type: by_global_norm, clip_norm: 1}`"},
     {"clipvalue clipgradvalue", "grad_clipping",
      "write `grad_clipping: {type: by_value, clip_value: 1}`"},
-    {kAccumulation, "minimize", kLargerBatch},
-    {kAccumulation, "epochs", kLargerBatch},
-    {kAccumulation, "returns", kLargerBatch},
+    {kAccumulation, "minimize", kShards},
+    {kAccumulation, "epochs", kShards},
+    {kAccumulation, "returns", kShards},
     {kAverages, "minimize", kAverage},
     {kAverages, "epochs", kAverage},
     {kAverages, "returns", kAverage},

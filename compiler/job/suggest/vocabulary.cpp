@@ -1,10 +1,13 @@
 // Names in other tools for names in job files.
 #include "compiler/job/suggest/vocabulary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
 
+#include "runtime/base/look_alikes.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -271,6 +274,9 @@ constexpr Term kTerms[] = {
     {"alpha", "decay_rate"},
     {"negativeslope", "alpha"},
     {"requiresgrad", "trainable"},
+    {"monitor", "watch"},
+    {"warmupsteps", "warmup"},
+    {"numwarmupsteps", "warmup"},
     {"trainable", "training"},
     {"istraining", "training"},
     {"dims", "axis"},
@@ -386,6 +392,13 @@ std::optional<std::string> known_term(std::string_view word,
   return {};
 }
 
+/// Without the quotes around it.
+std::string unquoted(std::string_view text) {
+  const bool quoted = text.size() > 1 && (text.front() == '"' || text.front() == '\'') &&
+                      text.back() == text.front();
+  return std::string(quoted ? text.substr(1, text.size() - 2) : text);
+}
+
 }  // namespace
 
 std::string squeezed(std::string_view word) {
@@ -396,8 +409,22 @@ std::string squeezed(std::string_view word) {
   return text;
 }
 
+std::string respelling_hint(std::string_view word,
+                            const std::function<bool(const std::string&)>& valid) {
+  const std::string ascii = with_ascii_punctuation(word), bare = unquoted(ascii);
+  if (ascii != word && valid(bare))
+    return fmt::format("write `{}`, without typographic quotes and dashes", bare);
+  const size_t hash = word.find('#');
+  if (hash == word.npos || !valid(trimmed(word.substr(0, hash)))) return {};
+  return fmt::format("write `{} {}`: a comment needs a space before it",
+                     trimmed(word.substr(0, hash)), word.substr(hash));
+}
+
 std::vector<std::string> meant_by(std::string_view word,
                                   const std::vector<std::string>& candidates) {
+  if (const std::string bare = unquoted(with_ascii_punctuation(word));
+      bare != word && std::ranges::count(candidates, bare) > 0)
+    return {bare};
   if (auto known = known_term(word, candidates)) return {*std::move(known)};
   return suggest(word, candidates);
 }

@@ -1,6 +1,7 @@
 // What PyTorch, Keras and Caffe call what a job file calls otherwise.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,11 @@ std::string squeezed(std::string_view word);
 /// first, at most three.
 std::vector<std::string> meant_by(std::string_view word,
                                   const std::vector<std::string>& candidates);
+
+/// A hint for a word that is `valid` but for its punctuation: typographic quotes and dashes, or a
+/// comment without a space before it. Empty where neither explains the word.
+std::string respelling_hint(std::string_view word,
+                            const std::function<bool(const std::string&)>& valid);
 
 /// What to do instead of a word of other tools that has no equal among the candidates; empty where
 /// there is no advice.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "compiler/job/text/values.h"
+#include "runtime/base/display.h"
+#include "runtime/base/look_alikes.h"
 #include "runtime/base/text.h"
 #include "runtime/base/text_scanner.h"
 
@@ -43,8 +45,7 @@ class Evaluator : private TextScanner {
   std::optional<Value> run() {
     Value value = conditional();
     skip_space();
-    if (!failed_ && at_ < text_.size())
-      fail(at_, fmt::format("unexpected `{}`", text_.substr(at_, 1)));
+    if (!failed_ && at_ < text_.size()) unexpected(at_);
     if (!failed_ && no_value_) error_ = *no_value_;
     if (failed_ || no_value_) return {};
     return value;
@@ -57,6 +58,15 @@ class Evaluator : private TextScanner {
     failed_ = true;
     at_ = text_.size();
     return int64_t{0};
+  }
+
+  /// A whole character, which may look like an operator.
+  Value unexpected(size_t at) {
+    if (at == text_.size()) return fail(at, "unexpected end; expected a number");
+    const std::string_view found = text_.substr(at, character_at(text_, at).bytes);
+    const std::string ascii = with_ascii_punctuation(found);
+    return fail(at, ascii == found ? fmt::format("unexpected `{}`", found)
+                                   : fmt::format("unexpected `{}`; expected `{}`", found, ascii));
   }
 
   /// What is well written but has no value: an error unless `if else` passes over it.
@@ -225,7 +235,7 @@ class Evaluator : private TextScanner {
                         : part_of_number(end)))
       ++end;
     const std::string_view word = text_.substr(from, end - from);
-    if (word.empty()) return fail(from, fmt::format("unexpected `{}`", text_.substr(from, 1)));
+    if (word.empty()) return unexpected(from);
     const auto value = parse_number(word);
     if (!value) return fail(from, fmt::format("unexpected `{}`; expected a number", word));
     at_ = end;

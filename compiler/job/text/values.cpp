@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "compiler/job/suggest/vocabulary.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -56,6 +57,14 @@ std::optional<int64_t> whole(double value) {
   return static_cast<int64_t>(value);
 }
 
+/// Without decimal points that no digit follows: "1./255." -> "1/255".
+std::string without_bare_points(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '.' || (i + 1 < text.size() && is_digit(text[i + 1]))) plain += text[i];
+  return plain;
+}
+
 /// A hint for a text that is not a number.
 std::string number_hint(std::string text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
@@ -76,8 +85,9 @@ std::string number_hint(std::string text) {
   }
   if (text.starts_with("+") && reads(text.substr(1)))
     return fmt::format("write `{}`, without `+`", text.substr(1));
-  if (text.ends_with(".") && reads(text.substr(0, text.size() - 1)))
-    return fmt::format("write `{}`", text.substr(0, text.size() - 1));
+  if (const std::string plain = without_bare_points(text); plain != text && reads(plain))
+    return fmt::format("write `{}`: a decimal point needs digits after it", plain);
+  if (std::string hint = respelling_hint(text, reads); !hint.empty()) return hint;
   if (text.starts_with("(")) return "write a list in brackets: `[3, 3]`";
   if (text.starts_with("0x") || text.starts_with("0X") || text.starts_with("0o") ||
       text.starts_with("0b"))
@@ -206,13 +216,16 @@ std::optional<bool> read_bool(Reader& reader, const yaml::Node& node, std::strin
   std::string lower = node.scalar;
   std::ranges::transform(lower, lower.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  Diag& diag =
-      reader.error(Diagnosis::kBadScalar, node,
-                   fmt::format("{} is `{}`; expected `true` or `false`", what, node.scalar));
-  for (const std::string_view word : {"yes", "on", "1", "true", "y"})
-    if (lower == word) diag.with_hint("write `true`");
-  for (const std::string_view word : {"no", "off", "0", "false", "n"})
-    if (lower == word) diag.with_hint("write `false`");
+  std::string hint = respelling_hint(
+      lower, [](const std::string& word) { return word == "true" || word == "false"; });
+  for (const auto& [boolean, words] :
+       {std::pair("true", "yes on 1 true y t"), std::pair("false", "no off 0 false n f none")})
+    if (std::ranges::count(split(words, ' '), lower) > 0)
+      hint = fmt::format("write `{}`: YAML readers disagree on other words", boolean);
+  reader
+      .error(Diagnosis::kBadScalar, node,
+             fmt::format("{} is `{}`; expected `true` or `false`", what, node.scalar))
+      .with_hint(hint);
   return {};
 }
 

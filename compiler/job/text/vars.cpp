@@ -18,6 +18,11 @@ size_t size_of(const yaml::Node& node) {
   return size;
 }
 
+/// Environment variables have upper-case names by convention.
+bool is_environment_name(std::string_view name) {
+  return std::ranges::none_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
 }  // namespace
 
 Variables::Variables(Reader& reader, yaml::Node& file) : reader_(reader) {
@@ -77,6 +82,9 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
       .with_hint(name == "index" ? "use `$index` in the entry with `repeat`, and pass it to a "
                                    "network as a param: `number: $index`"
                                  : "")
+      .with_hint(is_environment_name(name)
+                     ? fmt::format("write `$env({})` to read the environment variable", name)
+                     : "")
       .with_hint(name == "env" ? "write `$env(NAME)` to read the environment" : "")
       .with_hint(whole ? "" : "write `$$` for a dollar sign");
   return nullptr;

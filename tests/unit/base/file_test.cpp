@@ -47,6 +47,20 @@ TEST_CASE("what is written is read back", "[base]") {
   CHECK(read_text(path) == "hello world");
 }
 
+TEST_CASE("a missing file with a name for shells or browsers gets a hint", "[base]") {
+  const auto hint_for = [](const char* path) -> std::string {
+    try {
+      File::open_read(path);
+    } catch (const RunError& error) {
+      return error.hint();
+    }
+    return "none";
+  };
+  CHECK(hint_for("/tmp/~/x.npy").find("only shells expand `~`") != std::string::npos);
+  CHECK(hint_for("https://example.org/x.npy").find("download the file") != std::string::npos);
+  CHECK(hint_for("/nowhere/x~/y.npy").empty());
+}
+
 TEST_CASE("an update keeps what is there", "[base]") {
   const FreshDirectory directory;
   const fs::path path = directory / "a.txt";
