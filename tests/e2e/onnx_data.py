@@ -38,6 +38,8 @@ class Case:
         self.outputs = {info.name: read_tensor(data / f"output_{i}.pb") for i, info in enumerate(self.model.graph.output)}
         if re.search("(blackman|hamming|hann)window.*_expanded", self.name):
             raise Left("ONNX computed the output with 3.1415 as pi")
+        if self.name.endswith("gridsample_bicubic"):
+            raise Left("ONNX rounded the output to four digits")
         if "bernoulli" in self.name:
             raise Left("the output is random")
         if any(0 in array.shape for array in self.outputs.values()):
