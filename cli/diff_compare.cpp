@@ -149,7 +149,7 @@ void check_globs(const CompareOptions& options, const std::vector<std::string>& 
     const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
     if (std::ranges::any_of(names, matches)) return;
     const auto near = suggest(glob, names);
-    throw RequestError(fmt::format("{}: no array matches `{}`", flag, glob),
+    throw RequestError(fmt::format("{}: {}", flag, no_match("array", glob)),
                        near.empty() ? "match the path below the directory, without .npy"
                                     : "did you mean " + quoted_alternatives(near) + "?");
   };

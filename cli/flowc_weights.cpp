@@ -69,7 +69,7 @@ std::vector<exec::StoredItem> items_to_write(const exec::StoredVariables& stored
   for (const std::string& glob : only)
     if (std::ranges::none_of(
             items, [&](const exec::StoredItem& item) { return glob_match(glob, item.name); }))
-      throw RequestError(fmt::format("--only: no variable matches `{}`", glob),
+      throw RequestError("--only: " + no_match("variable", glob),
                          "`*` matches within one part of a name, `**` also matches `/`");
   std::erase_if(items, [&](const exec::StoredItem& item) {
     return !only.empty() && std::ranges::none_of(only, [&](const std::string& glob) {

@@ -190,9 +190,7 @@ void TolerancesFile::check_globs(std::span<const std::string> names) {
     const auto matches = [&](const std::string& name) { return glob_match(entry.glob.text, name); };
     if (std::ranges::any_of(names, matches)) continue;
     const auto near = suggest(entry.glob.text, names);
-    diags_
-        .error(Diagnosis::kNothingMatched, entry.glob.span,
-               fmt::format("no array matches `{}`", entry.glob.text))
+    diags_.error(Diagnosis::kNothingMatched, entry.glob.span, no_match("array", entry.glob.text))
         .with_hint(near.empty() ? "write the path below the directory, without .npy; `*` matches "
                                   "within a component, `**` across `/`"
                                 : "did you mean " + quoted_alternatives(near) + "?");

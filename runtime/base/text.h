@@ -64,7 +64,12 @@ size_t name_length(std::string_view text);
 /// Is all of it a name?
 bool is_name(std::string_view name);
 
-/// Glob match on names: `*` stays inside a component, `**` crosses `/`, and `**/x` is `x` too.
+/// Glob match on names: `*` stays inside a component, `**` crosses `/`, `**/x` is `x` too, and
+/// `{a,b}` is one of these. A glob with a fault matches nothing.
 bool glob_match(std::string_view pattern, std::string_view name);
+/// Does it have a wildcard or braces?
+bool is_glob(std::string_view text);
+/// "no array matches `x`", of a glob that matches none; or what is wrong with its braces.
+std::string no_match(std::string_view what, std::string_view glob);
 
 }  // namespace flow

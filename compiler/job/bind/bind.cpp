@@ -10,12 +10,11 @@
 #include "compiler/job/bind/bind_loop.h"
 #include "compiler/job/bind/bind_optimizer.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::job {
 namespace {
-
-bool is_glob(std::string_view pattern) { return pattern.find('*') != std::string_view::npos; }
 
 class Binder {
  public:
@@ -156,7 +155,7 @@ class Binder {
     if (matched == 0 && !instance_.has_error())
       reader_
           .error(Diagnosis::kNothingMatched, hook.pattern.span,
-                 fmt::format("no tensor matches `{}`", hook.pattern.text))
+                 no_match("tensor", hook.pattern.text))
           .with_hint("use `**` to match `/` too; `*` matches within one part of a name");
   }
 

@@ -199,7 +199,7 @@ Loaded load(const StoredVariables& stored, const plan::Job& job, State& state,
     if (std::ranges::none_of(wanted, [&](const State::Entry* entry) {
           return glob_match(glob, entry->tensor->name);
         }))
-      throw RequestError(fmt::format("--load-partial: no variable matches `{}`", glob),
+      throw RequestError("--load-partial: " + no_match("variable", glob),
                          "`*` matches within one part of a name, `**` also matches `/`");
   const Items items = items_by_name(stored);
   const bool any = std::ranges::any_of(

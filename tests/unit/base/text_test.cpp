@@ -145,6 +145,38 @@ TEST_CASE("globs without stars match themselves alone", "[base]") {
   CHECK(glob_match("", ""));
 }
 
+TEST_CASE("braces in a glob are alternatives, nested too", "[base]") {
+  CHECK(glob_match("net/{conv,dense}*/{weight,bias}", "net/dense2/bias"));
+  CHECK_FALSE(glob_match("net/{conv,dense}/weight", "net/convolution/weight"));
+  CHECK(glob_match("{a,b{1,2}}/*", "b2/w"));
+  CHECK_FALSE(glob_match("{a,b{1,2}}/*", "b/w"));
+  CHECK(glob_match("**/{gamma,beta}", "net/norm/beta"));
+  CHECK(glob_match("**/{gamma,beta}", "gamma"));
+  CHECK(glob_match("{**/w,x}", "w"));
+  CHECK(glob_match("{*/w,x/**}", "x/y/z"));
+  CHECK_FALSE(glob_match("{*/w,x}", "a/b/w"));
+  CHECK(glob_match("a{,b}c", "ac"));
+  CHECK(glob_match("a,b", "a,b"));
+}
+
+TEST_CASE("braces that do not fit together match nothing, and are named", "[base]") {
+  CHECK_FALSE(glob_match("a{b", "a{b"));
+  CHECK(no_match("tensor", "a{b") == "invalid glob `a{b`: `{` without `}`");
+  CHECK(no_match("tensor", "a}b") == "invalid glob `a}b`: `}` without `{`");
+  CHECK(no_match("tensor", "{a,{b}") == "invalid glob `{a,{b}`: `{` without `}`");
+  CHECK(no_match("tensor", "a{}") == "invalid glob `a{}`: empty braces");
+  CHECK(no_match("tensor", "{a,b}") == "no tensor matches `{a,b}`");
+}
+
+TEST_CASE("a glob of many braces takes no exponential time", "[base]") {
+  std::string pattern;
+  for (int i = 0; i < 100; ++i) pattern += "{a,aa,*}";
+  CHECK(glob_match(pattern, std::string(1000, 'a')));
+  CHECK_FALSE(glob_match(pattern + "b", std::string(1000, 'a')));
+  CHECK(no_match("tensor", pattern + "{a,b}").ends_with("more than 100 pairs of braces"));
+  CHECK(no_match("tensor", std::string(100'000, '{')).ends_with("more than 100 pairs of braces"));
+}
+
 TEST_CASE("a glob of many stars takes no exponential time", "[base]") {
   std::string pattern, name(5000, 'a');
   for (int i = 0; i < 300; ++i) pattern += "*a";
