@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kNameSeparators = "./";
 
 /// Words that programs use for the same thing; the first one of a row stands for all.
-constexpr std::array<std::array<std::string_view, 6>, 16> kSynonyms = {{
+constexpr std::array<std::array<std::string_view, 6>, 18> kSynonyms = {{
     {"weight", "kernel", "gamma", "w", "scale"},
     {"bias", "beta", "b"},
     {"mean", "avg"},
@@ -34,6 +34,8 @@ constexpr std::array<std::array<std::string_view, 6>, 16> kSynonyms = {{
     {"blocks", "h", "layers", "layer", "block"},
     {"1", "before", "input"},
     {"2", "after", "post"},
+    {"encoder", "enc", "src", "source"},
+    {"decoder", "dec", "tgt", "target"},
 }};
 
 std::string plain_word(const std::string& word) {

@@ -106,7 +106,13 @@ class NameMapper {
       }
       ArrayGroup& group = groups_[{match->rule, match->captures}];
       group.resize(rule.from.size());
-      group[match->position] = &item;
+      const StoredItem*& place = group[match->position];
+      if (place)
+        map_.unused.push_back(
+            {item, &rule,
+             fmt::format("`{}` matches `{}` too", place->name, rule.from[match->position])});
+      else
+        place = &item;
     }
   }
 

@@ -101,6 +101,7 @@ class Proposer {
       if (!array.rule) add(arrays, array.item.name, array.item.shape);
     for (const MappedVariable& variable : map.variables)
       if (variable.arrays.empty()) add(variables, variable.wanted.name, variable.wanted.shape);
+    in_order_ = !std::ranges::is_sorted(arrays, {}, &NamedShape::name);
     arrays_ = group_names(arrays);
     variables_ = group_names(variables);
     arrays_.resize(std::min(arrays_.size(), kMostGroups));
@@ -116,9 +117,10 @@ class Proposer {
     split_several();
     std::ranges::sort(made_, {}, [](const Made& one) { return one.variable; });
     std::vector<ProposedRule> rules;
-    for (Made& one : made_) rules.push_back({std::move(one.rule), std::move(one.remark)});
+    for (Made& one : made_)
+      if (!one.dropped) rules.push_back({std::move(one.rule), std::move(one.remark)});
     for (size_t i = 0; i < arrays_.size(); ++i)
-      if (!used_[i])
+      if (!used_[i] || left_.contains(i))
         rules.push_back({{.from = {arrays_[i].pattern}, .ignore = true},
                          left_.contains(i)
                              ? fits_as_well(variables_[left_.at(i)])
@@ -132,6 +134,7 @@ class Proposer {
     size_t variable;  // the first one
     plan::NameRule rule;
     std::string remark = {};
+    bool dropped = false;  // neither names nor positions decide
   };
   struct Pair {
     size_t array, variable;
@@ -194,37 +197,79 @@ class Proposer {
         deciding_.push_back(made_.size() - 1);
     }
     remark_doubts(pairs, chosen);
+    drop_crossing(pairs, chosen);
   }
 
   static std::string fits_as_well(const NameGroup& other) {
     return fmt::format("check: {} also fits", other.pattern);
   }
 
-  /// Remarks on pairs that neither shapes nor names decide: another pair, with the same array or
-  /// variable, also fits, and nothing better is made of its other side. What is next to a pair
-  /// without doubt, such as the weight of a bias, is not in doubt.
+  /// Pairs that neither shapes nor names decide: another pair, with the same array or variable,
+  /// also fits, and nothing better is made of its other side. They are proposed, with a remark, if
+  /// their positions agree. What is next to a pair without doubt, such as the weight of a bias, is
+  /// not in doubt.
   void remark_doubts(const std::vector<Pair>& pairs, const std::vector<const Pair*>& chosen) {
     std::vector<const Pair*> of_array(arrays_.size()), of_variable(variables_.size());
     for (const Pair* pair : chosen) of_array[pair->array] = of_variable[pair->variable] = pair;
-    std::map<const Pair*, const Pair*> rivals;
+    std::map<const Pair*, std::vector<const Pair*>> rivals;
     for (const Pair& pair : pairs) {
       const Pair *a = of_array[pair.array], *v = of_variable[pair.variable];
       const auto as_good = [&](const Pair* other) { return !other || pair.score >= other->score; };
       if (a == v || !as_good(a) || !as_good(v)) continue;
       for (const Pair* one : {a, v})
-        if (one) rivals.emplace(one, &pair);
+        if (one) rivals[one].push_back(&pair);
       if (!a) left_.emplace(pair.array, pair.variable);
     }
     std::set<Parents> certain;
     for (const Pair* pair : chosen)
       if (!rivals.contains(pair)) certain.insert(parents_of(*pair));
     for (size_t i = 0; i < chosen.size(); ++i) {
-      const auto rival = rivals.find(chosen[i]);
-      if (rival == rivals.end() || certain.contains(parents_of(*chosen[i]))) continue;
-      const Pair& other = *rival->second;
+      const auto found = rivals.find(chosen[i]);
+      if (found == rivals.end() || certain.contains(parents_of(*chosen[i]))) continue;
+      const Pair& other = *found->second.front();
       made_[i].remark = fits_as_well(other.array == chosen[i]->array ? variables_[other.variable]
                                                                      : arrays_[other.array]);
+      if (!positions_agree(*chosen[i], found->second)) drop(i, *chosen[i]);
     }
+  }
+
+  /// Is the array at the same place among those that fit the variable as the variable among those
+  /// that fit the array? Arrays that are sorted by name have no order that would tell.
+  bool positions_agree(const Pair& pair, const std::vector<const Pair*>& rivals) const {
+    std::set<size_t> arrays{pair.array}, variables{pair.variable};
+    for (const Pair* rival : rivals) {
+      if (rival->variable == pair.variable) arrays.insert(rival->array);
+      if (rival->array == pair.array) variables.insert(rival->variable);
+    }
+    return in_order_ && arrays.size() == variables.size() &&
+           std::distance(arrays.begin(), arrays.find(pair.array)) ==
+               std::distance(variables.begin(), variables.find(pair.variable));
+  }
+
+  void drop(size_t made, const Pair& pair) {
+    made_[made].dropped = true;
+    left_.emplace(pair.array, pair.variable);
+  }
+
+  /// Drops two pairs in opposite orders that names do not tell from the same ones swapped. Within
+  /// one parent, such as a weight and its bias, the order may differ.
+  void drop_crossing(const std::vector<Pair>& pairs, const std::vector<const Pair*>& chosen) {
+    std::map<std::pair<size_t, size_t>, double> scores;
+    for (const Pair& pair : pairs) scores[{pair.array, pair.variable}] = pair.score;
+    for (size_t i = 0; i < chosen.size(); ++i)
+      for (size_t k = i + 1; k < chosen.size(); ++k) {
+        const Pair &a = *chosen[i], &b = *chosen[k];
+        if ((a.array < b.array) == (a.variable < b.variable) ||
+            arrays_[a.array].parent == arrays_[b.array].parent)
+          continue;
+        const auto one = scores.find({a.array, b.variable}),
+                   other = scores.find({b.array, a.variable});
+        if (one == scores.end() || other == scores.end() ||
+            one->second + other->second < a.score + b.score)
+          continue;
+        drop(i, a);
+        drop(k, b);
+      }
   }
 
   /// A square matrix does not show whether it is transposed: others near it do.
@@ -336,6 +381,7 @@ class Proposer {
   }
 
   std::vector<NameGroup> arrays_, variables_;
+  bool in_order_ = false;  // of the program that wrote the arrays, not of their names
   std::vector<bool> used_, given_;
   std::vector<Made> made_;
   std::vector<size_t> squares_, deciding_;  // of made_

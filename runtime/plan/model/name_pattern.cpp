@@ -30,6 +30,14 @@ std::vector<NamePiece> pieces_of(std::string_view name) {
   }
 }
 
+/// With that separator between all components.
+std::string separated_by(char separator, std::string_view text) {
+  std::string made(text);
+  for (char& c : made)
+    if (c == '.' || c == '/') c = separator;
+  return made;
+}
+
 /// The capture that becomes `text` when `offset` is added.
 std::optional<std::string> without_offset(std::string_view text, int64_t offset) {
   if (offset == 0) return std::string(text);
@@ -40,6 +48,10 @@ std::optional<std::string> without_offset(std::string_view text, int64_t offset)
 }
 
 }  // namespace
+
+bool NamePattern::Component::takes(std::string_view text) const {
+  return choices.empty() || std::ranges::count(choices, text) > 0;
+}
 
 std::optional<Captures> NamePattern::match(std::string_view name) const {
   const std::vector<NamePiece> pieces = pieces_of(name);
@@ -67,7 +79,9 @@ std::optional<Captures> NamePattern::match(std::string_view name) const {
       return {};
     text.remove_prefix(component.prefix.size());
     text.remove_suffix(component.suffix.size());
-    const auto value = without_offset(text, component.offset);
+    if (!component.takes(text)) return {};
+    const auto value =
+        component.deep ? separated_by('/', text) : without_offset(text, component.offset);
     std::optional<std::string>& capture = captures[*component.capture];
     if (!value || capture.value_or(*value) != *value) return {};
     capture = value;
@@ -83,8 +97,9 @@ std::optional<std::string> NamePattern::fill(const Captures& captures) const {
     if (!component.capture) continue;
     const std::optional<std::string>& capture = captures[*component.capture];
     const auto text = capture ? without_offset(*capture, -component.offset) : capture;
-    if (!text) return {};
-    name += *text + component.suffix;
+    if (!text || !component.takes(*text)) return {};
+    name += component.deep ? separated_by(component.within, *text) : *text;
+    name += component.suffix;
   }
   return name;
 }
@@ -94,14 +109,23 @@ class NamePatternParser {
  public:
   NamePatternParser(std::string_view text, NamePatternError& error) : text_(text), error_(error) {}
 
+  /// The separators next to `**` are those within it, too.
   std::optional<NamePattern> pattern(Wildcards& wildcards) {
-    return parse([&](std::string_view text, NamePattern::Component& component) {
+    auto made = parse([&](std::string_view text, NamePattern::Component& component) {
       return read_wildcard(text, component, wildcards);
     });
+    if (!made) return made;
+    std::vector<NamePattern::Component>& components = made->components_;
+    for (size_t i = 0; i < components.size(); ++i)
+      components[i].within = i > 0                   ? components[i].separator
+                             : components.size() > 1 ? components[1].separator
+                                                     : '.';
+    return made;
   }
 
   std::optional<NamePattern> filled(const Wildcards& wildcards) {
     return parse([&](std::string_view text, NamePattern::Component& component) {
+      component.within = '/';
       return read_capture(text, component, wildcards);
     });
   }
@@ -130,10 +154,7 @@ class NamePatternParser {
 
   bool read_wildcard(std::string_view text, NamePattern::Component& component,
                      Wildcards& wildcards) {
-    if (text.find_first_of("{}") != text.npos)
-      return fail(fmt::format("`{}` has a capture; expected `*`", text_),
-                  "captures such as `{1}` belong in `to`");
-    const size_t star = text.find('*');
+    const size_t star = text.find_first_of("*{}");
     component.prefix = text.substr(0, star);
     if (star == text.npos) return true;
     if (wildcards.count == kMaxCaptures)
@@ -141,7 +162,8 @@ class NamePatternParser {
                   "write a rule for each group of names");
     component.deep = text == "**";
     component.suffix = text.substr(star + (component.deep ? 2 : 1));
-    if (component.suffix.find('*') != component.suffix.npos)
+    if (text[star] != '*' && !read_choices(text, star, component)) return false;
+    if (component.suffix.find_first_of("*{}") != component.suffix.npos)
       return fail(fmt::format("`{}` has two wildcards in one component, `{}`", text_, text),
                   "use one `*` between two separators (`.` or `/`), or `**` by itself");
     if (component.deep && wildcards.deep < kMaxCaptures)
@@ -150,6 +172,27 @@ class NamePatternParser {
     if (component.deep) wildcards.deep = wildcards.count;
     component.capture = wildcards.count++;
     return true;
+  }
+
+  /// The texts between the braces at `open`.
+  bool read_choices(std::string_view text, size_t open, NamePattern::Component& component) {
+    const size_t close = text.find('}', open);
+    if (text[open] == '}' || close == text.npos)
+      return fail(fmt::format("`{}` has an unmatched brace in `{}`", text_, text),
+                  "write alternatives within one component: `{q,k,v}`");
+    const std::string_view inside = text.substr(open + 1, close - open - 1);
+    NamePattern::Component reference;
+    if (read_reference(inside, reference))
+      return fail(fmt::format("`{}` has a capture; expected `*`", text_),
+                  "captures such as `{1}` belong in `to`");
+    component.choices = split(inside, ',');
+    component.suffix = text.substr(close + 1);
+    const bool plain = std::ranges::none_of(component.choices, [](const std::string& choice) {
+      return choice.empty() || choice.find_first_of("*{") != choice.npos;
+    });
+    if (plain && component.choices.size() > 1) return true;
+    return fail(fmt::format("`{{{}}}` in `{}` is not a list of alternatives", inside, text_),
+                "write plain texts, as in `{q,k,v}`");
   }
 
   bool read_capture(std::string_view text, NamePattern::Component& component,

@@ -33,9 +33,13 @@ class NamePattern {
   struct Component {
     char separator = 0;  // before it; 0: the first one
     std::string prefix, suffix;
-    std::optional<size_t> capture;  // between them
-    int64_t offset = 0;             // added to its number
-    bool deep = false;              // matches several components
+    std::optional<size_t> capture;          // between them
+    int64_t offset = 0;                     // added to its number
+    bool deep = false;                      // matches several components
+    char within = 0;                        // of a deep one: the separator between these
+    std::vector<std::string> choices = {};  // the texts that it can be; none: any
+
+    bool takes(std::string_view text) const;
   };
 
   std::vector<Component> components_;
@@ -53,8 +57,9 @@ struct Wildcards {
   friend bool operator==(const Wildcards&, const Wildcards&) = default;
 };
 
-/// A name that matches: `*` is a part of one component or all of it, `**` one component or more.
-/// Nothing after `error` has been filled.
+/// A name that matches: `*` is a part of one component or all of it, `**` one component or more,
+/// and `{a,b}` one of these texts. What `**` matches is written with the separators of the name
+/// that is filled: `/` in a template. Nothing after `error` has been filled.
 std::optional<NamePattern> parse_pattern(std::string_view text, Wildcards& wildcards,
                                          NamePatternError& error);
 /// A name to fill: `{1}` is what the first wildcard matched, `{1+2}` a number that is larger by 2.

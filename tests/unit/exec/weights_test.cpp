@@ -19,22 +19,24 @@ class HeldVariables : public StoredVariables {
   void add(const std::string& name, const Shape& shape, DType dtype = DType::kFloat32) {
     Array array(dtype, shape);
     if (dtype == DType::kFloat32) std::ranges::generate(array.as<float>(), [&] { return next_++; });
-    arrays_.emplace(name, std::move(array));
+    set(name, std::move(array));
   }
   void set(const std::string& name, Array array) {
-    arrays_.insert_or_assign(name, std::move(array));
+    if (arrays_.insert_or_assign(name, std::move(array)).second) names_.push_back(name);
   }
 
   const fs::path& path() const override { return path_; }
   std::vector<Item> items() const override {
     std::vector<Item> items;
-    for (const auto& [name, array] : arrays_) items.push_back({name, array.dtype(), array.shape()});
+    for (const std::string& name : names_)
+      items.push_back({name, arrays_.at(name).dtype(), arrays_.at(name).shape()});
     return items;
   }
   Array read(const std::string& name) const override { return arrays_.at(name); }
 
  private:
   fs::path path_ = "held";
+  std::vector<std::string> names_;  // in the order in which they were added
   std::map<std::string, Array> arrays_;
   float next_ = 1;
 };
@@ -353,13 +355,41 @@ TEST_CASE("pairs that neither shapes nor names decide are in order, with a remar
           R"({from: "bert.encoder.layer.*.output.LayerNorm.beta", to: "bert/blocks/{1}/norm2/beta"} # check: bert.encoder.layer.*.attention.output.LayerNorm.beta also fits)"});
 }
 
-TEST_CASE("an array that is left over names the variable that it fits", "[exec]") {
+TEST_CASE("an array that may be left over names the variable that it fits", "[exec]") {
   HeldVariables held;
-  for (const char* name : {"a.norm.weight", "b.norm.weight"}) held.add(name, {4});
+  for (const char* name : {"b.norm.weight", "a.norm.weight"}) held.add(name, {4});
   CHECK(proposed(held, {{"norm/gamma", {4}}}) ==
         std::vector<std::string>{
-            R"({from: "a.norm.weight", to: "norm/gamma"} # check: b.norm.weight also fits)",
-            R"({from: "b.norm.weight", ignore: true} # check: norm/gamma also fits)"});
+            R"({from: "b.norm.weight", ignore: true} # check: norm/gamma also fits)",
+            R"({from: "a.norm.weight", ignore: true} # check: norm/gamma also fits)"});
+}
+
+TEST_CASE("no rules are proposed that may be swapped", "[exec]") {
+  const auto of = [](std::vector<const char*> arrays, std::vector<const char*> variables) {
+    HeldVariables held;
+    for (const char* name : arrays) held.add(name, {4});
+    std::vector<std::pair<std::string, Shape>> shapes;
+    for (const char* name : variables) shapes.emplace_back(name, Shape{4});
+    return proposed(held, shapes);
+  };
+  const std::vector<std::string> by_name{R"({from: "decoder.norm.weight", to: "dec/norm/gamma"})",
+                                         R"({from: "encoder.norm.weight", to: "enc/norm/gamma"})"};
+  CHECK(of({"decoder.norm.weight", "encoder.norm.weight"}, {"dec/norm/gamma", "enc/norm/gamma"}) ==
+        by_name);
+  auto crossed =
+      of({"decoder.norm.weight", "encoder.norm.weight"}, {"enc/norm/gamma", "dec/norm/gamma"});
+  std::ranges::reverse(crossed);
+  CHECK(crossed == by_name);
+  // Nothing tells which is which: arrays that are sorted by name are in no order of the program.
+  CHECK(of({"down.norm.weight", "up.norm.weight"}, {"left/norm/gamma", "right/norm/gamma"}) ==
+        std::vector<std::string>{
+            R"({from: "down.norm.weight", ignore: true} # check: left/norm/gamma also fits)",
+            R"({from: "up.norm.weight", ignore: true} # check: right/norm/gamma also fits)"});
+  CHECK(
+      of({"up.norm.weight", "down.norm.weight"}, {"left/norm/gamma", "right/norm/gamma"}) ==
+      std::vector<std::string>{
+          R"({from: "up.norm.weight", to: "left/norm/gamma"} # check: right/norm/gamma also fits)",
+          R"({from: "down.norm.weight", to: "right/norm/gamma"} # check: up.norm.weight also fits)"});
 }
 
 TEST_CASE("a norm before and one after are the first and the second", "[exec]") {

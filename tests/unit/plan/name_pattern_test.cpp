@@ -75,11 +75,26 @@ TEST_CASE("a wildcard is a part of one component, and a capture names what it ma
 }
 
 TEST_CASE("two stars are one component or more", "[plan]") {
-  CHECK(renamed("**.w", "n/{1}/w", "a.b.c.w") == "n/a.b.c/w");
+  CHECK(renamed("**.w", "n/{1}/w", "a.b.c.w") == "n/a/b/c/w");
   CHECK(renamed("**.w", "n/{1}/w", "a/b.w") == "n/a/b/w");
   CHECK(renamed("**.w", "n/{1}/w", "w") == "-");
-  CHECK(renamed("x.**", "{1}", "x.y.z") == "y.z");
-  CHECK(renamed("x.**.*.w", "{1}/{2}", "x.a.b.3.w") == "a.b/3");
+  CHECK(renamed("x.**", "{1}", "x.y.z") == "y/z");
+  CHECK(renamed("x.**.*.w", "{1}/{2}", "x.a.b.3.w") == "a/b/3");
+}
+
+TEST_CASE("braces in a rule are alternatives, and a wildcard", "[plan]") {
+  CHECK(renamed("h.*.{q,k}.w", "n/{1}/{2}/w", "h.3.k.w") == "n/3/k/w");
+  CHECK(renamed("h.*.{q,k}.w", "n/{1}/{2}/w", "h.3.v.w") == "-");
+  CHECK(renamed("x{1,12}y", "n/{1}", "x12y") == "n/12");
+  CHECK(turned_round("h.*.{q,k}.w", "n/{1}/{2}/w", "n/3/q/w") == "h.3.q.w");
+  CHECK(turned_round("h.*.{q,k}.w", "n/{1}/{2}/w", "n/3/v/w") == "?");
+  CHECK(pattern_error("a.{q") == "`a.{q` has an unmatched brace in `{q`");
+  CHECK(pattern_error("a.q}") == "`a.q}` has an unmatched brace in `q}`");
+  CHECK(pattern_error("a.{q,b.c}") == "`a.{q,b.c}` has an unmatched brace in `{q,b`");
+  CHECK(pattern_error("{q}") == "`{q}` in `{q}` is not a list of alternatives");
+  CHECK(pattern_error("{q,}") == "`{q,}` in `{q,}` is not a list of alternatives");
+  CHECK(pattern_error("{q,{k,v}}") == "`{q,{k,v}` in `{q,{k,v}}` is not a list of alternatives");
+  CHECK(pattern_error("{q,k}*") == "`{q,k}*` has two wildcards in one component, `{q,k}*`");
 }
 
 TEST_CASE("a number is added to a capture, and taken off when a rule is turned round", "[plan]") {
@@ -92,7 +107,9 @@ TEST_CASE("a number is added to a capture, and taken off when a rule is turned r
   CHECK(turned_round("l.*.w", "n/{1}/{1}", "n/1/1") == "l.1.w");
   CHECK(turned_round("l.*.w", "n/{1}/{1}", "n/1/2") == "-");
   CHECK(turned_round("l.*.w", "n/w", "n/w") == "?");
-  CHECK(turned_round("**.w", "n/{1}/w", "n/a.b/w") == "a.b.w");
+  CHECK(turned_round("**.w", "n/{1}/w", "n/a/b/w") == "a.b.w");
+  CHECK(turned_round("g/**", "n/{1}", "n/a/b") == "g/a/b");
+  CHECK(turned_round("**", "n/{1}", "n/a/b") == "a.b");
 }
 
 TEST_CASE("invalid patterns and captures are refused", "[plan]") {
