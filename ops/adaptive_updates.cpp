@@ -31,7 +31,8 @@ OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view
 OpSpec adagrad_update() {
   return update_spec<1>("adagrad_update", "One step of Adagrad (Duchi et al., 2011).",
                         "sum = sum + (scale g)^2; w = w - lr scale g / (sqrt(sum) + epsilon)",
-                        {"sum"}, {update_epsilon()}, {{"epsilon", Kind::kFinite}}, 7);
+                        {"sum"}, {update_epsilon()}, {{"epsilon", Kind::kFinite}, l2_in_plans()},
+                        7);
 }
 
 OpSpec sparse_adagrad_update() {
@@ -48,7 +49,7 @@ OpSpec adadelta_update() {
       "d",
       {"square", "delta"},
       {required_number("decay_rate", "decay rate of the moving averages"), update_epsilon()},
-      {{"decay_rate", Kind::kFraction}, {"epsilon", Kind::kFinite}}, 15);
+      {{"decay_rate", Kind::kFraction}, {"epsilon", Kind::kFinite}, l2_in_plans()}, 15);
 }
 
 OpSpec nadam_update() {
@@ -64,6 +65,7 @@ OpSpec nadam_update() {
       {{"beta1", Kind::kFraction},
        {"beta2", Kind::kFraction},
        {"epsilon", Kind::kFinite},
+       l2_in_plans(),
        {"momentum_decay", Kind::kMagnitude},
        {"weight_decay", Kind::kFinite}},
       15);
@@ -79,6 +81,7 @@ OpSpec radam_update() {
       {{"beta1", Kind::kFraction},
        {"beta2", Kind::kFraction},
        {"epsilon", Kind::kFinite},
+       l2_in_plans(),
        {"weight_decay", Kind::kFinite}},
       12);
 }

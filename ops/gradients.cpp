@@ -12,16 +12,11 @@ void infer_regularize(Call& call) {
 }
 
 void infer_clip_factor(Call& call) {
-  if (const auto norm = call.attribute<double>("clip_norm"); norm <= 0) {
-    call.bad_attribute("clip_norm", Reason::kOutOfRange,
-                       fmt::format("`clip_norm` is {}; expected a positive number", norm));
-    return;
-  }
-  call.result(call.compute_dtype(), {}, kBatchReduced);
+  for (int i = 0; i < 2; ++i) call.result(call.compute_dtype(), {}, kBatchReduced);
 }
 
 void infer_unscale_factor(Call& call) {
-  if (call.have_shape(0, 1, {})) call.result(call.compute_dtype(), {}, kBatchReduced);
+  if (call.have_shape(0, 1, {})) infer_clip_factor(call);
 }
 
 void infer_move_loss_scale(Call& call) {
@@ -47,15 +42,30 @@ OpSpec regularize() {
           .internal = true};
 }
 
+std::vector<AttributeSpec> norm_clipping() {
+  return {required_number("clip_norm", "largest global norm; 0 disables clipping"),
+          gradient_scale()};
+}
+
+std::vector<PlanAttribute> norm_clipping_in_plans() {
+  return {{"clip_norm", Kind::kMagnitude},
+          {.name = "epsilon", .kind = Kind::kMagnitude, .optional = true},
+          {"scale", Kind::kFinite}};
+}
+
+std::vector<ResultSpec> factor_and_norm() {
+  return {{"factor"}, {.name = "norm", .optional = true}};
+}
+
 OpSpec clip_factor() {
   return {
       .name = "clip_factor",
       .doc = "Factor that limits the global norm of all gradients.",
-      .formula = "min(1, clip_norm / |scale g|), the norm over all g",
+      .formula = "min(1, clip_norm / (|scale g| + epsilon)), the norm over all g; clip_norm 0: 1",
       .operands = {{.name = "gradients", .doc = "gradient of the summed loss", .variadic = true}},
-      .attributes = {required_number("clip_norm", "largest global norm"), gradient_scale()},
-      .plan_attributes = {{"clip_norm", Kind::kFinite}, {"scale", Kind::kFinite}},
-      .results = {{"factor"}},
+      .attributes = norm_clipping(),
+      .plan_attributes = norm_clipping_in_plans(),
+      .results = factor_and_norm(),
       .infer = infer_clip_factor,
       .for_updates = true,
       .flops = {2, Flops::Each::kOperands},
@@ -66,13 +76,14 @@ OpSpec unscale_factor() {
   return {
       .name = "unscale_factor",
       .doc = "Factor that undoes the loss scale and clips; NaN if a gradient is not finite.",
-      .formula = "min(1, clip_norm / |scale g / loss_scale|) / loss_scale; clip_norm 0: no clip",
+      .formula =
+          "min(1, clip_norm / (|scale g / loss_scale| + epsilon)) / loss_scale; clip_norm 0: no "
+          "clip",
       .operands = {{"loss_scale", "a scalar"},
                    {.name = "gradients", .doc = "gradients of the scaled loss", .variadic = true}},
-      .attributes = {required_number("clip_norm", "largest global norm; 0 disables clipping"),
-                     gradient_scale()},
-      .plan_attributes = {{"clip_norm", Kind::kMagnitude}, {"scale", Kind::kFinite}},
-      .results = {{"factor"}},
+      .attributes = norm_clipping(),
+      .plan_attributes = norm_clipping_in_plans(),
+      .results = factor_and_norm(),
       .infer = infer_unscale_factor,
       .for_updates = true,
       .flops = {2, Flops::Each::kOperands},

@@ -15,7 +15,9 @@ OpSpec sgd_update() {
           .formula = "w = w + (-lr scale) g, the factor rounded once",
           .operands = with_slots({}),
           .attributes = {gradient_scale(), rate_scale()},
-          .plan_attributes = {{"rate_scale", Kind::kMagnitude}, {"scale", Kind::kFinite}},
+          .plan_attributes = {l2_in_plans(),
+                              {"rate_scale", Kind::kMagnitude},
+                              {"scale", Kind::kFinite}},
           .results = updated_with({}),
           .infer = infer_update_of<0>,
           .epilogue = Epilogue::kUpdate,
@@ -35,7 +37,8 @@ OpSpec momentum_update() {
                          required_number("momentum", "momentum coefficient"),
                          {"nesterov", AttributeType::kBool, "false", "use Nesterov momentum"},
                          weight_decay()},
-          .plan_attributes = {{"momentum", Kind::kFinite},
+          .plan_attributes = {l2_in_plans(),
+                              {"momentum", Kind::kFinite},
                               {"nesterov", Kind::kFlag},
                               {"rate_scale", Kind::kMagnitude},
                               {"scale", Kind::kFinite},
@@ -66,6 +69,7 @@ OpSpec adam_update() {
                               {"beta2", Kind::kFraction},
                               {"bias_correction", Kind::kFlag},
                               {"epsilon", Kind::kFinite},
+                              l2_in_plans(),
                               {"rate_scale", Kind::kMagnitude},
                               {"scale", Kind::kFinite},
                               {"weight_decay", Kind::kFinite}},
@@ -73,6 +77,19 @@ OpSpec adam_update() {
           .infer = infer_update_of<2>,
           .flops = {12},
           .internal = true};
+}
+
+OpSpec amsgrad_update() {
+  const std::vector<std::string_view> slots{"m", "v", "v_max"};
+  OpSpec spec = adam_update();
+  spec.name = "amsgrad_update";
+  spec.doc = "One step of AMSGrad (Reddi et al., 2018).";
+  spec.formula = "as adam_update, with v_max = max(v_max, v) in the place of v in the root";
+  spec.operands = with_slots(slots);
+  spec.results = updated_with(slots);
+  spec.infer = infer_update_of<3>;
+  spec.flops = {13};
+  return spec;
 }
 
 OpSpec sparse_sgd_update() {
@@ -93,48 +110,77 @@ OpSpec sparse_adam_update() {
   return spec;
 }
 
-OpSpec rmsprop_update() {
-  return {.name = "rmsprop_update",
-          .doc = "One step of RMSprop (Tieleman and Hinton, 2012).",
-          .formula =
-              "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
-              "sqrt(ms + epsilon)",
-          .operands = with_slots({"ms"}),
+/// `slots`: ms, the mean square, and what else the update moves.
+template <size_t kSlots>
+OpSpec rmsprop_like(std::string_view name, std::string_view doc, std::string_view formula,
+                    const std::vector<std::string_view>& slots, double flops) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = with_slots(slots),
           .attributes = {gradient_scale(), rate_scale(), decay_rate(), update_epsilon()},
           .plan_attributes = {{"decay_rate", Kind::kFraction},
                               {"epsilon", Kind::kFinite},
+                              {.name = "epsilon_inside", .kind = Kind::kFlag, .optional = true},
+                              l2_in_plans(),
                               {"rate_scale", Kind::kMagnitude},
                               {"scale", Kind::kFinite}},
-          .results = updated_with({"ms"}),
-          .infer = infer_update_of<1>,
-          .flops = {9},
+          .results = updated_with(slots),
+          .infer = infer_update_of<kSlots>,
+          .flops = {flops},
           .internal = true};
 }
 
+OpSpec rmsprop_update() {
+  return rmsprop_like<1>("rmsprop_update", "One step of RMSprop (Tieleman and Hinton, 2012).",
+                         "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
+                         "sqrt(ms + epsilon) (epsilon_inside false: / (sqrt(ms) + epsilon))",
+                         {"ms"}, 9);
+}
+
 OpSpec centered_rmsprop_update() {
-  return {.name = "centered_rmsprop_update",
-          .doc = "One step of centered RMSprop: by the variance of the gradients.",
-          .formula =
-              "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; w = w "
-              "- lr scale g / sqrt(ms - mg^2 + epsilon)",
-          .operands = with_slots({"ms", "mg"}),
-          .attributes = {gradient_scale(), rate_scale(), decay_rate(), update_epsilon()},
-          .plan_attributes = {{"decay_rate", Kind::kFraction},
-                              {"epsilon", Kind::kFinite},
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite}},
-          .results = updated_with({"ms", "mg"}),
-          .infer = infer_update_of<2>,
-          .flops = {12},
-          .internal = true};
+  return rmsprop_like<2>("centered_rmsprop_update",
+                         "One step of centered RMSprop: by the variance of the gradients.",
+                         "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; "
+                         "w = w - lr scale g / sqrt(ms - mg^2 + epsilon)",
+                         {"ms", "mg"}, 12);
+}
+
+OpSpec with_momentum(OpSpec rmsprop) {
+  rmsprop.attributes.push_back(required_number("momentum", "momentum coefficient"));
+  rmsprop.plan_attributes.push_back({"momentum", Kind::kMagnitude});
+  return rmsprop;
+}
+
+OpSpec momentum_rmsprop_update() {
+  return with_momentum(rmsprop_like<2>(
+      "momentum_rmsprop_update", "One step of RMSprop with momentum.",
+      "ms as in rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms + epsilon); w = w "
+      "- lr momentum",
+      {"ms", "momentum"}, 11));
+}
+
+OpSpec centered_momentum_rmsprop_update() {
+  return with_momentum(rmsprop_like<3>(
+      "centered_momentum_rmsprop_update", "One step of centered RMSprop with momentum.",
+      "ms, mg as in centered_rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms - "
+      "mg^2 + epsilon); w = w - lr momentum",
+      {"ms", "mg", "momentum"}, 14));
 }
 
 }  // namespace
 
 std::span<const OpSpec> optimizer() {
-  static const OpSpec kOps[] = {
-      sgd_update(),         sparse_sgd_update(), momentum_update(),        adam_update(),
-      sparse_adam_update(), rmsprop_update(),    centered_rmsprop_update()};
+  static const OpSpec kOps[] = {sgd_update(),
+                                sparse_sgd_update(),
+                                momentum_update(),
+                                adam_update(),
+                                sparse_adam_update(),
+                                amsgrad_update(),
+                                rmsprop_update(),
+                                centered_rmsprop_update(),
+                                momentum_rmsprop_update(),
+                                centered_momentum_rmsprop_update()};
   return kOps;
 }
 

@@ -50,7 +50,9 @@ void infer_sparse_update(Call& call, size_t slots) {
 }
 
 OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer) {
-  const auto is_decay = [](const auto& attribute) { return attribute.name == "weight_decay"; };
+  const auto is_decay = [](const auto& attribute) {
+    return attribute.name == "weight_decay" || attribute.name == "l2_decay";
+  };
   OpSpec spec = std::move(dense);
   spec.name = name;
   spec.operands[0] = {"rows", "rows of the gradient of the summed loss"};
@@ -91,6 +93,22 @@ AttributeSpec rate_scale() {
 
 AttributeSpec weight_decay() {
   return {"weight_decay", AttributeType::kNumber, "0", "weight decay coefficient"};
+}
+
+PlanAttribute l2_in_plans() {
+  return {.name = "l2_decay", .kind = Kind::kMagnitude, .optional = true};
+}
+
+double l2_of(const Attributes& attributes) {
+  const Attribute* l2 = attributes.find("l2_decay");
+  return l2 ? std::get<double>(*l2) : 0;
+}
+
+RmspropEpsilons RmspropEpsilons::of(const Attributes& attributes) {
+  const Attribute* inside = attributes.find("epsilon_inside");
+  const auto epsilon = attributes.get<double>("epsilon");
+  if (!inside || std::get<bool>(*inside)) return {epsilon, 0};
+  return {0, epsilon};
 }
 
 AttributeSpec update_epsilon() {

@@ -34,6 +34,18 @@ AttributeSpec required_number(std::string_view name, std::string_view doc);
 AttributeSpec gradient_scale();
 AttributeSpec rate_scale();
 AttributeSpec weight_decay();
+/// Weight decay as an L2 penalty, absent without one: the gradient is scale g + l2 w.
+PlanAttribute l2_in_plans();
+/// That coefficient; 0: none.
+double l2_of(const Attributes& attributes);
+
+/// What RMSprop adds to a mean square, and to its root; one of them is 0.
+struct RmspropEpsilons {
+  double inside, outside;
+
+  static RmspropEpsilons of(const Attributes& attributes);
+};
+
 AttributeSpec update_epsilon();
 AttributeSpec beta1();
 AttributeSpec beta2();

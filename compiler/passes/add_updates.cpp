@@ -164,12 +164,24 @@ class Updates {
 
   /// The factor that clips all gradients; invalid where none does.
   ValueId add_clipping() {
-    const std::optional<double> norm = context_.training->clip_norm;
-    if (!norm || trained_.empty()) return {};
+    const Training& training = *context_.training;
+    if (!(training.clip_norm || training.norm) || trained_.empty()) return {};
+    const ValueId factor = add_factor("clip_factor", gradients());
+    return training.clip_norm ? factor : ValueId();
+  }
+
+  /// The factor, with the norm of the gradients where that is wanted.
+  ValueId add_factor(std::string_view op, std::vector<ValueId> operands) {
+    const Training& training = *context_.training;
     builder_.place_on(device_of_most());
-    return builder_.add("clip_factor", "minimize/clip_factor", gradients(),
-                        {{"clip_norm", *norm}, {"scale", scale_}},
-                        context_.training->losses.front().span);
+    ir::Attributes attributes{{"clip_norm", training.clip_norm.value_or(0)}, {"scale", scale_}};
+    if (training.clip_epsilon != 0) attributes.set("epsilon", training.clip_epsilon);
+    const ValueId factor = builder_.add(op, fmt::format("minimize/{}", op), std::move(operands),
+                                        attributes, training.losses.front().span);
+    if (!factor.valid() || !(training.clip_norm || training.norm)) return factor;
+    context_.gradient_norm = graph_.producer_of(factor)->results[1];
+    graph_.results.push_back(context_.gradient_norm);
+    return factor;
   }
 
   /// Where most of the gradients lie, counted by elements: what reads all of them there has the
@@ -194,11 +206,7 @@ class Updates {
   ValueId add_unscaling() {
     std::vector<ValueId> operands{context_.loss_scale};
     for (const ValueId gradient : gradients()) operands.push_back(gradient);
-    builder_.place_on(device_of_most());
-    context_.factor =
-        builder_.add("unscale_factor", "minimize/unscale_factor", std::move(operands),
-                     {{"clip_norm", context_.training->clip_norm.value_or(0)}, {"scale", scale_}},
-                     context_.training->losses.front().span);
+    context_.factor = add_factor("unscale_factor", std::move(operands));
     graph_.results.push_back(context_.factor);
     return context_.factor;
   }
@@ -297,7 +305,9 @@ class Updates {
     ir::Attributes attributes = context_.training->attributes;
     attributes.set("scale", scale_);
     attributes.set("rate_scale", trained.rate_scale);
-    if (op.attribute("weight_decay")) attributes.set("weight_decay", trained.weight_decay);
+    const bool l2 = context_.training->decays_gradients;
+    if (op.attribute("weight_decay")) attributes.set("weight_decay", l2 ? 0 : trained.weight_decay);
+    if (l2 && trained.weight_decay != 0) attributes.set("l2_decay", trained.weight_decay);
     return attributes;
   }
 

@@ -35,6 +35,7 @@ struct Training {
   std::vector<ir::ValueId> variables;     // to be trained
   std::vector<double> rate_scales;        // by variable: times the learning rate
   std::vector<double> weight_decays;      // by variable; 0 where the op knows none
+  bool decays_gradients = false;          // weight decay is an L2 penalty
   std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
   std::string update = "sgd_update";      // an op: of gradient, variable, slots
   ir::Attributes attributes;              // of that op, but what is each variable's own
@@ -44,6 +45,8 @@ struct Training {
   std::vector<bool> by_muon;  // by variable, where `muon` is: others have the update above
   std::optional<plan::Lookahead> lookahead;
   std::optional<double> clip_norm;   // of all gradients together
+  double clip_epsilon = 0;           // added to the norm before clip_norm is divided by it
+  bool norm = false;                 // of all gradients is computed without clipping, too
   std::optional<double> clip_value;  // of each element
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;  // of averages of the trained variables
@@ -73,6 +76,7 @@ struct Context {
   ir::ValueId mean_loss;               // the scalar that is logged
   int64_t loss_elements = 1;           // of each loss, of the whole batch
   ir::ValueId loss_scale, factor;      // dynamic: the variable; what gradients are multiplied by
+  ir::ValueId gradient_norm;           // of all gradients before they are clipped; invalid: unknown
   std::vector<SparseGradient> sparse;  // of variables that are trained by them
   /// Gradients that hooks read, with a dynamic scale undone: (value, its gradient).
   std::vector<std::pair<ir::ValueId, ir::ValueId>> unscaled;

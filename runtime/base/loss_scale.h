@@ -8,22 +8,33 @@
 
 namespace flow {
 
-/// What clips gradients whose sum of squares, before they are multiplied by `scale`, is given to a
-/// norm: min(1, limit / norm).
-FLOW_HOST_DEVICE inline double clip_factor(double squares, double scale, double limit) {
-  const double norm = std::abs(scale) * std::sqrt(squares);
-  return norm > limit ? limit / norm : 1;
-}
+/// How gradients are clipped by their norm, that of all gradients times `scale`.
+struct NormClipping {
+  double scale;
+  double limit;    // 0: they are not clipped
+  double epsilon;  // added to the norm
 
-/// What undoes the loss scale, and clips gradients whose sum of squares is given to a norm (0: to
-/// none); NaN where one of them is not finite.
-FLOW_HOST_DEVICE inline double unscale_factor(double squares, double scale, double loss_scale,
-                                              double clip_norm) {
-  const double not_finite = squares - squares;  // 0, or NaN
-  const double norm = std::sqrt(squares) * (scale < 0 ? -scale : scale) / loss_scale;
-  const double clipped = clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;
-  return clipped / loss_scale + not_finite;
-}
+  /// As the attributes of a clip_factor or an unscale_factor say.
+  template <typename Attributes>
+  static NormClipping of(const Attributes& attributes) {
+    return {attributes.template get<double>("scale"), attributes.template get<double>("clip_norm"),
+            attributes.has("epsilon") ? attributes.template get<double>("epsilon") : 0};
+  }
+
+  /// Of gradients whose sum of squares is given, with the loss scale undone.
+  FLOW_HOST_DEVICE double norm(double squares, double loss_scale = 1) const {
+    return std::sqrt(squares) * (scale < 0 ? -scale : scale) / loss_scale;
+  }
+  /// min(1, limit / (norm + epsilon))
+  FLOW_HOST_DEVICE double factor(double norm) const {
+    return limit > 0 && norm + epsilon > limit ? limit / (norm + epsilon) : 1;
+  }
+  /// The same, which undoes the loss scale too; NaN where a gradient is not finite.
+  FLOW_HOST_DEVICE double unscaling(double squares, double loss_scale) const {
+    const double not_finite = squares - squares;  // 0, or NaN
+    return factor(norm(squares, loss_scale)) / loss_scale + not_finite;
+  }
+};
 
 struct LossScaleRule {
   double backoff_factor, growth_factor, growth_interval;

@@ -54,7 +54,9 @@ constexpr const char* kOptimizers[] = {
     "grad_clipping: {type: by_global_norm, clip_norm: 0.5}",
     "type: rmsprop, grad_clipping: {type: by_value, clip_value: 0.001}, loss_scale: {type: "
     "dynamic}",
-    "type: rmsprop, centered: true",
+    "type: rmsprop, centered: true, momentum: 0.9, epsilon_inside: false, weight_decay: 0.01",
+    "type: adam, amsgrad: true, weight_decay: 0.01, excludes: ['*/bias'], "
+    "grad_clipping: {type: by_global_norm, clip_norm: 0.5, epsilon: 1e-6}",
     "type: adagrad, initial_accumulator_value: 0.1",
     "type: nadam, weight_decay: 0.1, loss_scale: {type: dynamic}",
     "type: ftrl, l1: 0.01, grad_clipping: {type: by_global_norm, clip_norm: 0.5}",

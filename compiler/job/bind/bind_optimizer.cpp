@@ -177,9 +177,7 @@ class OptimizerBinder {
     if (all.empty() || instance_.has_error()) return;
     std::vector<std::string> names;
     for (const ir::ValueId id : all) names.push_back(instance_.graph[id].name);
-    reader_
-        .error(Diagnosis::kNothingMatched, glob.span,
-               fmt::format("no {} matches `{}`", what, glob.text))
+    reader_.error(Diagnosis::kNothingMatched, glob.span, no_match(what, glob.text))
         .with_hint(suggestion(glob.text, names, "available variables:"));
     good_ = false;
   }
@@ -187,6 +185,8 @@ class OptimizerBinder {
   void bind_update() {
     std::visit([this](const auto& rule) { bind_rule(rule); }, optimizer_.rule);
     training_.clip_norm = optimizer_.clip_norm;
+    training_.clip_epsilon = optimizer_.clip_epsilon;
+    training_.norm = optimizer_.norm;
     training_.clip_value = optimizer_.clip_value;
     training_.ema_decay = optimizer_.ema_decay;
     training_.lookahead = optimizer_.lookahead;
@@ -209,6 +209,10 @@ class OptimizerBinder {
     });
     if constexpr (requires { rule.initial_accumulator_value; })
       training_.slot_start = rule.initial_accumulator_value;
+    if constexpr (requires { rule.epsilon_inside; })
+      if (!rule.epsilon_inside) training_.attributes.set("epsilon_inside", false);
+    if constexpr (requires { rule.decays_gradient(); })
+      training_.decays_gradients = rule.decays_gradient();
     bind_composed(rule);
   }
 

@@ -112,6 +112,8 @@ struct Optimizer {
   std::vector<Name> minimize;
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm, clip_value;
+  double clip_epsilon = 0;
+  bool norm = false;  // of all gradients, which clipping by it computes anyway
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;
   std::optional<plan::Lookahead> lookahead;

@@ -39,8 +39,10 @@ void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& 
   if (!variant) return;
   GradClipping clipping;
   read_record(fields, *variant, clipping);
-  if (const auto* norm = std::get_if<ClipByGlobalNorm>(&clipping))
+  if (const auto* norm = std::get_if<ClipByGlobalNorm>(&clipping)) {
     optimizer.clip_norm = norm->clip_norm;
+    optimizer.clip_epsilon = norm->epsilon;
+  }
   if (const auto* value = std::get_if<ClipByValue>(&clipping))
     optimizer.clip_value = value->clip_value;
 }
@@ -141,6 +143,7 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
     optimizer.variables = read_globs(reader, *variables, "`variables`");
   if (const yaml::Node* clipping = fields.find("grad_clipping"))
     read_clipping(reader, *clipping, fields.key_span("grad_clipping"), optimizer);
+  optimizer.norm = fields.flag("norm").value_or(false);
   if (const yaml::Node* ema = fields.find("ema"))
     optimizer.ema_decay =
         Fields(reader, *ema, fields.key_span("ema"), ema_section()).number("decay");

@@ -97,10 +97,6 @@ constexpr Advice kAdvice[] = {
     {"reduction", "in",
      "delete it: `minimize` takes the mean of a loss; for the sum, use `reduce_sum`"},
     {"maximize", "minimize", "minimize the `negative` of it"},
-    {"weightdecay", "minimize",
-     "set `kernel_regularizer: {l2: ...}` on a layer for PyTorch's `weight_decay`, or use `sgdw` "
-     "or "
-     "`adamw` for decoupled decay"},
     {"lrdecay learningratedecay", "initial_accumulator_value",
      "write `learning_rate: {type: inverse_time, base: 0.1, steps: 1, decay_rate: ...}`"},
     {"earlystopping patience", "epochs",
@@ -134,6 +130,7 @@ constexpr Advice kAdvice[] = {
     // Words.
     {"csv", "idx", "convert it to .npy with `numpy.loadtxt` and `numpy.save`"},
     {"momentum", "rmsprop", "write `sgd` with `momentum: 0.9`"},
+    {"amsgrad", "rmsprop", "write `adam` with `amsgrad: true`"},
     {"sequentiallr chainedscheduler sequence", "inverse_sqrt",
      "write a list of schedules, each but the last with `until`: first step of the next one"},
     {"nesterov", "rmsprop", "write `sgd` with `momentum: 0.9` and `nesterov: true`"},

@@ -10,14 +10,18 @@
 namespace flow::job {
 
 struct ClipByGlobalNorm {
-  double clip_norm = 0;
+  double clip_norm = 0, epsilon = 0;
 
   static constexpr auto record() {
     return plan::Record{"by_global_norm",
                         "Scales all gradients down so that their global norm is at most clip_norm.",
-                        "g = g min(1, clip_norm / |all g|)",
+                        "g = g min(1, clip_norm / (|all g| + epsilon))",
                         std::tuple{plan::Field{"clip_norm", &ClipByGlobalNorm::clip_norm, "",
-                                               "largest global norm", plan::kPositive}}};
+                                               "largest global norm", plan::kPositive},
+                                   plan::Field{"epsilon", &ClipByGlobalNorm::epsilon, "0",
+                                               "added to the norm; 1e-6 in PyTorch's "
+                                               "clip_grad_norm_",
+                                               plan::kNotNegative}}};
   }
 };
 

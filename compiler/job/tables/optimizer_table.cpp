@@ -50,6 +50,9 @@ const VariantKind& optimizers() {
        {"variables", KeyType::kGlobs, "none",
         "variables to train: a name or glob, or a list; default: all"},
        variant("grad_clipping", "none", "gradient clipping", grad_clippings()),
+       {"norm", KeyType::kBool, "false",
+        "compute the norm of all gradients, before clipping, for `metrics.jsonl` and hooks; "
+        "clipping by global norm always does"},
        variant("loss_scale", "none",
                "loss scaling, which keeps small float16 gradients from underflowing",
                loss_scales()),

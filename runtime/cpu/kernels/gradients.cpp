@@ -38,24 +38,6 @@ FLOW_VECTORISED double sum_squares(const float* x, int64_t n) {
   return total;
 }
 
-/// The result is factor_of(buffers, sum of squares of the operands from `first_operand` on).
-template <typename FactorOf>
-Kernel kernel_of_squares(const Request& request, size_t first_operand, FactorOf factor_of) {
-  const PieceSums<double> sum_of(request, first_operand, request.inputs.size());
-  Kernel kernel;
-  kernel.workspace = sum_of.bytes();
-  kernel.gathered = sum_of.gathered_bytes();
-  kernel.launch = [sum_of, factor_of, threads = request.threads](const Buffers& buffers,
-                                                                 const CallState&) {
-    const double total =
-        sum_of(threads, buffers.workspace, [&](size_t operand, int64_t first, int64_t end) {
-          return sum_squares(input<float>(buffers, operand) + first, end - first);
-        });
-    *output<float>(buffers, 0) = static_cast<float>(factor_of(buffers, total));
-  };
-  return kernel;
-}
-
 Kernel prepare_regularize(const Request& request) {
   const auto l1 = static_cast<float>(request.step.attributes.get<double>("l1"));
   const auto l2 = static_cast<float>(request.step.attributes.get<double>("l2"));
@@ -71,22 +53,32 @@ Kernel prepare_regularize(const Request& request) {
   return kernel;
 }
 
-Kernel prepare_clip_factor(const Request& request) {
-  return kernel_of_squares(
-      request, 0,
-      [scale = number(request, "scale"), limit = number(request, "clip_norm")](
-          const Buffers&, double squares) { return flow::clip_factor(squares, scale, limit); });
+/// A factor for gradients, the operands from `first` on, and their norm. What comes before them is
+/// the loss scale, which the factor undoes.
+Kernel prepare_factor(const Request& request, size_t first) {
+  const PieceSums<double> sum_of(request, first, request.inputs.size());
+  Kernel kernel;
+  kernel.workspace = sum_of.bytes();
+  kernel.gathered = sum_of.gathered_bytes();
+  kernel.launch = [sum_of, first, clipping = NormClipping::of(request.step.attributes),
+                   has_norm = request.outputs.size() > 1 && request.outputs[1].used,
+                   threads = request.threads](const Buffers& buffers, const CallState&) {
+    const double squares =
+        sum_of(threads, buffers.workspace, [&](size_t operand, int64_t begin, int64_t end) {
+          return sum_squares(input<float>(buffers, operand) + begin, end - begin);
+        });
+    const double loss_scale = first > 0 ? double_at<float>(buffers, 0, 0) : 1;
+    const double norm = clipping.norm(squares, loss_scale);
+    *output<float>(buffers, 0) = static_cast<float>(
+        first > 0 ? clipping.unscaling(squares, loss_scale) : clipping.factor(norm));
+    if (has_norm) *output<float>(buffers, 1) = static_cast<float>(norm);
+  };
+  return kernel;
 }
 
-Kernel prepare_unscale_factor(const Request& request) {
-  return kernel_of_squares(request, 1,
-                           [scale = number(request, "scale"), limit = number(request, "clip_norm")](
-                               const Buffers& buffers, double squares) {
-                             return flow::unscale_factor(
-                                 squares, scale, static_cast<double>(*input<float>(buffers, 0)),
-                                 limit);
-                           });
-}
+Kernel prepare_clip_factor(const Request& request) { return prepare_factor(request, 0); }
+
+Kernel prepare_unscale_factor(const Request& request) { return prepare_factor(request, 1); }
 
 Kernel prepare_move_loss_scale(const Request& request) {
   Kernel kernel;

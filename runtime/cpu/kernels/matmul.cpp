@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/spec.h"
+#include "ops/updates.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/kernels/epilogue.h"
@@ -95,9 +96,10 @@ std::vector<BatchOffsets> batch_offsets(const Shape& a, const Shape& b, const Sh
   return offsets;
 }
 
-/// What an update by the product multiplies the gradient and the learning rate by.
+/// What an update by the product multiplies the gradient and the learning rate by, and its L2
+/// penalty.
 struct SgdScales {
-  double gradient, rate;
+  double gradient, rate, l2;
 };
 
 /// Of float, which are the sums of 16-bit floats too, or of double.
@@ -159,7 +161,8 @@ class Product {
     if (epilogue_.bias)
       operands.bias = reinterpret_cast<const float*>(buffers.epilogue_operands[0][0]);
     if (sgd_)
-      operands.rate = static_cast<float>(-call.at_rate(sgd_->rate).learning_rate * sgd_->gradient);
+      operands.rate = static_cast<float>(-call.at_rate(sgd_->rate).learning_rate *
+                                         (sgd_->l2 == 0 ? sgd_->gradient : 1));
     if (m_ == 0 || n_ == 0 || batches() == 0) return;
     if (tiling_.depth > 1) return launch_deep(operands);
     parallel_for(threads_, tiles(), [&](int64_t index, int worker) {
@@ -259,7 +262,11 @@ class Product {
       if constexpr (std::is_same_v<T, double>) {
         if (!direct()) std::memcpy(out, in, static_cast<size_t>(tile.n) * sizeof(T));
       } else if (sgd_) {
-        update(in, operands.rate, reinterpret_cast<float*>(out), tile.n);
+        auto* w = reinterpret_cast<float*>(out);
+        if (sgd_->l2 != 0)
+          weighted_sum(in, static_cast<float>(sgd_->gradient), w, static_cast<float>(sgd_->l2), in,
+                       tile.n);
+        update(in, operands.rate, w, tile.n);
       } else {
         epilogue_.finish(in, bias, out, tile.n);
       }
@@ -303,7 +310,8 @@ std::optional<SgdScales> sgd_scales_of(const Request& request) {
   const std::vector<plan::EpilogueOp>& epilogue = request.step.epilogue;
   if (epilogue.size() != 1 || epilogue.front().op->epilogue != ops::Epilogue::kUpdate) return {};
   const plan::Attributes& attributes = epilogue.front().attributes;
-  return SgdScales{attributes.get<double>("scale"), attributes.get<double>("rate_scale")};
+  return SgdScales{attributes.get<double>("scale"), attributes.get<double>("rate_scale"),
+                   ops::l2_of(attributes)};
 }
 
 template <typename T>

@@ -54,63 +54,107 @@ struct AdamRates : MeanRates {
   float epsilon, decay;  // decay: -lr * weight_decay
 };
 
-FLOW_VECTORISED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& rates, int64_t n) {
+/// AMSGrad, with 4 arrays, divides by the root of the largest v so far, the last array.
+template <size_t kMoved>
+[[gnu::always_inline]] inline void adam_loop(const UpdateArrays<kMoved>& arrays,
+                                             const AdamRates& rates, int64_t n) {
   const AdamRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1], *v = arrays.from[2];
+  const float* largest = arrays.from[kMoved - 1];
   float *next_w = arrays.to[0], *next_m = arrays.to[1], *next_v = arrays.to[2];
+  float* next_largest = arrays.to[kMoved - 1];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const MeanRates::Moved next = r.move(g[i], m[i], v[i]);
-    const float root = r.correction * std::sqrt(next.square) + r.epsilon;
+    float square = next.square;
+    if constexpr (kMoved == 4) square = square < largest[i] ? largest[i] : square;
+    const float root = r.correction * std::sqrt(square) + r.epsilon;
     next_w[i] = w[i] + (r.negative_rate * next.mean / root + r.decay * w[i]);
     next_m[i] = next.mean;
     next_v[i] = next.square;
+    if constexpr (kMoved == 4) next_largest[i] = square;
   }
+}
+
+FLOW_VECTORISED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& rates, int64_t n) {
+  adam_loop(arrays, rates, n);
+}
+
+FLOW_VECTORISED void amsgrad_piece(const UpdateArrays<4>& arrays, const AdamRates& rates,
+                                   int64_t n) {
+  adam_loop(arrays, rates, n);
 }
 
 struct RmspropRates {
-  float scale, decay, rest, negative_rate, epsilon;
+  float scale, decay, rest, negative_rate;
+  float inside, outside;  // what is added to the mean square, and to its root
+  float momentum;
 };
+
+/// Arrays: w, ms, mg of a centered update, momentum of one with momentum.
+template <bool kCentered, bool kMomentum>
+[[gnu::always_inline]] inline void rmsprop_loop(
+    const UpdateArrays<2 + kCentered + kMomentum>& arrays, const RmspropRates& rates, int64_t n) {
+  constexpr size_t kMean = kCentered ? 2 : 0, kLast = kMomentum ? 2 + kCentered : 0;
+  const RmspropRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *ms = arrays.from[1];
+  const float *mg = arrays.from[kMean], *m = arrays.from[kLast];
+  float *next_w = arrays.to[0], *next_ms = arrays.to[1];
+  float *next_mg = arrays.to[kMean], *next_m = arrays.to[kLast];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = r.scale * g[i];
+    const float square = r.rest * (scaled * scaled) + r.decay * ms[i];
+    float variance = square;
+    if constexpr (kCentered) {
+      const float mean = r.rest * scaled + r.decay * mg[i];
+      variance = square - mean * mean;
+      variance = variance < 0 ? 0 : variance;  // whatever rounding says
+      next_mg[i] = mean;
+    }
+    const float root = std::sqrt(variance + r.inside) + r.outside;
+    if constexpr (kMomentum) {
+      const float moved = r.momentum * m[i] + scaled / root;
+      next_w[i] = w[i] + r.negative_rate * moved;
+      next_m[i] = moved;
+    } else {
+      next_w[i] = w[i] + r.negative_rate * scaled / root;
+    }
+    next_ms[i] = square;
+  }
+}
 
 FLOW_VECTORISED void rmsprop_piece(const UpdateArrays<2>& arrays, const RmspropRates& rates,
                                    int64_t n) {
-  const RmspropRates r = rates;
-  const float *g = arrays.g, *w = arrays.from[0], *ms = arrays.from[1];
-  float *next_w = arrays.to[0], *next_ms = arrays.to[1];
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float scaled = r.scale * g[i];
-    const float square = r.rest * (scaled * scaled) + r.decay * ms[i];
-    next_w[i] = w[i] + r.negative_rate * scaled / std::sqrt(square + r.epsilon);
-    next_ms[i] = square;
-  }
+  rmsprop_loop<false, false>(arrays, rates, n);
 }
 
-/// The variance is not below 0, whatever rounding says.
 FLOW_VECTORISED void centered_rmsprop_piece(const UpdateArrays<3>& arrays,
                                             const RmspropRates& rates, int64_t n) {
-  const RmspropRates r = rates;
-  const float *g = arrays.g, *w = arrays.from[0], *ms = arrays.from[1], *mg = arrays.from[2];
-  float *next_w = arrays.to[0], *next_ms = arrays.to[1], *next_mg = arrays.to[2];
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float scaled = r.scale * g[i];
-    const float square = r.rest * (scaled * scaled) + r.decay * ms[i];
-    const float mean = r.rest * scaled + r.decay * mg[i];
-    const float variance = square - mean * mean;
-    const float root = std::sqrt((variance < 0 ? 0 : variance) + r.epsilon);
-    next_w[i] = w[i] + r.negative_rate * scaled / root;
-    next_ms[i] = square;
-    next_mg[i] = mean;
-  }
+  rmsprop_loop<true, false>(arrays, rates, n);
+}
+
+FLOW_VECTORISED void momentum_rmsprop_piece(const UpdateArrays<3>& arrays,
+                                            const RmspropRates& rates, int64_t n) {
+  rmsprop_loop<false, true>(arrays, rates, n);
+}
+
+FLOW_VECTORISED void centered_momentum_rmsprop_piece(const UpdateArrays<4>& arrays,
+                                                     const RmspropRates& rates, int64_t n) {
+  rmsprop_loop<true, true>(arrays, rates, n);
 }
 
 auto rmsprop_rates(const Request& request) {
-  return [decay = number(request, "decay_rate"), epsilon = number(request, "epsilon")](
-             double scale, const CallState& state) {
-    return RmspropRates{static_cast<float>(scale), static_cast<float>(decay),
-                        static_cast<float>(1 - decay), static_cast<float>(-state.learning_rate),
-                        static_cast<float>(epsilon)};
+  const plan::Attribute* momentum = request.step.attributes.find("momentum");
+  return [decay = number(request, "decay_rate"),
+          epsilons = ops::RmspropEpsilons::of(request.step.attributes),
+          momentum = momentum ? std::get<double>(*momentum) : 0](double scale,
+                                                                 const CallState& state) {
+    return RmspropRates{
+        static_cast<float>(scale),           static_cast<float>(decay),
+        static_cast<float>(1 - decay),       static_cast<float>(-state.learning_rate),
+        static_cast<float>(epsilons.inside), static_cast<float>(epsilons.outside),
+        static_cast<float>(momentum)};
   };
 }
 
@@ -139,12 +183,11 @@ Kernel prepare_momentum_update(const Request& request) {
       request.step.attributes.get<bool>("nesterov") ? nesterov_piece : momentum_piece);
 }
 
-Kernel prepare_adam_update(const Request& request) {
-  const auto rates = [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
-                      epsilon = number(request, "epsilon"),
-                      weight_decay = number(request, "weight_decay"),
-                      corrected = request.step.attributes.get<bool>("bias_correction")](
-                         double scale, const CallState& state) {
+auto adam_rates(const Request& request) {
+  return [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
+          epsilon = number(request, "epsilon"), weight_decay = number(request, "weight_decay"),
+          corrected = request.step.attributes.get<bool>("bias_correction")](
+             double scale, const CallState& state) {
     const double rate = state.learning_rate;
     return AdamRates{{scale, beta1, beta2},
                      static_cast<float>(-rate / gathered(beta1, corrected, state.step)),
@@ -152,7 +195,14 @@ Kernel prepare_adam_update(const Request& request) {
                      static_cast<float>(epsilon),
                      static_cast<float>(-rate * weight_decay)};
   };
-  return update_kernel<3>(request, rates, adam_piece);
+}
+
+Kernel prepare_adam_update(const Request& request) {
+  return update_kernel<3>(request, adam_rates(request), adam_piece);
+}
+
+Kernel prepare_amsgrad_update(const Request& request) {
+  return update_kernel<4>(request, adam_rates(request), amsgrad_piece);
 }
 
 /// PyTorch's SparseAdam adds epsilon to the root before that is corrected.
@@ -177,6 +227,14 @@ Kernel prepare_centered_rmsprop_update(const Request& request) {
   return update_kernel<3>(request, rmsprop_rates(request), centered_rmsprop_piece);
 }
 
+Kernel prepare_momentum_rmsprop_update(const Request& request) {
+  return update_kernel<3>(request, rmsprop_rates(request), momentum_rmsprop_piece);
+}
+
+Kernel prepare_centered_momentum_rmsprop_update(const Request& request) {
+  return update_kernel<4>(request, rmsprop_rates(request), centered_momentum_rmsprop_piece);
+}
+
 }  // namespace
 
 std::span<const KernelEntry> optimizer() {
@@ -186,8 +244,11 @@ std::span<const KernelEntry> optimizer() {
       {"momentum_update", prepare_momentum_update},
       {"adam_update", prepare_adam_update},
       {"sparse_adam_update", prepare_sparse_adam_update},
+      {"amsgrad_update", prepare_amsgrad_update},
       {"rmsprop_update", prepare_rmsprop_update},
       {"centered_rmsprop_update", prepare_centered_rmsprop_update},
+      {"momentum_rmsprop_update", prepare_momentum_rmsprop_update},
+      {"centered_momentum_rmsprop_update", prepare_centered_momentum_rmsprop_update},
   };
   return kKernels;
 }

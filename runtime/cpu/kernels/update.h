@@ -5,9 +5,11 @@
 #include <array>
 #include <cmath>
 
+#include "ops/updates.h"
 #include "runtime/base/power.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu {
 
@@ -82,21 +84,41 @@ class GradientScale {
   bool clipped_;
 };
 
+/// Calls piece(arrays, rates, n) for parts of n elements, with scale g + l2 w for their gradients.
+template <size_t kMoved, typename Rates, typename Piece>
+void for_decayed(UpdateArrays<kMoved> arrays, double scale, double l2, const Rates& rates,
+                 int64_t n, Piece piece) {
+  constexpr int64_t kPart = 1024;
+  float decayed[kPart];
+  for (int64_t i = 0; i < n; i += kPart) {
+    UpdateArrays<kMoved> part = arrays.at(i);
+    const int64_t count = std::min(kPart, n - i);
+    weighted_sum(part.g, static_cast<float>(scale), part.from[0], static_cast<float>(l2), decayed,
+                 count);
+    part.g = decayed;
+    piece(part, rates, count);
+  }
+}
+
 /// A Kernel that calls piece(arrays, rates, n) for each piece; `rates(scale, state)` are those of a
 /// call.
 template <size_t kMoved, typename MakeRates, typename Piece>
 Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
   Kernel kernel;
   kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements(),
-                   scale = GradientScale(request, kMoved),
+                   scale = GradientScale(request, kMoved), l2 = ops::l2_of(request.step.attributes),
                    rate_scale = number(request, "rate_scale")](const Buffers& buffers,
                                                                const CallState& state) {
     const UpdateArrays<kMoved> arrays(buffers);
     const double factor = scale(buffers);
     if (std::isnan(factor)) return keep(arrays.from, arrays.to, n);
-    const auto of_call = rates(factor, state.at_rate(rate_scale));
-    for_pieces(threads, n, kPiece,
-               [&](int64_t i, int64_t end) { piece(arrays.at(i), of_call, end - i); });
+    const auto of_call = rates(l2 == 0 ? factor : 1, state.at_rate(rate_scale));
+    for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) {
+      if (l2 == 0)
+        piece(arrays.at(i), of_call, end - i);
+      else
+        for_decayed(arrays.at(i), factor, l2, of_call, end - i, piece);
+    });
   };
   return kernel;
 }

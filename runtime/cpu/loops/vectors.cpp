@@ -22,6 +22,12 @@ FLOW_VECTORISED void scale_to(const float* x, float factor, float* y, int64_t n)
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 
+FLOW_VECTORISED void weighted_sum(const float* x, float a, const float* z, float b, float* y,
+                                  int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = a * x[i] + b * z[i];
+}
+
 FLOW_VECTORISED float largest_of(const float* x, int64_t n) {
   float largest = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : largest)

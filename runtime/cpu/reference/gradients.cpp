@@ -45,33 +45,29 @@ Kernel prepare_regularize(const Request& request) {
   return kernel;
 }
 
-/// min(1, limit / norm)
-Kernel prepare_clip_factor(const Request& request) {
+/// A factor for gradients, the operands from `first` on, and their norm. What comes before them is
+/// the loss scale, which the factor undoes.
+Kernel prepare_factor(const Request& request, size_t first) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [gradients = SquaresOfGradients(request, 0), scale = number(request, "scale"),
-                     limit = number(request, "clip_norm")](const Buffers& buffers,
-                                                           const CallState&) {
-      const double norm = std::abs(scale) * std::sqrt(gradients.template sum<T>(buffers));
-      *output<T>(buffers, 0) = norm > limit ? static_cast<T>(limit / norm) : T{1};
+    kernel.launch = [gradients = SquaresOfGradients(request, first), first,
+                     clipping = NormClipping::of(request.step.attributes),
+                     has_norm = request.outputs.size() > 1 && request.outputs[1].used](
+                        const Buffers& buffers, const CallState&) {
+      const double squares = gradients.template sum<T>(buffers);
+      const double loss_scale = first > 0 ? double_at<T>(buffers, 0, 0) : 1;
+      const double norm = clipping.norm(squares, loss_scale);
+      *output<T>(buffers, 0) = static_cast<T>(first > 0 ? clipping.unscaling(squares, loss_scale)
+                                                        : clipping.factor(norm));
+      if (has_norm) *output<T>(buffers, 1) = static_cast<T>(norm);
     };
   });
   return kernel;
 }
 
-Kernel prepare_unscale_factor(const Request& request) {
-  Kernel kernel;
-  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [gradients = SquaresOfGradients(request, 1), scale = number(request, "scale"),
-                     limit = number(request, "clip_norm")](const Buffers& buffers,
-                                                           const CallState&) {
-      const auto loss_scale = static_cast<double>(*input<T>(buffers, 0));
-      *output<T>(buffers, 0) = static_cast<T>(
-          flow::unscale_factor(gradients.template sum<T>(buffers), scale, loss_scale, limit));
-    };
-  });
-  return kernel;
-}
+Kernel prepare_clip_factor(const Request& request) { return prepare_factor(request, 0); }
+
+Kernel prepare_unscale_factor(const Request& request) { return prepare_factor(request, 1); }
 
 Kernel prepare_move_loss_scale(const Request& request) {
   Kernel kernel;

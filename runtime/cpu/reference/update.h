@@ -21,13 +21,15 @@ Launch unless_skipped(const Request& request, Launch update) {
 }
 
 /// Calls move(g, values, state) for element i of a gradient and element j of a variable and its
-/// slots, which `values` are, and become what follows them.
+/// slots, which `values` are, and become what follows them. g: the gradient times `factor`, with
+/// what an L2 penalty adds.
 template <typename T, size_t kMoved, typename Move>
-void move_element(const Buffers& buffers, double factor, const CallState& state, int64_t i,
-                  int64_t j, Move move) {
+void move_element(const Buffers& buffers, double factor, double l2, const CallState& state,
+                  int64_t i, int64_t j, Move move) {
   std::array<double, kMoved> values;
   for (size_t k = 0; k < kMoved; ++k) values[k] = static_cast<double>(input<T>(buffers, 1 + k)[j]);
-  move(factor * static_cast<double>(input<T>(buffers, 0)[i]), values, state);
+  const double g = factor * static_cast<double>(input<T>(buffers, 0)[i]);
+  move(l2 == 0 ? g : g + l2 * values[0], values, state);
   for (size_t k = 0; k < kMoved; ++k) output<T>(buffers, k)[j] = static_cast<T>(values[k]);
 }
 
@@ -37,14 +39,14 @@ template <size_t kMoved, typename Move>
 Kernel elementwise_update(const Request& request, Move move) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [=, n = request.outputs[0].shape.elements(),
-                     scale = GradientScale(request, kMoved),
-                     rate_scale = number(request, "rate_scale")](const Buffers& buffers,
-                                                                 const CallState& call) {
-      const double factor = scale.operator()<T>(buffers);
-      for (int64_t i = 0; i < n; ++i)
-        move_element<T, kMoved>(buffers, factor, call.at_rate(rate_scale), i, i, move);
-    };
+    kernel.launch =
+        [=, n = request.outputs[0].shape.elements(), scale = GradientScale(request, kMoved),
+         l2 = ops::l2_of(request.step.attributes), rate_scale = number(request, "rate_scale")](
+            const Buffers& buffers, const CallState& call) {
+          const double factor = scale.operator()<T>(buffers);
+          for (int64_t i = 0; i < n; ++i)
+            move_element<T, kMoved>(buffers, factor, l2, call.at_rate(rate_scale), i, i, move);
+        };
     kernel.launch = unless_skipped<T, kMoved>(request, std::move(kernel.launch));
   });
   return kernel;
@@ -66,7 +68,7 @@ Kernel sparse_update(const Request& request, Move move) {
       if (std::isnan(factor)) return;
       rows.visit(buffers, 0, rows.count, [&](int64_t i, int64_t j) {
         for (int64_t k = 0; k < rows.width; ++k)
-          move_element<T, kMoved>(buffers, factor, call.at_rate(rate_scale), i + k, j + k, move);
+          move_element<T, kMoved>(buffers, factor, 0, call.at_rate(rate_scale), i + k, j + k, move);
       });
     };
   });

@@ -52,31 +52,19 @@ __global__ void sum_squares(Gradients gradients, double* sums) {
   if (threadIdx.x == 0) sums[gradients.place[index] + own] = sum;
 }
 
-/// min(1, limit / norm), of a sum of squares.
-struct ClipFactor {
-  double scale, limit;
-  __device__ double operator()(double squares) const {
-    return flow::clip_factor(squares, scale, limit);
-  }
-};
-
-/// The same of gradients that a loss scale has multiplied, which is undone.
+/// The factor that clips gradients of a sum of squares, and undoes the loss scale, where there is
+/// one, and the norm, where it is wanted.
 template <typename T>
-struct UnscaleFactor {
-  double scale, limit;
-  const T* loss_scale;
-  __device__ double operator()(double squares) const {
-    return flow::unscale_factor(squares, scale, static_cast<double>(*loss_scale), limit);
-  }
-};
-
-/// factor = rule(the sum of the sums)
-template <typename T, typename Rule>
-__global__ void factor_of(const double* sums, int64_t count, Rule rule, T* factor) {
+__global__ void factor_of(const double* sums, int64_t count, NormClipping clipping,
+                          const T* loss_scale, T* factor, T* norm) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
   sum = over_block(sum, Sum{});
-  if (threadIdx.x == 0) *factor = static_cast<T>(rule(sum));
+  if (threadIdx.x > 0) return;
+  const double scale = loss_scale ? static_cast<double>(*loss_scale) : 1;
+  const double found = clipping.norm(sum, scale);
+  *factor = static_cast<T>(loss_scale ? clipping.unscaling(sum, scale) : clipping.factor(found));
+  if (norm) *norm = static_cast<T>(found);
 }
 
 /// Moves the loss scale. One thread.
@@ -111,15 +99,15 @@ void for_gradients(const std::vector<int64_t>& elements, const PieceSums& sums,
   }
 }
 
-/// A factor for gradients, the operands from `first` on, by what rule_of(T, buffers) makes of their
-/// sum of squares.
-template <typename RuleOf>
-Kernel factor_kernel(const Request& request, size_t first, RuleOf rule_of) {
+/// A factor for gradients, the operands from `first` on. What comes before them is the loss scale.
+Kernel factor_kernel(const Request& request, size_t first) {
   const std::span<const TensorDesc> descs = std::span(request.inputs).subspan(first);
   const PieceSums pieces(descs, kTerms, request.rank, true);
   std::vector<int64_t> elements;
   for (const TensorDesc& desc : descs) elements.push_back(desc.shape.elements());
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T zero) -> Kernel {
+  const auto clipping = NormClipping::of(request.step.attributes);
+  const bool has_norm = request.outputs.size() > 1 && request.outputs[1].used;
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const auto sum = [=](const Buffers& buffers, const LaunchState& state) {
       for_gradients(elements, pieces, buffers.inputs.subspan(first),
                     [&](const Gradients& gradients, int64_t blocks) {
@@ -130,11 +118,10 @@ Kernel factor_kernel(const Request& request, size_t first, RuleOf rule_of) {
     };
     const auto find_factor = [=](const Buffers& buffers, const LaunchState& state) {
       pieces.put_in_order(buffers.workspace, sizeof(double), state);
-      const auto rule = rule_of(zero, buffers);
-      launch(state.driver, state.stream, "factor", {{1}, {kThreads}, kShared},
-             factor_of<T, decltype(rule_of(zero, buffers))>,
-             reinterpret_cast<const double*>(buffers.workspace), pieces.count(), rule,
-             output<T>(buffers, 0));
+      launch(state.driver, state.stream, "factor", {{1}, {kThreads}, kShared}, factor_of<T>,
+             reinterpret_cast<const double*>(buffers.workspace), pieces.count(), clipping,
+             first > 0 ? input<T>(buffers, 0) : nullptr, output<T>(buffers, 0),
+             has_norm ? output<T>(buffers, 1) : nullptr);
     };
     return around_gather<Kernel>(pieces, sizeof(double), sum, find_factor);
   });
@@ -152,20 +139,9 @@ Kernel prepare_regularize(const Request& request) {
   });
 }
 
-Kernel prepare_clip_factor(const Request& request) {
-  const ClipFactor rule{attribute<double>(request, "scale"),
-                        attribute<double>(request, "clip_norm")};
-  return factor_kernel(request, 0, [rule]<typename T>(T, const Buffers&) { return rule; });
-}
+Kernel prepare_clip_factor(const Request& request) { return factor_kernel(request, 0); }
 
-Kernel prepare_unscale_factor(const Request& request) {
-  return factor_kernel(
-      request, 1,
-      [scale = attribute<double>(request, "scale"),
-       limit = attribute<double>(request, "clip_norm")]<typename T>(T, const Buffers& buffers) {
-        return UnscaleFactor<T>{scale, limit, input<T>(buffers, 0)};
-      });
-}
+Kernel prepare_unscale_factor(const Request& request) { return factor_kernel(request, 1); }
 
 Kernel prepare_move_loss_scale(const Request& request) {
   const auto rule = LossScaleRule::of(request.step.attributes);

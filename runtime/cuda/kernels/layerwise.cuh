@@ -112,7 +112,8 @@ class Layerwise {
   void launch_tables(std::span<const Buffers> buffers, const LaunchState& state,
                      size_t shared_bytes, KernelOf kernel) const {
     for_tables<Rule::kMoved>(elements_, buffers, [&](auto& table, LaunchShape shape, size_t first) {
-      for (size_t i = first; i < std::min(elements_.size(), first + kMostTensors); ++i)
+      const size_t end = std::min(elements_.size(), first + table.kMost);
+      for (size_t i = first; i < end; ++i)
         table.entries[i - first].place = static_cast<int32_t>(pieces_.place(i));
       shape.shared_bytes = shared_bytes;
       launch(state.driver, state.stream, name_, shape, kernel, table, rule_, state.call,
@@ -137,7 +138,7 @@ class Layerwise {
                                     pieces_.first(i),
                                     pieces_.end(i),
                                     pieces_.place(i)};
-      if (variables == kMostTensors) launch_table();
+      if (variables == table.kMost) launch_table();
     }
     if (variables > 0) launch_table();
   }

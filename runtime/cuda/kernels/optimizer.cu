@@ -57,7 +57,10 @@ struct MomentumRule {
   }
 };
 
+/// AMSGrad, with 4 arrays, divides by the root of the largest v so far, the last array.
+template <int kArrays>
 struct AdamRule : MeansRule {
+  static constexpr int kMoved = kArrays;
   bool corrected;
 
   explicit AdamRule(const Request& request)
@@ -71,7 +74,9 @@ struct AdamRule : MeansRule {
     T epsilon, decay;
     __device__ void operator()(T g, T (&values)[kMoved]) const {
       means.move(g, values);
-      const T root = correction * std::sqrt(values[2]) + epsilon;
+      T& largest = values[kMoved - 1];
+      largest = values[2] < largest ? largest : values[2];
+      const T root = correction * std::sqrt(largest) + epsilon;
       values[0] = values[0] + (negative_rate * values[1] / root + decay * values[0]);
     }
   };
@@ -92,44 +97,57 @@ struct SparseAdamRule : MeansRule {
       : MeansRule(request, 0), corrected(attribute<bool>(request, "bias_correction")) {}
 
   template <typename T>
-  __device__ AdamRule::Move<T> of_call(double scaled, const CallBlock& call) const {
+  __device__ AdamRule<3>::Move<T> of_call(double scaled, const CallBlock& call) const {
     const double rate = call.learning_rate * std::sqrt(gathered(beta2, corrected, call.step)) /
                         gathered(beta1, corrected, call.step);
     return {means<T>(scaled), static_cast<T>(-rate), T{1}, static_cast<T>(epsilon), T{0}};
   }
 };
 
-template <bool centered>
+/// Arrays: w, ms, mg of a centered update, momentum of one with momentum.
+template <bool kCentered, bool kMomentum>
 struct RmspropRule {
-  static constexpr int kMoved = centered ? 3 : 2;
-  double scale, decay, epsilon;
+  static constexpr int kMoved = 2 + kCentered + kMomentum;
+  double scale, decay, momentum = 0;
+  ops::RmspropEpsilons epsilons;
 
   explicit RmspropRule(const Request& request)
       : scale(attribute<double>(request, "scale")),
         decay(attribute<double>(request, "decay_rate")),
-        epsilon(attribute<double>(request, "epsilon")) {}
+        epsilons(ops::RmspropEpsilons::of(request.step.attributes)) {
+    if constexpr (kMomentum) momentum = attribute<double>(request, "momentum");
+  }
 
   template <typename T>
   struct Move {
-    T scale, decay, rest, negative_rate, epsilon;
+    T scale, decay, rest, negative_rate, inside, outside, momentum;
     __device__ void operator()(T g, T (&values)[kMoved]) const {
       const T scaled = scale * g;
       const T square = rest * (scaled * scaled) + decay * values[1];
       T variance = square;
-      if constexpr (centered) {
+      if constexpr (kCentered) {
         const T mean = rest * scaled + decay * values[2];
         variance = square - mean * mean;
         if (variance < 0) variance = 0;  // whatever rounding says
         values[2] = mean;
       }
-      values[0] = values[0] + negative_rate * scaled / std::sqrt(variance + epsilon);
+      const T root = std::sqrt(variance + inside) + outside;
+      if constexpr (kMomentum) {
+        T& moved = values[kMoved - 1];
+        moved = momentum * moved + scaled / root;
+        values[0] = values[0] + negative_rate * moved;
+      } else {
+        values[0] = values[0] + negative_rate * scaled / root;
+      }
       values[1] = square;
     }
   };
   template <typename T>
   __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
-    return {static_cast<T>(scaled), static_cast<T>(decay), static_cast<T>(1 - decay),
-            static_cast<T>(-call.learning_rate), static_cast<T>(epsilon)};
+    return {static_cast<T>(scaled),          static_cast<T>(decay),
+            static_cast<T>(1 - decay),       static_cast<T>(-call.learning_rate),
+            static_cast<T>(epsilons.inside), static_cast<T>(epsilons.outside),
+            static_cast<T>(momentum)};
   }
 };
 
@@ -150,15 +168,27 @@ Updates prepare_momentum_update(std::span<const Request> requests) {
 }
 
 Updates prepare_adam_update(std::span<const Request> requests) {
-  return updates_by<AdamRule>("adam_update", requests);
+  return updates_by<AdamRule<3>>("adam_update", requests);
+}
+
+Updates prepare_amsgrad_update(std::span<const Request> requests) {
+  return updates_by<AdamRule<4>>("amsgrad_update", requests);
 }
 
 Updates prepare_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule<false>>("rmsprop_update", requests);
+  return updates_by<RmspropRule<false, false>>("rmsprop_update", requests);
 }
 
 Updates prepare_centered_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule<true>>("centered_rmsprop_update", requests);
+  return updates_by<RmspropRule<true, false>>("centered_rmsprop_update", requests);
+}
+
+Updates prepare_momentum_rmsprop_update(std::span<const Request> requests) {
+  return updates_by<RmspropRule<false, true>>("momentum_rmsprop_update", requests);
+}
+
+Updates prepare_centered_momentum_rmsprop_update(std::span<const Request> requests) {
+  return updates_by<RmspropRule<true, true>>("centered_momentum_rmsprop_update", requests);
 }
 
 }  // namespace
@@ -170,8 +200,12 @@ std::span<const KernelEntry> kernels::optimizer() {
       {.op = "momentum_update", .prepare_updates = prepare_momentum_update},
       {.op = "adam_update", .prepare_updates = prepare_adam_update},
       {"sparse_adam_update", prepare_sparse_adam_update},
+      {.op = "amsgrad_update", .prepare_updates = prepare_amsgrad_update},
       {.op = "rmsprop_update", .prepare_updates = prepare_rmsprop_update},
       {.op = "centered_rmsprop_update", .prepare_updates = prepare_centered_rmsprop_update},
+      {.op = "momentum_rmsprop_update", .prepare_updates = prepare_momentum_rmsprop_update},
+      {.op = "centered_momentum_rmsprop_update",
+       .prepare_updates = prepare_centered_momentum_rmsprop_update},
   };
   return kKernels;
 }

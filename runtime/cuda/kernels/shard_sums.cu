@@ -140,10 +140,11 @@ __global__ void join_all_ranks(Table<RankEntry> table, Ranks ranks) {
 template <typename OneEntry, typename Part, typename Argument>
 void launch_tables(const char* name, std::span<const Part> parts, const Argument& argument,
                    void (*kernel)(Table<OneEntry>, Argument), const LaunchState& state) {
-  for (size_t first = 0; first < parts.size(); first += kMostTensors) {
+  constexpr size_t kMost = Table<OneEntry>::kMost;
+  for (size_t first = 0; first < parts.size(); first += kMost) {
     Table<OneEntry> table{};
     int64_t blocks = 0;
-    for (size_t i = first; i < std::min<size_t>(parts.size(), first + kMostTensors); ++i)
+    for (size_t i = first; i < std::min(parts.size(), first + kMost); ++i)
       table.entries[i - first] = {parts[i], blocks += chunks_of(parts[i].elements)};
     launch(state.driver, state.stream, name, {{static_cast<unsigned>(blocks)}, {kThreads}}, kernel,
            table, argument);

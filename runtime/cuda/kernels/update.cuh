@@ -2,6 +2,7 @@
 // captured call can be launched at any step.
 #pragma once
 
+#include "ops/updates.h"
 #include "runtime/base/power.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
@@ -86,12 +87,13 @@ inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
   return elements;
 }
 
-/// Calls run(table, shape, first) with kMostTensors variables at a time, or the rest, where any of
-/// them has elements; `first` is the number of the first.
+/// Calls run(table, shape, first) with as many variables as a table takes, or the rest, where any
+/// of them has elements; `first` is the number of the first.
 template <int kMoved, typename Run>
 void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> buffers, Run run) {
-  for (size_t first = 0; first < elements.size(); first += kMostTensors) {
-    const size_t end = std::min(elements.size(), first + kMostTensors);
+  constexpr size_t kMost = Table<UpdateEntry<kMoved>>::kMost;
+  for (size_t first = 0; first < elements.size(); first += kMost) {
+    const size_t end = std::min(elements.size(), first + kMost);
     Table<UpdateEntry<kMoved>> table{};
     int64_t blocks = 0;
     for (size_t i = first; i < end; ++i) {
@@ -129,7 +131,8 @@ struct MeansRule {
   struct Means {
     T scale, beta1, rest1, beta2, rest2;
     /// The scaled gradient.
-    __device__ T move(T g, T (&values)[kMoved]) const {
+    template <int kAll>
+    __device__ T move(T g, T (&values)[kAll]) const {
       const T scaled = scale * g;
       values[1] = beta1 * values[1] + rest1 * scaled;
       values[2] = beta2 * values[2] + rest2 * (scaled * scaled);
@@ -143,16 +146,31 @@ struct MeansRule {
   }
 };
 
+/// A move by the scaled gradient and what an L2 penalty adds to it.
+template <typename T, int kMoved, typename Move>
+struct Decayed {
+  Move move;
+  T scale, l2;
+  __device__ void operator()(T g, T (&values)[kMoved]) const {
+    move(scale * g + l2 * values[0], values);
+  }
+};
+
 /// A rule is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet
 /// in one call.
 template <typename T, typename Rule>
 __global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
-                       const CallBlock* call) {
+                       double l2, const CallBlock* call) {
   const Piece piece = piece_of_block(table);
   const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
   if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
   const double scaled = entry.template scaled<T>(rule.scale);
-  move_piece<T>(entry, piece, rule.template of_call<T>(scaled, call->at_rate(rate_scale)));
+  const CallBlock at_rate = call->at_rate(rate_scale);
+  if (l2 == 0) return move_piece<T>(entry, piece, rule.template of_call<T>(scaled, at_rate));
+  const auto move = rule.template of_call<T>(1, at_rate);
+  move_piece<T>(entry, piece,
+                Decayed<T, Rule::kMoved, std::decay_t<decltype(move)>>{move, static_cast<T>(scaled),
+                                                                       static_cast<T>(l2)});
 }
 
 /// The updates of variables by a rule, launched together.
@@ -160,13 +178,14 @@ template <typename Rule>
 Updates updates_by(const char* name, std::span<const Request> requests) {
   const Rule rule(requests[0]);
   const auto rate_scale = attribute<double>(requests[0], "rate_scale");
+  const double l2 = ops::l2_of(requests[0].step.attributes);
   return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
-    return {[name, rule, rate_scale, elements = elements_of(requests)](
+    return {[name, rule, rate_scale, l2, elements = elements_of(requests)](
                 std::span<const Buffers> buffers, const LaunchState& state) {
       for_tables<Rule::kMoved>(elements, buffers,
                                [&](const auto& table, const LaunchShape& shape, size_t) {
                                  launch(state.driver, state.stream, name, shape, update<T, Rule>,
-                                        table, rule, rate_scale, state.call);
+                                        table, rule, rate_scale, l2, state.call);
                                });
     }};
   });

@@ -7,13 +7,14 @@
 
 namespace flow::cuda {
 
-inline constexpr int kMostTensors = 48;  // of one launch: parameters have 4096 bytes at most
 inline constexpr int64_t kChunk = 16 * kThreads;  // elements of a block
 
 /// An entry has `elements`, and `end`: the first block that is another's.
 template <typename Entry>
 struct Table {
-  Entry entries[kMostTensors];
+  /// As many as one launch takes: its parameters have 4096 bytes, with those behind the table.
+  static constexpr int kMost = sizeof(Entry) <= 80 ? 48 : 3840 / sizeof(Entry);
+  Entry entries[kMost];
 };
 
 /// Elements [first, end) of a tensor.

@@ -143,7 +143,8 @@ class UpdateFinder {
 }  // namespace
 
 bool reads_norm(const plan::Job& job, const plan::Step& step) {
-  return step.op->for_updates && step.outputs.size() == 1 && job[step.outputs[0]].shape.rank() == 0;
+  return step.op->for_updates && !step.op->result(0).updates &&
+         job[step.outputs[0]].shape.rank() == 0;
 }
 
 std::vector<DividedUpdate> find_divided_updates(const plan::Job& job,

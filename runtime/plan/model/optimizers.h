@@ -35,8 +35,11 @@ template <typename T>
 constexpr auto adam_fields() {
   return std::tuple_cat(
       beta_fields<T>(),
-      std::tuple{epsilon_field<T>("1e-8"), Field{"bias_correction", &T::bias_correction, "true",
-                                                 "correct m and v for their start at zero"}});
+      std::tuple{epsilon_field<T>("1e-8"),
+                 Field{"bias_correction", &T::bias_correction, "true",
+                       "correct m and v for their start at zero"},
+                 Field{"amsgrad", &T::amsgrad, "false",
+                       "divide by the root of the largest v so far (Reddi et al., 2018)"}});
 }
 
 template <typename T>
@@ -45,17 +48,39 @@ constexpr auto weight_decay_field(std::string_view fallback = "") {
                "weight decay coefficient; multiplied by the learning rate", kNotNegative};
 }
 
+/// Of an optimizer whose `weight_decay` is a gradient, an L2 penalty: rules say so by
+/// `decays_gradient`. That of others is decoupled from the gradient.
+template <typename T>
+constexpr auto l2_decay_field() {
+  return Field{"weight_decay", &T::weight_decay, "0",
+               "L2 weight decay coefficient: adds weight_decay w to the clipped gradient",
+               kNotNegative};
+}
+
+template <typename T>
+constexpr auto decoupled_fields() {
+  return std::tuple{
+      weight_decay_field<T>("0"),
+      Field{"decoupled_weight_decay", &T::decoupled_weight_decay, "true",
+            "apply weight decay apart from the gradient; `false`, PyTorch's default: add "
+            "weight_decay w to the clipped gradient"}};
+}
+
 struct Sgd {
   double momentum = 0;
   bool nesterov = false;
+  double weight_decay = 0;
 
+  bool decays_gradient() const { return true; }
   std::string_view update_op() const { return momentum == 0 ? "sgd_update" : "momentum_update"; }
   static constexpr auto record() {
-    return Record{
-        "sgd", "Stochastic gradient descent, with momentum if `momentum` is above 0.",
-        "w -= lr g; with momentum: m = momentum m + g, w -= lr m (nesterov: lr (g + momentum m))",
-        std::tuple{Field{"momentum", &Sgd::momentum, "0", kMomentumDoc, kShare},
-                   Field{"nesterov", &Sgd::nesterov, "false", "use Nesterov momentum"}}};
+    return Record{"sgd", "Stochastic gradient descent, with momentum if `momentum` is above 0.",
+                  "g = g + weight_decay w, w -= lr g; with momentum: m = momentum m + g, w -= lr m "
+                  "(nesterov: "
+                  "lr (g + momentum m))",
+                  std::tuple{Field{"momentum", &Sgd::momentum, "0", kMomentumDoc, kShare},
+                             Field{"nesterov", &Sgd::nesterov, "false", "use Nesterov momentum"},
+                             l2_decay_field<Sgd>()}};
   }
 };
 
@@ -74,24 +99,26 @@ struct Sgdw {
 
 struct Adam {
   double beta1 = 0, beta2 = 0, epsilon = 0;
-  bool bias_correction = true;
+  bool bias_correction = true, amsgrad = false;
+  double weight_decay = 0;
 
-  std::string_view update_op() const { return "adam_update"; }
+  bool decays_gradient() const { return true; }
+  std::string_view update_op() const { return amsgrad ? "amsgrad_update" : "adam_update"; }
   static constexpr auto record() {
     return Record{
         "adam", "Adam (Kingma and Ba, 2015).",
-        "m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, w -= lr (m / (1 - beta1^t)) / "
-        "(sqrt(v / (1 - beta2^t)) + epsilon), t = step + 1",
-        adam_fields<Adam>()};
+        "g = g + weight_decay w, m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, w -= "
+        "lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon), t = step + 1",
+        std::tuple_cat(adam_fields<Adam>(), std::tuple{l2_decay_field<Adam>()})};
   }
 };
 
 struct Adamw {
   double beta1 = 0, beta2 = 0, epsilon = 0;
-  bool bias_correction = true;
+  bool bias_correction = true, amsgrad = false;
   double weight_decay = 0;
 
-  std::string_view update_op() const { return "adam_update"; }
+  std::string_view update_op() const { return amsgrad ? "amsgrad_update" : "adam_update"; }
   static constexpr auto record() {
     return Record{"adamw", "Adam with decoupled weight decay (Loshchilov and Hutter, 2019).",
                   "as adam, then w -= lr weight_decay w_old",
@@ -101,63 +128,83 @@ struct Adamw {
 
 struct Rmsprop {
   double decay_rate = 0, epsilon = 0;
-  bool centered = false;
+  bool epsilon_inside = true, centered = false;
+  double momentum = 0, weight_decay = 0;
 
+  bool decays_gradient() const { return true; }
   std::string_view update_op() const {
+    if (momentum > 0)
+      return centered ? "centered_momentum_rmsprop_update" : "momentum_rmsprop_update";
     return centered ? "centered_rmsprop_update" : "rmsprop_update";
   }
   static constexpr auto record() {
     return Record{
         "rmsprop",
         "RMSprop (Tieleman and Hinton, 2012): divides gradients by the root of their moving mean "
-        "square.",
-        "ms = decay_rate ms + (1 - decay_rate) g^2, w -= lr g / sqrt(ms + epsilon) (centered: ms - "
-        "mg^2, mg = decay_rate mg + (1 - decay_rate) g)",
-        std::tuple{Field{"decay_rate", &Rmsprop::decay_rate, "0.99",
-                         "decay rate of the moving averages", kBelowOne},
-                   epsilon_field<Rmsprop>("1e-8"),
-                   Field{"centered", &Rmsprop::centered, "false",
-                         "divide by the root of the variance instead of the mean square"}}};
+        "square. Write `epsilon_inside: false` for PyTorch's RMSprop; the default is that of Keras "
+        "and TensorFlow.",
+        "g = g + weight_decay w, ms = decay_rate ms + (1 - decay_rate) g^2 (centered: for ms below "
+        "use ms - mg^2, mg = decay_rate mg + (1 - decay_rate) g),\nd = g / sqrt(ms + epsilon) "
+        "(epsilon_inside false: g / (sqrt(ms) + epsilon)), w -= lr d; with momentum: m = momentum "
+        "m "
+        "+ d, w -= lr m",
+        std::tuple{
+            Field{"decay_rate", &Rmsprop::decay_rate, "0.99", "decay rate of the moving averages",
+                  kBelowOne},
+            epsilon_field<Rmsprop>("1e-8"),
+            Field{"epsilon_inside", &Rmsprop::epsilon_inside, "true",
+                  "add epsilon to the mean square, as Keras and TensorFlow do; `false`: to its "
+                  "root, as PyTorch does"},
+            Field{"centered", &Rmsprop::centered, "false",
+                  "divide by the root of the variance instead of the mean square"},
+            Field{"momentum", &Rmsprop::momentum, "0", kMomentumDoc, kShare},
+            l2_decay_field<Rmsprop>()}};
   }
 };
 
 struct Adagrad {
-  double epsilon = 0, initial_accumulator_value = 0;
+  double epsilon = 0, initial_accumulator_value = 0, weight_decay = 0;
 
+  bool decays_gradient() const { return true; }
   std::string_view update_op() const { return "adagrad_update"; }
   static constexpr auto record() {
     return Record{
         "adagrad",
         "Adagrad (Duchi et al., 2011): divides gradients by the root of the sum of their squares.",
-        "sum = sum + g^2, w -= lr g / (sqrt(sum) + epsilon)",
+        "g = g + weight_decay w, sum = sum + g^2, w -= lr g / (sqrt(sum) + epsilon)",
         std::tuple{epsilon_field<Adagrad>("1e-10"),
                    Field{"initial_accumulator_value", &Adagrad::initial_accumulator_value, "0",
-                         "initial value of the sum", kNotNegative}}};
+                         "initial value of the sum", kNotNegative},
+                   l2_decay_field<Adagrad>()}};
   }
 };
 
 struct Adadelta {
-  double decay_rate = 0, epsilon = 0;
+  double decay_rate = 0, epsilon = 0, weight_decay = 0;
 
+  bool decays_gradient() const { return true; }
   std::string_view update_op() const { return "adadelta_update"; }
   static constexpr auto record() {
     return Record{
         "adadelta", "Adadelta (Zeiler, 2012); its learning rate is usually 1.",
-        "square = decay_rate square + (1 - decay_rate) g^2, d = sqrt(delta + epsilon) / "
-        "sqrt(square + epsilon) g, delta = decay_rate delta + (1 - decay_rate) d^2, w -= lr d",
+        "g = g + weight_decay w, square = decay_rate square + (1 - decay_rate) g^2, d = sqrt(delta "
+        "+ epsilon) / sqrt(square + epsilon) g, delta = decay_rate delta + (1 - decay_rate) d^2, w "
+        "-= lr d",
         std::tuple{Field{"decay_rate", &Adadelta::decay_rate, "0.9",
                          "decay rate of the moving averages", kBelowOne},
-                   epsilon_field<Adadelta>("1e-6")}};
+                   epsilon_field<Adadelta>("1e-6"), l2_decay_field<Adadelta>()}};
   }
 };
 
 struct Nadam {
   double beta1 = 0, beta2 = 0, epsilon = 0, momentum_decay = 0, weight_decay = 0;
+  bool decoupled_weight_decay = true;
 
+  bool decays_gradient() const { return !decoupled_weight_decay; }
   std::string_view update_op() const { return "nadam_update"; }
   static constexpr auto record() {
     return Record{
-        "nadam", "Adam with Nesterov momentum (Dozat, 2016), and decoupled weight decay.",
+        "nadam", "Adam with Nesterov momentum (Dozat, 2016).",
         "m, v as in adam, u_t = beta1 (1 - 0.96^(t momentum_decay) / 2), p_t = u_1 ... u_t, w -= "
         "lr "
         "((1 - u_t) / (1 - p_t) g + u_t+1 / (1 - p_t+1) m) / (sqrt(v / (1 - beta2^t)) + epsilon) + "
@@ -166,25 +213,27 @@ struct Nadam {
                        std::tuple{epsilon_field<Nadam>("1e-8"),
                                   Field{"momentum_decay", &Nadam::momentum_decay, "4e-3",
                                         "rate at which the momentum grows from beta1 / 2 to beta1",
-                                        kNotNegative},
-                                  weight_decay_field<Nadam>("0")})};
+                                        kNotNegative}},
+                       decoupled_fields<Nadam>())};
   }
 };
 
 struct Radam {
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  bool decoupled_weight_decay = true;
 
+  bool decays_gradient() const { return !decoupled_weight_decay; }
   std::string_view update_op() const { return "radam_update"; }
   static constexpr auto record() {
     return Record{
         "radam",
         "Rectified Adam (Liu et al., 2020): Adam whose rate warms up as the variance of the "
-        "gradients becomes known, with decoupled weight decay.",
+        "gradients becomes known.",
         "m, v as in adam, a = 2 / (1 - beta2) - 1, l = a - 2 t beta2^t / (1 - beta2^t),\nr = "
         "sqrt((l - 4) (l - 2) a / ((a - 4) (a - 2) l)) sqrt(1 - beta2^t) / (sqrt(v) + epsilon) "
         "where l > 5, else 1,\nw -= lr m / (1 - beta1^t) r + lr weight_decay w",
-        std::tuple_cat(beta_fields<Radam>(),
-                       std::tuple{epsilon_field<Radam>("1e-8"), weight_decay_field<Radam>("0")})};
+        std::tuple_cat(beta_fields<Radam>(), std::tuple{epsilon_field<Radam>("1e-8")},
+                       decoupled_fields<Radam>())};
   }
 };
 

@@ -50,12 +50,16 @@ def adam(b1=0.9, b2=0.999, eps=1e-8, correct=True, decay=0.0):
     return update
 
 
-def rmsprop(d=0.99, eps=1e-8, centered=False):
+def rmsprop(d=0.99, eps=1e-8, centered=False, momentum=0.0):
+    """Epsilon inside the root, as in Keras, whose momentum is of lr g / root; with a constant rate, that makes no difference."""
     def update(w, g, s, lr, slot):
         ms = slot["ms"] = (1 - d) * g * g + d * slot.get("ms", 0)
         if centered:
             mg = slot["mg"] = (1 - d) * g + d * slot.get("mg", 0)
             return w - lr * g / np.sqrt(ms - mg * mg + eps)
+        if momentum:
+            m = slot["m"] = momentum * slot.get("m", 0) + g / np.sqrt(ms + eps)
+            return w - lr * m
         return w - lr * g / np.sqrt(ms + eps)
     return update
 
@@ -185,6 +189,7 @@ CASES = {  # name: (update, clipping, l1, l2)
     "adamw": (adam(decay=0.01), None, 0, 0),
     "rmsprop": (rmsprop(), None, 0, 0),
     "rmsprop_centered": (rmsprop(centered=True), None, 0, 0),
+    "rmsprop_inside": (rmsprop(eps=1e-3, momentum=0.9), None, 0, 0),
     "adagrad": (adagrad(), None, 0, 0),
     "adagrad_start": (adagrad(eps=1e-7, start=0.1), None, 0, 0.02),
     "adadelta": (adadelta(), None, 0, 0),

@@ -1,7 +1,9 @@
 // Random calls: losses, updates and what is done to gradients before.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "ops/spec.h"
 #include "tests/property/cases/draw.h"
 
 namespace flow::test {
@@ -88,8 +90,13 @@ UpdateNumbers numbers_of(const std::string& op, Random& random) {
   if (op.ends_with("sgd_update")) return {};
   if (op == "momentum_update")
     return {{{"momentum", 0.9}, {"nesterov", coin}, {"weight_decay", weight_decay}}, 1};
-  if (op == "rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", epsilon}}, 1};
-  if (op == "centered_rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", epsilon}}, 2};
+  if (op.ends_with("rmsprop_update")) {
+    UpdateNumbers rmsprop{{{"decay_rate", 0.99}, {"epsilon", epsilon}}, 1};
+    if (coin) rmsprop.attributes.emplace_back("epsilon_inside", false);
+    if (op.find("momentum") != op.npos) rmsprop.attributes.emplace_back("momentum", 0.9);
+    rmsprop.slots += (op.find("momentum") != op.npos) + (op.find("centered") != op.npos);
+    return rmsprop;
+  }
   if (op == "lars_update")
     return {{{"momentum_beta", 0.9},
              {"epsilon", 1e-9},
@@ -105,7 +112,9 @@ UpdateNumbers numbers_of(const std::string& op, Random& random) {
   if (op == "ftrl_update") return {{{"beta", 1.0}, {"l1", coin ? 0.3 : 0.0}, {"l2", 0.5}}, 2};
   UpdateNumbers adam{
       {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}, 2};
-  if (op == "adam_update") adam.attributes.emplace_back("bias_correction", coin);
+  if (op == "adam_update" || op == "amsgrad_update")
+    adam.attributes.emplace_back("bias_correction", coin);
+  if (op == "amsgrad_update") adam.slots = 3;
   if (op == "nadam_update") adam.attributes.emplace_back("momentum_decay", coin ? 0.5 : 4e-3);
   if (op == "radam_update" && coin) adam.attributes[1].second = 0.9;  // rectified
   return adam;
@@ -116,12 +125,20 @@ void make_squares(Array& slot) {
   for (float& x : slot.as<float>()) x = 0.25f + 0.75f * std::abs(x);
 }
 
+/// Does a plan's step of the op take that attribute?
+bool has_attribute(const std::string& op, std::string_view name) {
+  return std::ranges::count(ops::find_spec(op)->plan_attributes, name, &ops::PlanAttribute::name) >
+         0;
+}
+
 KernelCase update(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
   const UpdateNumbers numbers = numbers_of(op, random);
   KernelCase one{op, numbers.attributes, {}, {}};
   one.attributes.push_back({"scale", 0.01});
   one.attributes.push_back({"rate_scale", random_between(random, 0, 1) == 1 ? 10.0 : 1.0});
+  if (has_attribute(op, "l2_decay") && random_between(random, 0, 1) == 1)
+    one.attributes.push_back({"l2_decay", 0.01});
   one.inputs.push_back(random_array(random, kF, shape));
   for (int i = 1; i <= 1 + numbers.slots; ++i) {
     one.inputs.push_back(random_array(random, kF, shape));
@@ -133,9 +150,11 @@ KernelCase update(const std::string& op, Random& random) {
   if (op.ends_with("rmsprop_update") || op.starts_with("adag") || op.starts_with("adad") ||
       op == "ftrl_update")
     make_squares(one.inputs[2]);
-  if (op.ends_with("adam_update") || op == "adadelta_update" || op == "lamb_update")
+  if (op.ends_with("adam_update") || op == "adadelta_update" || op == "lamb_update" ||
+      op == "amsgrad_update")
     make_squares(one.inputs[3]);
-  if (op == "centered_rmsprop_update")  // a mean whose square is below the mean square
+  if (op == "amsgrad_update") make_squares(one.inputs[4]);
+  if (op.starts_with("centered"))  // a mean whose square is below the mean square
     for (float& x : one.inputs[3].as<float>()) x *= 0.25f;
   if (random_between(random, 0, 1) == 1)
     one.inputs.push_back(array_of<float>({}, {0.375f}));  // the factor of clipped gradients
@@ -265,7 +284,8 @@ KernelCase regularize(const std::string& op, Random& random) {
 }
 
 KernelCase clip_factor(const std::string& op, Random& random) {
-  KernelCase one{op, {{"clip_norm", 0.5}, {"scale", 0.05}}, {}, {{kF, {}}}};
+  KernelCase one{op, {{"clip_norm", 0.5}, {"scale", 0.05}}, {}, {{kF, {}}, {kF, {}}}};
+  if (random_between(random, 0, 1) == 1) one.attributes.emplace_back("epsilon", 0.125);
   for (int64_t i = random_between(random, 1, 6); i > 0; --i)
     one.inputs.push_back(random_array(random, kF, any_shape(random)));
   return one;
@@ -318,6 +338,8 @@ std::span<const CaseMaker> training_cases() {
       {"adafactor_update", adafactor_update, norm_terms},
       {"adagrad_update", update, update_terms},
       {"adam_update", update, update_terms},
+      {"amsgrad_update", update, update_terms},
+      {"centered_momentum_rmsprop_update", update, update_terms},
       {"centered_rmsprop_update", update, update_terms},
       {"clip_factor", clip_factor, clip_terms},
       {"ctc", ctc, frames_of},
@@ -329,6 +351,7 @@ std::span<const CaseMaker> training_cases() {
       {"lion_update", update, update_terms},
       {"lookahead_start", lookahead},
       {"lookahead_update", lookahead, update_terms},
+      {"momentum_rmsprop_update", update, update_terms},
       {"momentum_update", update, update_terms},
       {"move_loss_scale", move_loss_scale},
       {"muon_direction", muon_direction, update_terms},

@@ -28,7 +28,8 @@ std::vector<KernelCase> updates_alike(const std::string& op, int count) {
 
 TEST_CASE("updates of many variables take few launches and give the CPU's bits", "[cuda]") {
   for (const std::string op :
-       {"sgd_update", "momentum_update", "adam_update", "rmsprop_update", "centered_rmsprop_update",
+       {"sgd_update", "momentum_update", "adam_update", "amsgrad_update", "rmsprop_update",
+        "centered_rmsprop_update", "momentum_rmsprop_update", "centered_momentum_rmsprop_update",
         "adagrad_update", "adadelta_update", "nadam_update", "radam_update", "lion_update",
         "ftrl_update", "ema_update", "muon_update", "lookahead_start", "lookahead_update"}) {
     const std::vector<KernelCase> cases = updates_alike(op, 101);

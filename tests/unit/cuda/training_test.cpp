@@ -278,7 +278,9 @@ TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU'
           "[cuda]") {
   const std::string optimizer = GENERATE(
       "sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"", "rmsprop",
-      "rmsprop, centered: true", "adagrad, initial_accumulator_value: 0.1", "adadelta", "nadam",
+      "rmsprop, centered: true, momentum: 0.9, epsilon_inside: false, weight_decay: 0.01",
+      "sgd, weight_decay: 0.01, excludes: \"**/bias\"", "adam, amsgrad: true, weight_decay: 0.01",
+      "adagrad, initial_accumulator_value: 0.1", "adadelta", "nadam",
       "radam, beta2: 0.9, weight_decay: 0.01", "lion", "ftrl, l1: 0.01", "lars, weight_decay: 0.01",
       "lamb", "adafactor, weight_decay: 0.01", "muon, newton_schulz_steps: 1",
       "adam, lookahead: {steps: 2}", "sgd, lookahead: {steps: 2}");

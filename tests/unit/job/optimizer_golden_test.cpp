@@ -134,6 +134,10 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[jo
   check_path("sgd_momentum", "type: sgd, momentum: 0.9");
   check_path("sgd_nesterov", "type: sgd, momentum: 0.9, nesterov: true");
   check_path("sgd_clip2", "type: sgd" + clip);
+  check_path("sgd_decay_clip2",
+             "type: sgd, weight_decay: 0.02, grad_clipping: {type: by_global_norm, clip_norm: 2, "
+             "epsilon: 1e-6}");
+  check_path("sgd_nesterov_decay", "type: sgd, momentum: 0.9, nesterov: true, weight_decay: 0.02");
   check_path("sgd_l1_l2", "type: sgd", "{l1: 0.01, l2: 0.02}");
   check_path("sgd_momentum_l2_clip2", "type: sgd, momentum: 0.9" + clip, "{l2: 0.02}");
   check_path("sgdw", "type: sgdw, weight_decay: 0.01");
@@ -142,9 +146,28 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[jo
              "{l2: 0.02}");
   check_path("adam_uncorrected", "type: adam, bias_correction: false");
   check_path("adamw", "type: adamw, weight_decay: 0.01");
+  check_path("adam_amsgrad_decay",
+             "type: adam, beta1: 0.8, beta2: 0.9, amsgrad: true, weight_decay: 0.02");
+  check_path("adamw_amsgrad",
+             "type: adamw, beta1: 0.8, beta2: 0.9, amsgrad: true, weight_decay: 0.01");
   check_path("rmsprop", "type: rmsprop");
   check_path("rmsprop_centered", "type: rmsprop, centered: true");
+  check_path("rmsprop_inside", "type: rmsprop, epsilon: 1e-3, momentum: 0.9");
+  check_path("rmsprop_torch", "type: rmsprop, epsilon: 1e-3, epsilon_inside: false");
+  check_path("rmsprop_momentum",
+             "type: rmsprop, decay_rate: 0.9, epsilon: 1e-3, epsilon_inside: false, momentum: 0.9");
+  check_path("rmsprop_all",
+             "type: rmsprop, decay_rate: 0.9, epsilon: 1e-3, epsilon_inside: false, momentum: 0.8, "
+             "centered: true, weight_decay: 0.02");
   check_path("adagrad", "type: adagrad");
+  check_path("adagrad_decay",
+             "type: adagrad, epsilon: 1e-3, initial_accumulator_value: 0.1, weight_decay: 0.02");
+  check_path("adadelta_decay",
+             "type: adadelta, decay_rate: 0.8, epsilon: 1e-3, weight_decay: 0.02");
+  check_path("nadam_l2",
+             "type: nadam, momentum_decay: 1, weight_decay: 0.02, decoupled_weight_decay: false");
+  check_path("radam_l2",
+             "type: radam, beta2: 0.9, weight_decay: 0.02, decoupled_weight_decay: false");
   check_path("adagrad_start", "type: adagrad, epsilon: 1e-7, initial_accumulator_value: 0.1",
              "{l2: 0.02}");
   check_path("adadelta", "type: adadelta");
@@ -185,6 +208,10 @@ TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[
   check_scaled("adamw", "type: adamw, weight_decay: 0.01");
   check_scaled("rmsprop", "type: rmsprop");
   check_scaled("rmsprop_centered", "type: rmsprop, centered: true");
+  check_scaled("sgd_nesterov_decay",
+               "type: sgd, momentum: 0.9, nesterov: true, weight_decay: 0.02");
+  check_scaled("adamw_amsgrad",
+               "type: adamw, beta1: 0.8, beta2: 0.9, amsgrad: true, weight_decay: 0.01");
   check_scaled("adagrad", "type: adagrad");
   check_scaled("adadelta", "type: adadelta");
   check_scaled("nadam", "type: nadam");

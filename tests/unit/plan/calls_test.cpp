@@ -272,7 +272,8 @@ TEST_CASE("clipped updates take a scalar more, norms any number of gradients", "
   whole[2].second = 1.0;
   CHECK(refuses("adam_update", {{F, {3}}, {F, {3}}, {F, {3}}, {F, {3}}}, whole));
   const Entries norm{{"scale", 1.0}, {"clip_norm", 2.0}};
-  CHECK(results_of("clip_factor", {{F, {3}}, {F, {}}, {F, {4, 5}}}, norm) == Results{{F, {}}});
+  CHECK(results_of("clip_factor", {{F, {3}}, {F, {}}, {F, {4, 5}}}, norm) ==
+        Results{{F, {}}, {F, {}}});
   CHECK(refuses("clip_factor", {}, norm));
-  CHECK(refuses("clip_factor", {{F, {3}}}, {{"scale", 1.0}, {"clip_norm", 0.0}}));
+  CHECK(refuses("clip_factor", {{F, {3}}}, {{"scale", 1.0}, {"clip_norm", -1.0}}));
 }
