@@ -28,8 +28,12 @@ void print_early_stop(const plan::Job& job, const exec::RunOutcome& outcome, boo
 void print_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                 const exec::RunOutcome& outcome, const std::vector<std::string>& launcher) {
   if (outcome.interrupted()) {
-    print_to_stderr(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
-                                outcome.stop == exec::Stop::kCommand ? " by a command" : "",
+    if (outcome.stop == exec::Stop::kHook)
+      print_to_stderr(fmt::format("flowrun: {}\n", outcome.stopping_hook));
+    const char* by = outcome.stop == exec::Stop::kCommand ? " by a command"
+                     : outcome.stop == exec::Stop::kHook  ? " by a hook"
+                                                          : "";
+    print_to_stderr(fmt::format("flowrun: stopped{} after {}; {} with: {}\n", by,
                                 counted(static_cast<uint64_t>(outcome.steps), "step"),
                                 job.train ? "continue" : "restart",
                                 next_command(options, job, directory, launcher)));

@@ -37,6 +37,7 @@ std::string fires_text(const plan::Hook& hook) {
                                   endless ? "" : std::to_string(range.end), range.stride));
   }
   if (hook.when) texts.push_back("when " + escaped(*hook.when));
+  if (hook.stops) texts.push_back("then stop");
   return join(texts, ", ");
 }
 

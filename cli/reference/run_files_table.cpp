@@ -10,7 +10,8 @@ std::span<const FileRow> run_files() {
       {"run.json",
        "The summary: start, overrides, seed, machine, device, steps, seconds, exit status, error "
        "and "
-       "`stop_reason`: done, early_stopping with its reason, signal, command or failure. Of a "
+       "`stop_reason`: done, early_stopping with its reason, signal, command, hook with its "
+       "condition, or failure. Of a "
        "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},
       {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},
@@ -67,6 +68,9 @@ std::span<const FileRow> metrics_keys() {
       {"loss", "The sum of the means of the minimized tensors; `null` if it is not finite."},
       {"learning_rate", "The learning rate of the step."},
       {"seconds", "Seconds since `flowrun` started this run or resumed it."},
+      {"gradient_norm",
+       "The norm of all gradients before clipping, with clipping by global norm or `norm: true`; "
+       "`null` if it is not finite."},
       {"loss_scale", "The scale of a dynamic loss scale."},
       {"skipped", "`true` if a dynamic loss scale skipped the update."},
       {"job", "The job of a reduced value or of a called train job."},

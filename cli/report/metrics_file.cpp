@@ -1,6 +1,7 @@
 // Reads metrics.jsonl a line at a time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/json_fields.h"
+#include "runtime/plan/json/records.h"
 
 namespace flow::cli::report {
 namespace {
@@ -107,13 +109,14 @@ class MetricsReader {
       if (label.starts_with(of_job)) label = label.substr(of_job.size()) + kFollowed;
       return add(row, job, job.empty() ? label + reduced(label) : label, *value);
     }
-    for (const char* key : {"loss", "learning_rate", "loss_scale"})
-      if (const auto value = row.find(key); value != row.end()) add(row, job, key, *value);
+    for (const std::string_view key : plan::kStepNumbers)
+      if (const auto value = row.find(key); value != row.end())
+        add(row, job, std::string(key), *value);
   }
 
   /// A print sink may reduce what the rows of steps have, too.
   static const char* reduced(const std::string& label) {
-    return label == "loss" || label == "learning_rate" || label == "loss_scale" ? " (reduced)" : "";
+    return std::ranges::count(plan::kStepNumbers, label) > 0 ? " (reduced)" : "";
   }
 
   void add(const Json& row, const std::string& job, const std::string& label, const Json& value) {

@@ -8,6 +8,7 @@
 #include "cli/report/sections.h"
 #include "cli/report/settings.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/json/records.h"
 
 namespace flow::cli::report {
 namespace {
@@ -24,6 +25,8 @@ State state_of(const RunData& run) {
   if (record.stop_reason == "done") return {"good", "✓", "done"};
   if (record.stop_reason.starts_with("early_stopping"))
     return {"good", "✓", clipped(record.stop_reason, kMostText)};
+  if (record.stop_reason.starts_with("hook"))
+    return {"stopped", "■", "stopped by a " + clipped(record.stop_reason, kMostText)};
   if (record.stop_reason == "signal" || record.stop_reason == "command")
     return {"stopped", "■", "stopped by a " + record.stop_reason};
   if (record.exit_status) return {"bad", "✕", fmt::format("failed: exit {}", *record.exit_status)};
@@ -127,7 +130,8 @@ std::vector<Column> metric_columns(const std::vector<RunData>& runs) {
   std::vector<Column> columns;
   for (size_t i = 0; i < runs.size(); ++i)
     for (const Curve& curve : runs[i].curves) {
-      if (curve.label == "learning_rate" || curve.label == "loss_scale") continue;
+      if (curve.label != "loss" && std::ranges::count(plan::kStepNumbers, curve.label) > 0)
+        continue;
       auto column = std::ranges::find(columns, curve.title(), &Column::title);
       if (column == columns.end()) {
         if (columns.size() == kMostColumns) continue;

@@ -31,20 +31,22 @@ int64_t visit_finite(std::span<const ArrayView> parts, const Add& add) {
 Statistics statistics_of(std::span<const ArrayView> parts) {
   Statistics found;
   int64_t finite = 0, zeros = 0;
-  double sum = 0, squares = 0;
+  double sum = 0, squares = 0, deviations = 0;
   found.not_finite = visit_finite(parts, [&](double x) {
     found.min = finite == 0 ? x : std::min(found.min, x);
     found.max = finite == 0 ? x : std::max(found.max, x);
     if (x == 0) ++zeros;
     ++finite;
     sum += x;
+    squares += x * x;
   });
   if (finite == 0) return found;
   const auto count = static_cast<double>(finite);
   found.zeros = static_cast<double>(zeros) / count;
   found.mean = sum / count;
-  visit_finite(parts, [&](double x) { squares += (x - found.mean) * (x - found.mean); });
-  found.std = std::sqrt(squares / count);
+  found.norm = std::sqrt(squares);
+  visit_finite(parts, [&](double x) { deviations += (x - found.mean) * (x - found.mean); });
+  found.std = std::sqrt(deviations / count);
   return found;
 }
 

@@ -15,10 +15,11 @@ struct Statistics {
   int64_t not_finite = 0;
   double zeros = std::numeric_limits<double>::quiet_NaN();  // as a share
   double mean = std::numeric_limits<double>::quiet_NaN();
-  double std = mean, min = mean, max = mean;
+  double std = mean, min = mean, max = mean, norm = mean;
 
-  plan::StatisticValues values() const {
-    return {mean, std, min, max, zeros, static_cast<double>(not_finite)};
+  plan::StatisticValues values(
+      double gradient_norm = std::numeric_limits<double>::quiet_NaN()) const {
+    return {mean, std, min, max, zeros, static_cast<double>(not_finite), norm, gradient_norm};
   }
 };
 

@@ -59,7 +59,8 @@ class StatsSink : public Sink {
         keep_histogram_(context.keep_histogram),
         bins_(static_cast<size_t>(options.bins)) {
     if (log_.length().rows > 0) return;
-    std::string header = fmt::format("step,epoch,{}", fmt::join(plan::kStatistics, ","));
+    const auto columns = std::span(plan::kStatistics).first(plan::kStatisticColumns);
+    std::string header = fmt::format("step,epoch,{}", fmt::join(columns, ","));
     for (size_t i = 0; i < bins_.size(); ++i) header += fmt::format(",bin{}", i);
     log_.write(std::move(header));
   }

@@ -1,5 +1,6 @@
 """The stats sink: a CSV of moments, extremes and histograms, judged by NumPy."""
 import csv
+import json
 import re
 import unittest
 
@@ -156,6 +157,59 @@ class Stats(FlowTest):
             checksum = (checksum ^ byte) * 0x100000001B3 & (1 << 64) - 1
         self.write("wrong.json", wrong.replace("0" * 16, f"{checksum:016x}", 1))
         self.assertIn("invalid condition `max > 1e3 or`", self.flowrun("train", "wrong.json", "-o", "out", status=2).stderr)
+
+    def norm_job(self, clipping, hooks="", steps=12, extra=""):
+        self.write("norm.yaml", JOB.split("    returns:")[0].replace("minimize: loss}", f"minimize: loss, {clipping}}}") + extra
+                   + "    hooks:\n      - {watch_diff: '**/{weight,bias}', of: mean, to: npy}\n" + hooks + f"    run: {{steps: {steps}}}\n")
+
+    def norms(self, out):
+        return [row["gradient_norm"] for row in self.metrics(out)]
+
+    def test_the_norm_of_all_gradients_is_logged(self):
+        for clipping in ("grad_clipping: {type: by_global_norm, clip_norm: 0.01}", "norm: true, grad_clipping: {type: by_value, clip_value: 0.01}",
+                         "norm: true", "norm: true, momentum: 0.9, weight_decay: 0.1"):
+            self.norm_job(clipping)
+            self.flowrun("norm.yaml", "-o", "out", "--force", "--quiet")
+            squares = sum((np.load(path).astype(np.float64) ** 2).reshape(12, -1).sum(1) for path in (self.dir / "out/watch").rglob("diff.npy"))
+            np.testing.assert_allclose(self.norms("out"), np.sqrt(squares), rtol=1e-6)
+        self.norm_job("momentum: 0.9")
+        self.flowrun("norm.yaml", "-o", "plain", "--quiet")
+        self.assertNotIn("gradient_norm", self.metrics("plain")[0])
+        self.norm_job("momentum: 0.9, norm: true")
+        self.flowrun("norm.yaml", "-o", "normed", "--quiet")
+        for path in (self.dir / "plain/checkpoints/000012").rglob("*.npy"):
+            self.assertEqual(path.read_bytes(), (self.dir / "normed" / path.relative_to(self.dir / "plain")).read_bytes())
+
+    def test_a_condition_stops_the_run_and_a_resume_continues_it(self):
+        rows = "grad_clipping: {type: by_global_norm, clip_norm: 0.01}"
+        self.norm_job(rows)
+        self.flowrun("norm.yaml", "-o", "whole", "--quiet")
+        norms = self.norms("whole")
+        limit = sorted(norms)[8]
+        first, second = [step for step, norm in enumerate(norms) if norm > limit][:2]
+        for name, hook in (("small", "{watch: loss, when: gradient_norm > $(limit), then: stop, to: none}"),
+                           ("large", "{watch: hidden, as: seen, when: gradient_norm > $(limit), then: stop}"),
+                           ("shards", "{watch: loss, when: gradient_norm > $(limit), then: stop, to: none}")):
+            self.norm_job(rows, f"      - {hook}\n", extra="    shards: 2\n" if name == "shards" else "")
+            self.write("norm.yaml", (self.dir / "norm.yaml").read_text().replace("seed: 3", f"seed: 3\nvars: {{limit: {limit}}}"))
+            done = self.flowrun("norm.yaml", "-o", name, "--quiet")
+            self.assertIn(f"step {first}: `gradient_norm > {limit}` holds for `{'seen' if name == 'large' else 'loss'}`", done.stderr)
+            self.assertIn(f"stopped by a hook after {first + 1} steps; continue with: flowrun train norm.yaml -o {name} --resume", done.stderr)
+            self.assertIn("hook: norm.yaml:", self.recorded_stop(name))
+            self.flowrun("norm.yaml", "-o", name, "--resume", "--quiet")
+            self.assertEqual(len(self.metrics(name)), second + 1)
+            if name != "shards":
+                self.assertEqual(self.norms(name), norms[:second + 1])
+
+    def recorded_stop(self, out):
+        return json.loads((self.dir / out / "run.json").read_text())["stop_reason"]
+
+    def test_a_norm_in_a_condition_is_that_of_the_tensor(self):
+        self.norm_job("momentum: 0.9", "      - {watch: [hidden, y], when: norm > 4}\n      - {watch: hidden, as: all}\n")
+        self.flowrun("norm.yaml", "-o", "out", "--quiet")
+        values = self.load("out/watch/all/value.npy").astype(np.float64).reshape(12, -1)
+        self.assertEqual(self.load("out/watch/hidden/steps.npy").tolist(), np.flatnonzero(np.linalg.norm(values, axis=1) > 4).tolist())
+        self.assertTrue((self.dir / "out/watch/y/steps.npy").exists())
 
     def test_mistakes_are_reported(self):
         for change, message in (("bins: 0", "`bins` is 0"), ("bins: 1001", "`bins` is 1001"), ("bin: 3", "did you mean `bins`?")):

@@ -70,7 +70,23 @@ class Binder {
           .with_hint("use `transpose` to move it to the front");
   }
 
+  /// The norm of the gradients is there only where the optimizer computes it.
+  void check_condition(const Hook& hook) {
+    plan::ConditionError error;
+    const auto condition = plan::parse_condition(hook.when->text, error);
+    const bool known = job_.optimizer && (job_.optimizer->clip_norm || job_.optimizer->norm);
+    if (known || !condition || !condition->reads(plan::Statistic::kGradientNorm)) return;
+    auto& reported =
+        reader_.error(Diagnosis::kCondition, hook.when->span,
+                      job_.train ? "the optimizer does not compute `gradient_norm`"
+                                 : "a predict job has no gradients for `gradient_norm`");
+    if (job_.train)
+      reported.with_hint(
+          "add `norm: true` to `optimizer`; `norm` in a condition is that of the watched tensor");
+  }
+
   void bind_hook(const Hook& hook) {
+    if (hook.when) check_condition(hook);
     if (hook.kind == Hook::Kind::kWatchScope) return bind_scope(hook);
     const bool diff = hook.kind == Hook::Kind::kWatchDiff;
     if (diff && !job_.train) {

@@ -92,6 +92,11 @@ class IoSpecWriter {
     return plan::DynamicLossScale{tensor(context.loss_scale), tensor(context.factor)};
   }
 
+  std::optional<plan::TensorId> gradient_norm(const passes::Context& context) const {
+    if (!context.gradient_norm.valid()) return {};
+    return tensor(context.gradient_norm);
+  }
+
   /// What a gradient of the scaled, summed loss is multiplied by.
   double gradient_factor(const Hook& hook, const passes::Context& context) const {
     const passes::Training& training = *context.training;
@@ -109,7 +114,8 @@ class IoSpecWriter {
         tensor(diff ? passes::delivered_gradient(graph_, context, watched.value) : watched.value);
     made.factor = diff ? gradient_factor(hook, context) : 1;
     made.steps = hook.steps;
-    made.when = hook.when;
+    if (hook.when) made.when = hook.when->text;
+    made.stops = hook.stops;
     made.check_finite = hook.check_finite;
     made.per_device = hook.per_device;
     if (hook.kind == Hook::Kind::kWatchScope) {
@@ -156,6 +162,7 @@ void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::G
                       writer.tensor(bindings.context.mean_loss),
                       training->loss_name(),
                       writer.loss_scale(bindings.context),
+                      writer.gradient_norm(bindings.context),
                       reader.sources.where(job.optimizer->span)};
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/read/sections.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
@@ -48,10 +49,11 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
 }
 
 /// The text of a condition that can be parsed.
-std::optional<std::string> read_condition(Reader& reader, const yaml::Node& node) {
+std::optional<Name> read_condition(Reader& reader, const yaml::Node& node) {
   const auto text = read_text(reader, node, "`when`");
+  if (!text) return {};
   plan::ConditionError error;
-  if (!text || plan::parse_condition(*text, error)) return text;
+  if (plan::parse_condition(*text, error)) return Name{*text, node.span};
   reader.error(Diagnosis::kCondition, yaml::place_in(node, error.begin, error.end), error.message)
       .with_hint(error.hint);
   return {};
@@ -68,6 +70,12 @@ void read_steps_and_condition(const Fields& fields, Hook& hook) {
   if (every) hook.steps = {{0, Hook::kForever, *fields.integer("every")}};
   if (steps) hook.steps = read_steps(reader, *steps);
   if (const yaml::Node* when = fields.find("when")) hook.when = read_condition(reader, *when);
+  hook.stops = fields.word("then").has_value();
+  if (hook.stops && !fields.find("when"))
+    reader
+        .error(Diagnosis::kCondition, fields.key_span("then"),
+               "`then` without `when`; expected a condition")
+        .with_hint("add `when: ...`, such as `when: \"max > 1e3\"`");
 }
 
 /// `as:` names a folder of the run directory.
@@ -127,7 +135,19 @@ std::vector<KeyDef> hook_keys(const Section* section) {
   return keys;
 }
 
-std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
+/// The hook of each name or glob that `watched` lists.
+std::vector<Hook> hooks_of(Reader& reader, const yaml::Node& watched, std::string_view key,
+                           const Hook& hook) {
+  std::vector<Hook> hooks;
+  const auto names = read_globs(reader, watched, fmt::format("`{}`", key));
+  for (const Name& name : names.value_or(std::vector<Name>())) {
+    hooks.push_back(hook);
+    hooks.back().pattern = name;
+  }
+  return hooks;
+}
+
+std::vector<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
   if (!reader.expect(node, yaml::Kind::kMapping, "a hook",
                      node.is_scalar() ? fmt::format("write `{{watch: {}}}`", as_written(node))
                                       : std::string()))
@@ -140,10 +160,6 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
   Hook hook;
   hook.kind = static_cast<Hook::Kind>(section - hook_sections().data());
   hook.span = fields.key_span(key);
-  if (!reader.expect(*fields.find(key), yaml::Kind::kScalar, fmt::format("`{}`", key),
-                     "write one hook for each name or glob"))
-    return {};
-  const auto pattern = fields.text(key);
   read_steps_and_condition(fields, hook);
   read_output(fields, hook);
   read_gradient_options(fields, train, hook);
@@ -155,9 +171,7 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
     check_expected(
         reader, *to,
         hook.per_device ? plan::ReturnValue::Kind::kListNumpy : plan::ReturnValue::Kind::kNumpy);
-  if (!pattern) return {};
-  hook.pattern = {*pattern, fields.find(key)->span};
-  return hook;
+  return hooks_of(reader, *fields.find(key), key, hook);
 }
 
 }  // namespace
@@ -166,7 +180,7 @@ std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train)
   std::vector<Hook> hooks;
   if (!reader.expect(node, yaml::Kind::kList, "`hooks`", hint_for_item(node))) return hooks;
   for (const yaml::Node& item : node.items)
-    if (auto hook = read_hook(reader, item, train)) hooks.push_back(std::move(*hook));
+    for (Hook& hook : read_hook(reader, item, train)) hooks.push_back(std::move(hook));
   return hooks;
 }
 

@@ -145,8 +145,9 @@ struct Hook {
   Name pattern;                // of tensors: a name or a glob; of a scope: what names begin with
   std::optional<Name> output;  // `as:`
   std::vector<plan::StepRange> steps = {{0, kForever, 1}};
-  std::optional<std::string> when;  // a condition (plan/model/condition.h)
-  bool mean = false;                // `of: mean`
+  std::optional<Name> when;  // a condition (plan/model/condition.h)
+  bool stops = false;        // `then: stop`
+  bool mean = false;         // `of: mean`
   bool check_finite = false;
   bool diffs = false;       // of a scope: gradients too
   bool per_device = false;  // ListNumpy

@@ -70,6 +70,7 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
        text("when", "none",
             "condition on statistics of the tensor, such as \"max > 1e3 or not_finite > 0\": the "
             "hook fires only if it holds"),
+       word("then", "none", "stop: the run stops after the step if `when` holds", {"stop"}),
        word("check", "none", "finite: the run fails at a NaN or infinite value", {"finite"}),
        word("type", "Numpy", "Numpy: one array; ListNumpy: one array per device",
             {"Numpy", "ListNumpy"}),
@@ -129,11 +130,14 @@ const std::vector<Section>& hook_sections() {
       word("of", "sum", "loss to differentiate: the sum over its elements, or their mean",
            {"sum", "mean"});
   static const std::vector<Section> kAll = {
-      hook(text("watch", "", "tensors and variables to watch: a name or a glob"), {kAs}),
-      hook(text("watch_diff", "",
-                "tensors and variables to watch the gradients of: a name or a glob"),
+      hook({"watch", KeyType::kGlobs, "",
+            "tensors and variables to watch: a name or a glob, or a list"},
+           {kAs}),
+      hook({"watch_diff", KeyType::kGlobs, "",
+            "tensors and variables to watch the gradients of: a name or a glob, or a list"},
            {kAs, kOf}),
-      hook(text("watch_scope", "", "scope to watch: all tensors under this name"),
+      hook({"watch_scope", KeyType::kGlobs, "",
+            "scope to watch: all tensors under this name, or a list of scopes"},
            {{"diffs", KeyType::kBool, "none",
              "watch the gradients, too; default: true in train jobs"},
             kOf})};

@@ -103,6 +103,7 @@ std::optional<std::string> check_finite(const Delivery& delivery, const ArrayVie
 Deliverer::Deliverer(const plan::Job& job, const StepIndex& step_index,
                      const std::vector<Delivery>& deliveries, const SinkOptions& options)
     : step_index_(step_index), commands_(job, deliveries, options) {
+  if (job.optimizer) gradient_norm_ = job.optimizer->gradient_norm;
   for (const Delivery& delivery : deliveries) {
     Route route{&delivery, &job[delivery.tensor], {}, {}, {}, fired_before(delivery, options)};
     route.value = {route.tensor->dtype, route.tensor->shape, nullptr};
@@ -222,11 +223,19 @@ void Deliverer::take_value(Route& route, const Program& program, const Position&
 }
 
 /// Does the condition hold of all parts together?
-bool Deliverer::holds(std::span<const Route> parts) {
+bool Deliverer::holds(std::span<const Route> parts, const Program& program, size_t slot) {
   if (!parts[0].delivery->when) return true;
   parts_.clear();
   for (const Route& part : parts) parts_.push_back(part.value);
-  return parts[0].delivery->when->holds(io::statistics_of(parts_).values());
+  const io::Statistics found = io::statistics_of(parts_);
+  return parts[0].delivery->when->holds(
+      gradient_norm_ ? found.values(delivered_scalar(program, *gradient_norm_, slot))
+                     : found.values());
+}
+
+Stop Deliverer::stop_asked() const {
+  if (commands_.asked_to_stop()) return Stop::kCommand;
+  return hook_stops_ ? Stop::kHook : Stop::kNone;
 }
 
 void Deliverer::hand_over(Route& route, int64_t step, const Position& position) {
@@ -234,6 +243,11 @@ void Deliverer::hand_over(Route& route, int64_t step, const Position& position) 
   for (const auto& sink : route.sinks) sink->deliver(event);
   commands_.take(*route.delivery, event);
   if (!route.delivery->when) return;
+  if (const std::string& stops = route.delivery->stops; !stops.empty() && !hook_stops_) {
+    stopping_hook_ = fmt::format("{}: step {}: `{}` holds for `{}`", route.delivery->where, step,
+                                 stops, route.delivery->name);
+    hook_stops_ = true;
+  }
   Fired& fired = route.fired;
   ++fired.events;
   if (fired.last_epoch != position.epoch) ++fired.epochs;
@@ -249,7 +263,7 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
     if (!delivery.fires(step)) continue;
     const std::span<Route> parts = std::span(routes_).subspan(i, end - i);
     for (Route& part : parts) take_value(part, program, position, slot);
-    if (!holds(parts)) continue;
+    if (!holds(parts, program, slot)) continue;
     for (Route& part : parts) {
       hand_over(part, step, position);
       if (delivery.check_finite && !failure)
@@ -268,8 +282,8 @@ bool Deliverer::absorbs(int64_t step) const {
   const bool last_of_epoch = step_index_.at(step).last_of_epoch;
   return std::ranges::all_of(routes_, [&](const Route& route) {
     if (!route.delivery->fires(step)) return true;
-    return !route.delivery->check_finite && !commands_.takes(*route.delivery) &&
-           route.tensor->shape.elements() <= kSmall &&
+    return !route.delivery->check_finite && route.delivery->stops.empty() &&
+           !commands_.takes(*route.delivery) && route.tensor->shape.elements() <= kSmall &&
            std::ranges::all_of(route.sinks,
                                [&](const auto& sink) { return sink->absorbs(last_of_epoch); });
   });

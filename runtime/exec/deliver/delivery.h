@@ -1,6 +1,7 @@
 // What a run delivers: hooks and the return, in the order of a step, and where each goes.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -16,6 +17,7 @@
 #include "runtime/exec/deliver/command_delivery.h"
 #include "runtime/exec/input/step_index.h"
 #include "runtime/exec/run/backend.h"
+#include "runtime/exec/run/stop.h"
 #include "runtime/io/mean_sink.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/model/condition.h"
@@ -33,6 +35,7 @@ struct Delivery {
   bool every_step = false;  // a return
   std::vector<plan::StepRange> steps;
   std::optional<plan::Condition> when = {};  // it must hold, too
+  std::string stops = {};                    // the condition's text, where the run stops then
   double factor = 1;
   bool check_finite = false;
   /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole, or
@@ -137,6 +140,11 @@ class Deliverer {
   void finish(bool goes_on);
   /// Closes the sinks' files. RunError where the system could not keep what was written.
   void close();
+  /// What asks the run to stop: a command, or the condition of a hook.
+  Stop stop_asked() const;
+  /// "job.yaml:9:9: step 5: `max > 1` holds for `loss`", of the first hook that asked for a stop.
+  /// Called when no step is delivered.
+  const std::string& stopping_hook() const { return stopping_hook_; }
   CommandDelivery& commands() { return commands_; }
   const CommandDelivery& commands() const { return commands_; }
 
@@ -161,12 +169,15 @@ class Deliverer {
   void write_scopes(const plan::Job& job, const SinkOptions& options) const;
   Fired fired_before(const Delivery& delivery, const SinkOptions& options) const;
   void take_value(Route& route, const Program& program, const Position& position, size_t slot);
-  bool holds(std::span<const Route> parts);
+  bool holds(std::span<const Route> parts, const Program& program, size_t slot);
   void hand_over(Route& route, int64_t step, const Position& position);
 
   const StepIndex step_index_;
   std::vector<Route> routes_;
-  std::vector<ArrayView> parts_;  // of the value that a condition is on
+  std::vector<ArrayView> parts_;                 // of the value that a condition is on
+  std::optional<plan::TensorId> gradient_norm_;  // that conditions read
+  std::string stopping_hook_;
+  std::atomic<bool> hook_stops_ = false;
   bool reports_epochs_ = false;
   std::map<std::string, io::Sink*> sums_;       // the routes' sinks, by name of what they sum up
   std::map<std::string, io::MeanSink*> means_;  // likewise, by key

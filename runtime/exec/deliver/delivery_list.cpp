@@ -91,6 +91,7 @@ Delivery from_hook(const plan::Hook& hook) {
   delivery.label = delivery.gradient ? hook.name + "/diff" : hook.name;
   delivery.steps = hook.steps;
   if (hook.when) delivery.when = parse_checked(*hook.when);
+  if (hook.when && hook.stops) delivery.stops = *hook.when;
   delivery.factor = hook.factor;
   delivery.check_finite = hook.check_finite;
   delivery.scope = hook.scope;

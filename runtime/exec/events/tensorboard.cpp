@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -146,14 +147,14 @@ void TensorBoard::add(const plan::Metrics& metrics) {
   Summary summary;
   summary.scalar(job_ + "/loss", metrics.loss);
   summary.scalar(job_ + "/learning_rate", metrics.learning_rate);
+  if (metrics.gradient_norm) summary.scalar(job_ + "/gradient_norm", *metrics.gradient_norm);
   if (metrics.loss_scale) summary.scalar(job_ + "/loss_scale", *metrics.loss_scale);
   file_->append(summary.event(metrics.step));
 }
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics) {
   // The steps of a train job have such values, too.
-  const std::string& label = metrics.label;
-  const bool taken = label == "loss" || label == "learning_rate" || label == "loss_scale";
+  const bool taken = std::ranges::count(plan::kStepNumbers, metrics.label) > 0;
   add(metrics, taken ? " (reduced)" : "");
 }
 

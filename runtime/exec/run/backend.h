@@ -190,6 +190,9 @@ class Program {
   }
 };
 
+/// The number that the call on `slot` left in a scalar of floats.
+double delivered_scalar(const Program& program, plan::TensorId tensor, size_t slot);
+
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -44,13 +44,14 @@ std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
 struct StepRecord {
   int64_t step = 0;
   double learning_rate = 0;
-  std::optional<double> loss;        // train jobs
-  std::optional<double> loss_scale;  // of those with a dynamic one
-  bool skipped = false;              // a gradient was not finite: nothing is updated
-  double seconds = 0;                // since the first call
-  bool saves = false;                // the state after it is captured
-  bool delivers = false;             // the delivery thread delivers something of it
-  OutputState outputs = {};          // where it saves: for its checkpoint
+  std::optional<double> loss;                // train jobs
+  std::optional<double> loss_scale;          // of those with a dynamic one
+  std::optional<double> gradient_norm = {};  // before clipping, where it is computed
+  bool skipped = false;                      // a gradient was not finite: nothing is updated
+  double seconds = 0;                        // since the first call
+  bool saves = false;                        // the state after it is captured
+  bool delivers = false;                     // the delivery thread delivers something of it
+  OutputState outputs = {};                  // where it saves: for its checkpoint
 };
 
 /// Threads of the pool that execute() takes.

@@ -12,14 +12,6 @@
 namespace flow::exec {
 namespace {
 
-double read_scalar(std::span<const std::byte> bytes) {
-  const auto read = [&]<typename T>(T value) {
-    std::memcpy(&value, bytes.data(), sizeof value);
-    return static_cast<double>(value);
-  };
-  return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
-}
-
 /// "row 3", "[12, 5] (row 3900 of data/labels.npy)"
 std::string place_of(const Fault& fault, int64_t step, const plan::Job& job,
                      const InputPipeline& input_pipeline) {
@@ -36,10 +28,20 @@ std::string place_of(const Fault& fault, int64_t step, const plan::Job& job,
 
 }  // namespace
 
+double delivered_scalar(const Program& program, plan::TensorId tensor, size_t slot) {
+  const std::span<const std::byte> bytes = program.delivered(tensor, slot);
+  const auto read = [&]<typename T>(T value) {
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return static_cast<double>(value);
+  };
+  return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
+}
+
 void read_losses(const Program& program, size_t slot, const plan::Optimizer& optimizer,
                  StepRecord& record) {
-  const auto scalar = [&](plan::TensorId id) { return read_scalar(program.delivered(id, slot)); };
+  const auto scalar = [&](plan::TensorId id) { return delivered_scalar(program, id, slot); };
   record.loss = scalar(optimizer.loss);
+  if (optimizer.gradient_norm) record.gradient_norm = scalar(*optimizer.gradient_norm);
   if (const auto& scale = optimizer.loss_scale) {
     record.loss_scale = scalar(scale->scale);
     record.skipped = std::isnan(scalar(scale->factor));

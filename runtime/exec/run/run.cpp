@@ -45,7 +45,7 @@ class Run {
   RunResult execute();
   void remove_leftovers();
   RunResult execute_until(int64_t step, const RunResult& before);
-  bool asked_to_stop() const;
+  Stop stop_asked() const;
   void end_commands();
   void keep_outputs();
   Stop stop() const;
@@ -102,7 +102,9 @@ RunOutcome Run::run() {
     if (profile_) write_profile();
     end_commands();
     keep_outputs();
-    const char* how = outcome_.stop == Stop::kCommand ? "stopped by a command" : "interrupted";
+    const char* how = outcome_.stop == Stop::kCommand ? "stopped by a command"
+                      : outcome_.stop == Stop::kHook  ? "stopped by a hook"
+                                                      : "interrupted";
     write_record(outcome_.exit_status,
                  outcome_.interrupted()
                      ? fmt::format("{} after {}", how, steps_text(outcome_.steps))
@@ -202,9 +204,10 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
   return result;
 }
 
-/// Has a command, of this job or of one that it calls, asked the run to stop?
-bool Run::asked_to_stop() const {
-  return outputs_.deliverer->commands().asked_to_stop() || prepared_.called.asked_to_stop();
+/// What a command or a hook, of this job or of one that it calls, has asked for.
+Stop Run::stop_asked() const {
+  const Stop own = outputs_.deliverer->stop_asked();
+  return own == Stop::kNone ? prepared_.called.stop_asked() : own;
 }
 
 /// Where one of them has failed, those that were not told yet hear it when they are destroyed.
@@ -228,7 +231,10 @@ void Run::keep_outputs() {
   home_->sync();
 }
 
-Stop Run::stop() const { return asked_to_stop() ? Stop::kCommand : stop_for(request_.stop_signal); }
+Stop Run::stop() const {
+  const Stop asked = stop_asked();
+  return asked == Stop::kNone ? stop_for(request_.stop_signal) : asked;
+}
 
 /// Where something is settled after it, the state is whole then.
 bool Run::saves(int64_t step) const {
@@ -298,9 +304,9 @@ void Run::log_step(const StepRecord& record) {
   steps_ = record.step + 1;
   if (record.loss) {
     if (record.step % job_.run.log_every == 0)
-      outputs_.metrics->append(plan::Metrics{record.step, position.epoch, *record.loss,
-                                             record.learning_rate, record.seconds,
-                                             record.loss_scale, record.skipped});
+      outputs_.metrics->append(plan::Metrics{
+          record.step, position.epoch, *record.loss, record.learning_rate, record.seconds,
+          record.loss_scale, record.skipped, std::nullopt, record.gradient_norm});
     if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
       warning_.say(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
                                             shortest(*record.loss)));
@@ -367,6 +373,10 @@ void Run::conclude(const RunResult& result) {
   outcome_.last_loss = result.last_loss;
   outcome_.seconds = result.seconds;
   outcome_.stop = result.stop;
+  if (result.stop == Stop::kHook) {
+    outcome_.stopping_hook = outputs_.deliverer->stopping_hook();
+    if (outcome_.stopping_hook.empty()) outcome_.stopping_hook = prepared_.called.stopping_hook();
+  }
   if (result.first_call_done)
     outcome_.seconds_to_first_step =
         process_age() -
@@ -391,6 +401,7 @@ void Run::conclude(const RunResult& result) {
 std::string Run::stop_reason(int exit_status) const {
   if (outcome_.stop == Stop::kSignal) return "signal";
   if (outcome_.stop == Stop::kCommand) return "command";
+  if (outcome_.stop == Stop::kHook) return "hook: " + outcome_.stopping_hook;
   if (exit_status != kDone) return "failure";
   return outcome_.early_stop.empty() ? "done" : "early_stopping: " + outcome_.early_stop;
 }

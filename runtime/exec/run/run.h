@@ -88,6 +88,7 @@ struct RunOutcome {
   std::optional<fs::path> checkpoint;        // the last state, where it was left
   std::optional<fs::path> saved;             // the copy that `save` asked for
   Stop stop = Stop::kNone;                   // what ended it before its last step
+  std::string stopping_hook;                 // whose condition ended it; else empty
   std::string early_stop;                    // why `early_stopping` ended it; else empty
   std::vector<ProfileReport> profiles = {};  // where asked for: of the job, of those it called
 

@@ -7,7 +7,7 @@
 namespace flow::exec {
 
 /// What asks a run to end before its last step.
-enum class Stop : uint8_t { kNone, kSignal, kCommand /* of a hook */ };
+enum class Stop : uint8_t { kNone, kSignal, kCommand /* of a hook */, kHook /* its condition */ };
 
 /// Of a function that returns the signal to stop for, or 0, and may be empty.
 inline Stop stop_for(const std::function<int()>& signal) {

@@ -187,7 +187,8 @@ Execution SubJobRun::execution(Deliverer& deliverer, ThreadPool& pool) {
 void SubJobRun::log(const StepRecord& record, const CallSite& site) {
   metrics_->append(plan::Metrics{record.step, input_pipeline_.step_index().at(record.step).epoch,
                                  *record.loss, record.learning_rate, record.seconds,
-                                 record.loss_scale, record.skipped, site.main_step});
+                                 record.loss_scale, record.skipped, site.main_step,
+                                 record.gradient_norm});
   of_run_->append(plan::CalledMetrics{{site.main_step, site.main_epoch, job_.name, record.step},
                                       *record.loss,
                                       record.learning_rate});
@@ -287,8 +288,18 @@ RunResult SubJobRuns::call_at(const CallSite& site) {
   return result;
 }
 
-bool SubJobRuns::asked_to_stop() const {
-  return std::ranges::any_of(jobs_, [](const auto& job) { return job->asked_to_stop(); });
+Stop SubJobRuns::stop_asked() const {
+  Stop stop = Stop::kNone;
+  for (const auto& job : jobs_)
+    if (stop == Stop::kNone) stop = job->deliverer().stop_asked();
+  return stop;
+}
+
+std::string SubJobRuns::stopping_hook() const {
+  std::string hook;
+  for (const auto& job : jobs_)
+    if (hook.empty()) hook = job->deliverer().stopping_hook();
+  return hook;
 }
 
 void SubJobRuns::end(std::string_view status) {

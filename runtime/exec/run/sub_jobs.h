@@ -90,7 +90,7 @@ class SubJobRun {
   /// As of the Deliverer, of the last call.
   std::optional<double> take_mean(const std::string& key) { return deliverer_->take_mean(key); }
   /// Has a command of it asked the run to stop?
-  bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
+  const Deliverer& deliverer() const { return *deliverer_; }
   /// Ends its commands, which are told how the run ended: done, stopped or failed.
   void end(std::string_view status) { deliverer_->commands().end(status); }
   /// Closes its files. RunError where the system could not keep what was written.
@@ -154,7 +154,8 @@ class SubJobRuns {
   /// Makes all calls that are due there and that were not made. The result has failures and
   /// interruptions.
   RunResult call_at(const CallSite& site);
-  bool asked_to_stop() const;
+  Stop stop_asked() const;
+  std::string stopping_hook() const;
   void end(std::string_view status);
   void close();
 

@@ -118,10 +118,14 @@ void check_return_value(const Job& job, const ReturnValue& value, const Location
   for (const ReturnValue& item : value.items) check_return_value(job, item, location);
 }
 
-void check_condition(const std::string& when, const Location& location) {
+void check_condition(const Job& job, const std::string& when, const Location& location) {
   ConditionError error;
-  location.require(parse_condition(when, error).has_value(), "invalid condition `{}`: {}",
-                   shortened(when), error.message);
+  const std::optional<Condition> condition = parse_condition(when, error);
+  location.require(condition.has_value(), "invalid condition `{}`: {}", shortened(when),
+                   error.message);
+  location.require(!condition->reads(Statistic::kGradientNorm) ||
+                       (job.optimizer && job.optimizer->gradient_norm),
+                   "condition `{}`: the job computes no norm of its gradients", shortened(when));
 }
 
 void check_hook(const Job& job, const Hook& hook, const Location& location) {
@@ -140,7 +144,8 @@ void check_hook(const Job& job, const Hook& hook, const Location& location) {
   for (const StepRange& range : hook.steps)
     location.require(0 <= range.first && range.first < range.end && range.stride >= 1,
                      "invalid steps {}..{}/{}", range.first, range.end, range.stride);
-  if (hook.when) check_condition(*hook.when, location);
+  if (hook.when) check_condition(job, *hook.when, location);
+  location.require(hook.when || !hook.stops, "stops the run without a condition");
   check_hook_metrics(job, hook, location);
   check_sinks(hook.sinks, location);
 }

@@ -169,6 +169,8 @@ void check_optimizer(const Job& job, const Location& location) {
                    "{} `{}` comes from a tap", what, tensor.name);
   };
   check_scalar(optimizer.loss, Role::kResult, "loss");
+  if (optimizer.gradient_norm)
+    check_scalar(*optimizer.gradient_norm, Role::kResult, "norm of the gradients");
   if (!optimizer.loss_scale) return;
   check_scalar(optimizer.loss_scale->scale, Role::kVariable, "loss scale");
   check_scalar(optimizer.loss_scale->factor, Role::kResult, "factor of the gradients");

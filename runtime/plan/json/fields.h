@@ -253,6 +253,7 @@ void fields(auto& text, Is<Hook> auto& hook) {
   text("scope", hook.scope);
   text("sinks", hook.sinks);
   text("steps", hook.steps);
+  text.flag("stops", hook.stops);
   text("tensor", hook.tensor);
   text.optional("when", hook.when);
   text.remark("where", hook.where);
@@ -309,6 +310,7 @@ void fields(auto& text, Is<DynamicLossScale> auto& scale) {
 }
 
 void fields(auto& text, Is<Optimizer> auto& optimizer) {
+  text.optional("gradient_norm", optimizer.gradient_norm);
   text("learning_rate", optimizer.learning_rate);
   text("loss", optimizer.loss);
   text("loss_name", optimizer.loss_name);

@@ -32,7 +32,8 @@ std::string opened(const MetricsPlace& place) {
 
 std::string to_json_line(const Metrics& metrics) {
   std::string more;
-  if (metrics.loss_scale) more = R"(,"loss_scale":)" + number(*metrics.loss_scale);
+  if (metrics.gradient_norm) more = R"(,"gradient_norm":)" + number(*metrics.gradient_norm);
+  if (metrics.loss_scale) more += R"(,"loss_scale":)" + number(*metrics.loss_scale);
   if (metrics.skipped) more += R"(,"skipped":true)";
   if (metrics.main_step) more += fmt::format(R"(,"main_step":{})", *metrics.main_step);
   return fmt::format(R"({{"step":{},"epoch":{},"loss":{},"learning_rate":{},"seconds":{}{}}})",

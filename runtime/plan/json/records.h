@@ -1,10 +1,12 @@
 // The small JSON files of a run directory: run.json, metrics.jsonl, checkpoint.json.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/plan/model/followed_value.h"
@@ -22,13 +24,18 @@ struct CallPlace {
 struct Metrics {
   int64_t step = 0, epoch = 0;
   double loss = 0, learning_rate = 0, seconds = 0;
-  std::optional<double> loss_scale = {};  // where it is dynamic
-  bool skipped = false;                   // nothing was updated
-  std::optional<int64_t> main_step = {};  // of a job that another one calls: steps of that one
+  std::optional<double> loss_scale = {};     // where it is dynamic
+  bool skipped = false;                      // nothing was updated
+  std::optional<int64_t> main_step = {};     // of a job that another one calls: steps of that one
+  std::optional<double> gradient_norm = {};  // before clipping, where it is computed
 };
+/// The numbers of steps in these lines: their keys.
+inline constexpr std::array<std::string_view, 4> kStepNumbers = {"loss", "learning_rate",
+                                                                 "loss_scale", "gradient_norm"};
 /// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null.
-/// With a dynamic loss scale `,"loss_scale":65536` follows, and `,"skipped":true` where it shrinks;
-/// "main_step" last, where it is known.
+/// `,"gradient_norm":3.5` follows where it is computed. With a dynamic loss scale
+/// `,"loss_scale":65536` follows, and `,"skipped":true` where it shrinks; "main_step" last, where
+/// it is known.
 std::string to_json_line(const Metrics& metrics);
 
 /// What the other lines of metrics.jsonl begin with.
@@ -150,8 +157,9 @@ struct RunRecord {
   double seconds = 0, seconds_to_first_step = 0;
   uint64_t arena_bytes = 0, peak_memory_bytes = 0;
   int exit_status = 0;
-  std::string error;        // empty when there was none
-  std::string stop_reason;  // "done", "signal", "command", "failure", "early_stopping: ..."
+  std::string error;  // empty when there was none
+  std::string
+      stop_reason;  // "done", "signal", "command", "hook: ...", "failure", "early_stopping: ..."
   std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
 };
 std::string to_json(const RunRecord& record);

@@ -22,9 +22,16 @@ constexpr size_t kMostWaiting = 64;
 
 /// What other tools call a statistic.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-    {"nan", "not_finite"},  {"nans", "not_finite"},      {"inf", "not_finite"},
-    {"infs", "not_finite"}, {"nonfinite", "not_finite"}, {"average", "mean"},
-    {"avg", "mean"},        {"stddev", "std"},           {"sparsity", "zeros"}};
+    {"nan", "not_finite"},
+    {"nans", "not_finite"},
+    {"inf", "not_finite"},
+    {"infs", "not_finite"},
+    {"nonfinite", "not_finite"},
+    {"average", "mean"},
+    {"avg", "mean"},
+    {"stddev", "std"},
+    {"sparsity", "zeros"},
+    {"grad_norm", "gradient_norm"}};
 
 std::string hint_for_name(std::string_view name) {
   for (const auto& [other, ours] : kOtherNames)
@@ -80,6 +87,12 @@ bool Condition::holds(const StatisticValues& values) const {
     }
   }
   return (results & 1) != 0;
+}
+
+bool Condition::reads(Statistic statistic) const {
+  return std::ranges::any_of(terms_, [=](const Term& term) {
+    return term.left.statistic == statistic || term.right.statistic == statistic;
+  });
 }
 
 class ConditionParser : private TextScanner {

@@ -12,12 +12,14 @@
 
 namespace flow::plan {
 
-/// Of the finite elements, but for the number of others.
-enum class Statistic { kMean, kStd, kMin, kMax, kZeros, kNotFinite };
+/// Of the finite elements, but for the number of others, and the norm of all gradients of the job.
+enum class Statistic { kMean, kStd, kMin, kMax, kZeros, kNotFinite, kNorm, kGradientNorm };
 
-/// Their names: in conditions, and as columns of the sink `stats`.
-inline constexpr std::array<std::string_view, 6> kStatistics = {"mean", "std",   "min",
-                                                                "max",  "zeros", "not_finite"};
+/// Their names in conditions.
+inline constexpr std::array<std::string_view, 8> kStatistics = {
+    "mean", "std", "min", "max", "zeros", "not_finite", "norm", "gradient_norm"};
+/// The first of them, which are columns of the sink `stats`.
+inline constexpr size_t kStatisticColumns = 6;
 /// By Statistic.
 using StatisticValues = std::array<double, kStatistics.size()>;
 
@@ -32,6 +34,7 @@ class Condition {
  public:
   /// As IEEE 754 compares: a NaN differs from every number, and is neither less nor greater.
   bool holds(const StatisticValues& values) const;
+  bool reads(Statistic statistic) const;
 
  private:
   friend class ConditionParser;

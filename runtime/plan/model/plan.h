@@ -255,6 +255,7 @@ struct Hook {
   std::vector<StepRange> steps;  // in which it fires
   /// A condition (condition.h): it fires in those of the steps in which this holds.
   std::optional<std::string> when = {};
+  bool stops = false;  // where the condition holds, the run stops after the step
   bool check_finite = false;
   bool per_device = false;  // ListNumpy: an array a device
   /// Of `watch_scope`: the scope, and the op that makes the tensor or `variable`; else empty.
@@ -275,6 +276,8 @@ struct Optimizer {
   TensorId loss;  // scalar: the mean that is minimised
   std::string loss_name;
   std::optional<DynamicLossScale> loss_scale = {};
+  /// A scalar: the norm of all gradients of the mean loss, before they are clipped.
+  std::optional<TensorId> gradient_norm = {};
   std::string where;
 };
 
@@ -282,6 +285,7 @@ struct Optimizer {
 template <typename AnyOptimizer, typename Visit>
 void visit_tensors(AnyOptimizer& optimizer, const Visit& visit) {
   visit(optimizer.loss);
+  if (optimizer.gradient_norm) visit(*optimizer.gradient_norm);
   if (!optimizer.loss_scale) return;
   visit(optimizer.loss_scale->scale);
   visit(optimizer.loss_scale->factor);

@@ -184,7 +184,7 @@ plan::Job make_job(bool train, int64_t batch) {
   job.inputs = {{kX, plan::FromDataset{"d", "x"}, "job.yaml:5:5", "job.yaml:5:30"}};
   if (train) {
     const plan::Schedule rate{plan::schedules::Constant{0.125}};
-    job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", {}, "job.yaml:8:5"};
+    job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", {}, {}, "job.yaml:8:5"};
   } else {
     job.run.checkpoint.load = {"none"};
   }

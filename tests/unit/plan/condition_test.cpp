@@ -12,9 +12,9 @@ using namespace flow::plan;
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// mean, std, min, max, zeros, not_finite
-constexpr StatisticValues kValues = {0.5, 2, -3, 1e4, 0.25, 1};
-constexpr StatisticValues kNothingFinite = {kNaN, kNaN, kNaN, kNaN, kNaN, 7};
+// mean, std, min, max, zeros, not_finite, norm, gradient_norm
+constexpr StatisticValues kValues = {0.5, 2, -3, 1e4, 0.25, 1, 12, 0.5};
+constexpr StatisticValues kNothingFinite = {kNaN, kNaN, kNaN, kNaN, kNaN, 7, kNaN, 3};
 
 bool holds(const std::string& text, const StatisticValues& values = kValues) {
   ConditionError error;
@@ -34,9 +34,9 @@ std::string error_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("A condition compares statistics with numbers and with each other", "[plan]") {
-  for (const char* text :
-       {"max > 1e3", "max >= 1e4", "min < -2.5", "mean == .5", "mean != 0", "not_finite <= 1",
-        "1e3 < max", "mean < std", "-4 < min < mean < max", "zeros == 0.25"})
+  for (const char* text : {"max > 1e3", "max >= 1e4", "min < -2.5", "mean == .5", "mean != 0",
+                           "not_finite <= 1", "1e3 < max", "mean < std", "-4 < min < mean < max",
+                           "zeros == 0.25", "norm > 10", "gradient_norm < norm"})
     CHECK(holds(text));
   for (const char* text :
        {"max > 1e4", "max < 1e4", "min < -3", "mean != 0.5", "-4 < min < -3", "std < mean"})
@@ -69,7 +69,7 @@ TEST_CASE("An invalid condition is reported at its place", "[plan]") {
   CHECK(error_of("NaN > 3") == "0..3: unknown statistic `NaN`; did you mean `not_finite`?");
   CHECK(error_of("variance > 3") ==
         "0..8: unknown statistic `variance`; available statistics: mean, std, min, max, zeros, "
-        "not_finite");
+        "not_finite, norm, gradient_norm");
   CHECK(error_of("max = 3") == "4..5: unexpected `=`; write `==`");
   CHECK(error_of("max > 3 && min < 0") == "8..10: unexpected `&&`; write `and`");
   CHECK(error_of("!(max > 3)") ==

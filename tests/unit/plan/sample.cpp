@@ -90,7 +90,8 @@ std::vector<TensorId> JobBuilder::step(std::string_view op, const std::string& n
 }
 
 void JobBuilder::minimize(TensorId loss, Schedule schedule) {
-  job.optimizer = Optimizer{"sgd", std::move(schedule), loss, job[loss].name, {}, "job.yaml:20:5"};
+  job.optimizer =
+      Optimizer{"sgd", std::move(schedule), loss, job[loss].name, {}, {}, "job.yaml:20:5"};
 }
 
 Job JobBuilder::done() {
