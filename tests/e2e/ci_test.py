@@ -54,6 +54,14 @@ class ContinuousIntegration(FlowTest):
         self.regression("train", "job.yaml", "golden/job", "--set", "seed=none", status=2)
         self.assertEqual(list(self.dir.glob("reports/*")), [])
 
+    def test_git_ignores_what_a_run_leaves(self):
+        for words in (["init", "--quiet"], ["add", "ci", "job.yaml"]):
+            subprocess.run(["git", *words], cwd=self.dir, check=True)
+        self.accept()
+        self.regression("train", "job.yaml", "golden/job")
+        left = subprocess.run(["git", "status", "--porcelain", "--untracked-files=all"], cwd=self.dir, check=True, capture_output=True, text=True).stdout
+        self.assertEqual([line for line in left.splitlines() if line.startswith("??") and " golden/" not in line], [])
+
     def test_missing_words_show_the_usage(self):
         for words in (["train", "job.yaml"], ["accept", "golden", "why", "again"]):
             self.assertIn("usage: ci/regression.sh JOB FILE GOLDEN", self.regression(*words, status=2).stderr)

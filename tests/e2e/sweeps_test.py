@@ -82,6 +82,22 @@ class Sweeps(SweepTest):
         self.assertIn("lr 1e30, seed 1: exit status 1\n", done.stderr)
         self.assertEqual([row["exit_status"] for row in self.table(*self.runs())], ["0", "1"])
 
+    def test_the_table_is_ranked_by_any_metric_and_runs_without_a_result_are_listed(self):
+        for name, accuracy, record in (("a", 0.5, {"exit_status": 0}), ("b", 0.9, {"exit_status": 1, "error": "loss is NaN"}), ("c", 0.7, None)):
+            self.write(f"{name}/plan.json", "{}")
+            rows = [{"step": 0, "loss": accuracy}, {"step": 0, "job": "eval", "label": "accuracy", "value": accuracy},
+                    {"step": 0, "job": "eval", "label": "matrix", "value": [[1, 2], [3, 4]]}]
+            self.write(f"{name}/metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+            if record:
+                self.write(f"{name}/run.json", json.dumps(record))
+        self.write("empty/notes", "")
+        for words, order in (([], "acb"), (["--by", "eval.accuracy", "--mode", "max"], "bca"), (["--by", "eval/accuracy min"], "acb"), (["--mode", "max"], "bca")):
+            done = self.sweep("collect.py", *words, "a", "b", "c", "empty", "nowhere")
+            self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()[1:]], list(order))
+            self.assertEqual(done.stderr, "b: failed with exit status 1: loss is NaN\nc: still running, or killed\nempty: missing: no run is there\nnowhere: missing: no run is there\n")
+        self.assertIn("no run has `eval.acuracy`; use one of steps, loss, eval.accuracy", self.sweep("collect.py", "--by", "eval.acuracy", "a", status=2).stderr)
+        self.assertIn("--mode {min,max}", self.sweep("collect.py", "--help").stdout)
+
     def test_ctrl_c_stops_the_loop(self):
         env = {**os.environ, "FLOWRUN": str(BIN / "flowrun")}
         words = [JOBS / "sweeps/loop.sh", "point.yaml", "--set", "jobs.train.run.steps=1000000000"]
