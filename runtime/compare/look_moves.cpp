@@ -11,20 +11,28 @@ namespace {
 
 using Axes = std::vector<int>;
 
-/// The flat index in golden of each element of it with its axes in the order `axes`.
-std::vector<size_t> transposed_places(const Shape& golden, const Axes& axes) {
-  std::vector<size_t> places = {0};
-  for (const int axis : axes) {
-    const auto stride = static_cast<size_t>(stride_of(golden, axis));
-    std::vector<size_t> next;
-    next.reserve(places.size() * static_cast<size_t>(golden[axis]));
-    for (const size_t place : places)
-      for (int64_t i = 0; i < golden[axis]; ++i)
-        next.push_back(place + static_cast<size_t>(i) * stride);
-    places = std::move(next);
+/// Where in golden each element of it with its axes in another order comes from.
+class TransposedPlace {
+ public:
+  TransposedPlace(const Shape& golden, const Axes& axes) {
+    for (const int axis : axes)
+      axes_.push_back(
+          {static_cast<size_t>(golden[axis]), static_cast<size_t>(stride_of(golden, axis))});
   }
-  return places;
-}
+
+  size_t operator()(size_t i) const {
+    size_t place = 0;
+    for (size_t axis = axes_.size(); axis-- > 0; i /= axes_[axis].extent)
+      place += i % axes_[axis].extent * axes_[axis].stride;
+    return place;
+  }
+
+ private:
+  struct Axis {
+    size_t extent, stride;
+  };
+  std::vector<Axis> axes_;
+};
 
 /// Does the order leave memory as it is? Axes of one index do not count.
 bool keeps_order(const Shape& shape, const Axes& axes) {
@@ -40,8 +48,8 @@ bool keeps_order(const Shape& shape, const Axes& axes) {
 void find_transposed(const LookInput& input, const Axes& axes, Looks& found) {
   const Shape& from = input.golden_view.shape;
   if (keeps_order(from, axes)) return;
-  const std::vector<size_t> places = transposed_places(from, axes);
-  const double share = input.share_of([&](size_t i) { return input.golden[places[i]]; });
+  const TransposedPlace place(from, axes);
+  const double share = input.share_of([&](size_t i) { return input.golden[place(i)]; });
   std::vector<int64_t> extents;
   for (const int axis : axes) extents.push_back(from[axis]);
   found.push_back({LookKind::kTransposed,
@@ -70,27 +78,80 @@ void find_transposed(const LookInput& input, Looks& found) {
 /// Up to this far; a shift at an edge of a convolution is one or two.
 constexpr int64_t kLongestShift = 8;
 
-/// `around`: what leaves at one end comes in at the other; else that end is not explained.
-void find_shifted(const LookInput& input, int axis, int64_t by, bool around, Looks& found) {
-  const int64_t extent = input.shape[axis], stride = stride_of(input.shape, axis);
-  const double share = input.share_of([&](size_t i) {
-    const int64_t at = static_cast<int64_t>(i) / stride % extent;
-    const bool inside = at - by >= 0 && at - by < extent;
-    const int64_t from = inside ? at - by : around ? (at - by + extent) % extent : at;
-    return input.golden[static_cast<size_t>(static_cast<int64_t>(i) + (from - at) * stride)];
-  });
-  found.push_back(
-      {LookKind::kShifted,
-       fmt::format("shifted by {} along axis {}{}", by, axis, around ? ", around its end" : ""),
-       share});
-}
+/// A shift of all indices of an axis.
+class Shift {
+ public:
+  Shift(const LookInput& input, int axis, int64_t by)
+      : input_(input),
+        axis_(axis),
+        by_(by),
+        extent_(input.shape[axis]),
+        stride_(stride_of(input.shape, axis)) {}
+
+  /// What leaves at one end comes in at the other.
+  void find_around(Looks& found) const {
+    if (extent_ == 2) return;  // then the two are exchanged
+    add(", around its end",
+        input_.share_of([&](size_t i) { return golden(i, (index(i) - by_ + extent_) % extent_); }),
+        found);
+  }
+
+  /// The end that nothing moves to has golden's values, one constant, or others, which the look
+  /// does not explain.
+  void find_plain(Looks& found) const {
+    const auto fill = constant_end();
+    const auto is_inside = [&](size_t i) { return inside(i); };
+    const auto moved = [&](size_t i) { return golden(i, index(i) - by_); };
+    // A constant far away would hide that nothing else fits.
+    if (fill && input_.share_among(is_inside, moved) < kLeastShare) return;
+    add(fill ? fmt::format(", filled with {:.4g}", *fill) : "", input_.share_of([&](size_t i) {
+      return inside(i) ? moved(i) : fill.value_or(golden(i, index(i)));
+    }),
+        found);
+  }
+
+ private:
+  int64_t index(size_t i) const { return static_cast<int64_t>(i) / stride_ % extent_; }
+  bool inside(size_t i) const {
+    const int64_t from = index(i) - by_;
+    return from >= 0 && from < extent_;
+  }
+  /// Golden at another index of the axis.
+  double golden(size_t i, int64_t from) const {
+    return input_
+        .golden[static_cast<size_t>(static_cast<int64_t>(i) + (from - index(i)) * stride_)];
+  }
+
+  /// The one value of the end, unless it is golden's.
+  std::optional<double> constant_end() const {
+    std::optional<double> value;
+    bool differs = false;
+    for (size_t i = 0; i < input_.size(); ++i) {
+      if (inside(i)) continue;
+      if (!std::isfinite(input_.out[i]) || (value && input_.out[i] != *value)) return {};
+      value = input_.out[i];
+      differs |= input_.errors.squares[i] > 0;
+    }
+    return differs ? value : std::nullopt;
+  }
+
+  void add(const std::string& how, double share, Looks& found) const {
+    found.push_back(
+        {LookKind::kShifted, fmt::format("shifted by {} along axis {}{}", by_, axis_, how), share});
+  }
+
+  const LookInput& input_;
+  const int axis_;
+  const int64_t by_, extent_, stride_;
+};
 
 void find_shifted(const LookInput& input, Looks& found) {
   for (int axis = input.context.steps_first ? 1 : 0; axis < input.shape.rank(); ++axis)
     for (int64_t by = 1; by <= std::min(kLongestShift, input.shape[axis] / 2); ++by)
-      for (const bool around : {false, true}) {
-        find_shifted(input, axis, by, around, found);
-        find_shifted(input, axis, -by, around, found);
+      for (const int64_t way : {by, -by}) {
+        const Shift shift(input, axis, way);
+        shift.find_plain(found);
+        shift.find_around(found);
       }
 }
 
@@ -129,20 +190,94 @@ Doubles permuted_rows(const LookInput& input, size_t rows, size_t length) {
   return values;
 }
 
+/// Numbers in sorted order lie close even where they have nothing to do with each other: of short
+/// entries, all must fit.
+template <typename Prediction>
+bool may_be_order(const LookInput& input, size_t length, Prediction predict) {
+  for (size_t i = 0; length < 3 && i < input.size(); ++i)
+    if (std::abs(input.out[i] - predict(i)) > input.context.tolerance.at(predict(i))) return false;
+  return true;
+}
+
 void find_permuted(const LookInput& input, Looks& found) {
   const int axis = input.rows_axis();
   if (axis >= input.shape.rank() || input.shape[axis] < 3) return;
-  const auto is_finite = [](double value) { return std::isfinite(value); };
-  if (!std::ranges::all_of(input.golden, is_finite) || !std::ranges::all_of(input.out, is_finite))
-    return;
   const auto rows = static_cast<size_t>(input.shape[axis]);
   const auto length = static_cast<size_t>(stride_of(input.shape, axis));
   const Doubles values = permuted_rows(input, rows, length);
-  // Numbers in sorted order lie close even where they have nothing to do with each other.
-  for (size_t i = 0; length < 3 && i < values.size(); ++i)
-    if (std::abs(input.out[i] - values[i]) > input.context.tolerance.at(values[i])) return;
-  found.push_back({LookKind::kPermuted, "rows in another order",
-                   input.share_of([&](size_t i) { return values[i]; })});
+  const auto predict = [&](size_t i) { return values[i]; };
+  if (may_be_order(input, length, predict))
+    found.push_back({LookKind::kPermuted, "rows in another order", input.share_of(predict)});
+}
+
+/// The indices of an axis in the order of projections of all that they have.
+std::vector<size_t> ranked_indices(const Doubles& values, const Shape& shape, int axis) {
+  const auto extent = static_cast<size_t>(shape[axis]);
+  const auto stride = static_cast<size_t>(stride_of(shape, axis));
+  Doubles keys(extent);
+  for (size_t i = 0; i < values.size(); ++i)
+    keys[i / stride % extent] += weight_of(i / (stride * extent) * stride + i % stride) * values[i];
+  std::vector<size_t> order(extent);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t index) { return keys[index]; });
+  return order;
+}
+
+/// From which index of golden each index of an axis comes.
+std::vector<size_t> order_of_axis(const LookInput& input, int axis) {
+  const auto golden = ranked_indices(input.golden, input.shape, axis);
+  const auto out = ranked_indices(input.out, input.shape, axis);
+  std::vector<size_t> from(golden.size());
+  for (size_t rank = 0; rank < from.size(); ++rank) from[out[rank]] = golden[rank];
+  return from;
+}
+
+/// An order of the indices of an axis, and its words.
+Look look_of_order(const std::vector<size_t>& from, int axis) {
+  std::vector<size_t> moved;
+  bool reversed = true;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != i) moved.push_back(i);
+    reversed &= from[i] == from.size() - 1 - i;
+  }
+  if (reversed && from.size() > 2)
+    return {LookKind::kReversed, fmt::format("axis {} reversed", axis)};
+  if (moved.size() == 2)
+    return {LookKind::kExchanged,
+            fmt::format("indices {} and {} of axis {} exchanged", moved[0], moved[1], axis)};
+  return {LookKind::kReordered, fmt::format("indices of axis {} in another order", axis)};
+}
+
+void find_reordered(const LookInput& input, int axis, const std::vector<size_t>& from,
+                    Looks& found) {
+  Look look = look_of_order(from, axis);
+  if (look.kind == LookKind::kReordered && axis == input.rows_axis()) return;  // rows
+  const auto stride = static_cast<size_t>(stride_of(input.shape, axis));
+  const auto predict = [&](size_t i) {
+    const size_t at = i / stride % from.size();
+    return input.golden[i + from[at] * stride - at * stride];
+  };
+  if (!may_be_order(input, input.size() / from.size(), predict)) return;
+  look.share = input.share_of(predict);
+  found.push_back(std::move(look));
+}
+
+/// Indices of each axis in another order, and in the opposite one, which needs no search.
+void find_reordered(const LookInput& input, Looks& found) {
+  constexpr int64_t kMostIndices = 4096;
+  for (int axis = input.context.steps_first ? 1 : 0; axis < input.shape.rank(); ++axis) {
+    if (input.shape[axis] < 2 || input.shape[axis] > kMostIndices) continue;
+    std::vector<size_t> order(static_cast<size_t>(input.shape[axis]));
+    std::iota(order.rbegin(), order.rend(), size_t{0});
+    find_reordered(input, axis, order, found);
+    if (std::vector<size_t> from = order_of_axis(input, axis);
+        from != order && !std::ranges::is_sorted(from))
+      find_reordered(input, axis, from, found);
+  }
+}
+
+bool is_all_finite(const Doubles& values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
 }  // namespace
@@ -151,7 +286,9 @@ void find_moves(const LookInput& input, Looks& found) {
   find_transposed(input, found);
   if (input.golden_view.shape != input.shape) return;
   find_shifted(input, found);
+  if (!is_all_finite(input.golden) || !is_all_finite(input.out)) return;
   find_permuted(input, found);
+  find_reordered(input, found);
 }
 
 }  // namespace flow::compare

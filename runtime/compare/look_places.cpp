@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
+#include <span>
 
 #include "runtime/compare/look_search.h"
 
@@ -12,6 +14,15 @@ namespace {
 
 // The rest of a place may carry the rounding that every run has.
 constexpr double kAllOfError = 0.999;
+
+/// Is it no more than rounding? `squares`: of the errors that are not in the place.
+bool is_rounding(const LookInput& input, double squares) {
+  constexpr double kLargest = 1e-3;  // of golden, as a root mean square
+  double golden = 0;
+  for (const double value : input.golden)
+    if (std::isfinite(value)) golden += input.errors.square(value);
+  return squares <= kLargest * kLargest * golden;
+}
 
 /// The bit that differs, if the two elements differ in one only.
 std::optional<int> flipped_bit(const LookInput& input, size_t at) {
@@ -28,6 +39,9 @@ void find_element(const LookInput& input, Looks& found) {
   const auto at = static_cast<size_t>(std::ranges::max_element(squares) - squares.begin());
   const double share = squares[at] / input.errors.total;
   if (share < kAllOfError) return;
+  double rest = 0;
+  for (size_t i = 0; i < squares.size(); ++i) rest += i == at ? 0 : squares[i];
+  if (!is_rounding(input, rest)) return;
   const std::string index = Shape(index_of(static_cast<int64_t>(at), input.shape)).str();
   const auto bit = flipped_bit(input, at);
   found.push_back({LookKind::kElement,
@@ -44,6 +58,9 @@ void find_channel(const LookInput& input, int axis, Looks& found) {
   const double share = *most / input.errors.total;
   if (share < kAllOfError) return;
   const auto index = static_cast<int64_t>(most - sums.begin());
+  double rest = 0;
+  for (const double& sum : sums) rest += &sum == &*most ? 0 : sum;
+  if (!is_rounding(input, rest)) return;
   if (input.context.steps_first && axis == 0) return;  // a step has a name of its own
   found.push_back(
       {LookKind::kChannel, fmt::format("index {} of axis {} only", index, axis), share});
@@ -59,6 +76,8 @@ void find_tail(const LookInput& input, Looks& found) {
   while (count < sums.size() && share < kAllOfError)
     share += sums[sums.size() - ++count] / input.errors.total;
   if (2 * count > sums.size()) return;
+  const auto rest = std::span(sums).first(sums.size() - count);
+  if (!is_rounding(input, std::accumulate(rest.begin(), rest.end(), 0.0))) return;
   const std::string rows = count == 1 ? "row" : fmt::format("{} rows", count);
   found.push_back({LookKind::kTailRows, fmt::format("last {} of {}", rows, sums.size()), share});
 }

@@ -12,6 +12,9 @@
 
 namespace flow::compare {
 
+/// None of a small array.
+std::vector<size_t> sample_of(const Errors& errors);
+
 /// Two arrays of one shape as doubles, with their errors.
 struct LookInput {
   const ArrayView& golden_view;
@@ -20,6 +23,9 @@ struct LookInput {
   const Shape& shape;
   Doubles golden, out;
   Errors errors;
+  // Of a large array: elements in proportion to their squared errors, to see at once what explains
+  // nothing.
+  std::vector<size_t> sample;
 
   LookInput(const ArrayView& a, const ArrayView& b, const LookContext& known)
       : golden_view(a),
@@ -28,7 +34,8 @@ struct LookInput {
         shape(b.shape),
         golden(doubles_of(a)),
         out(doubles_of(b)),
-        errors(golden, out) {}
+        errors(golden, out),
+        sample(sample_of(errors)) {}
 
   size_t size() const { return out.size(); }
   /// The axis of rows: the second one, if the first has the steps.
@@ -37,15 +44,35 @@ struct LookInput {
   /// The share that a prediction of each element explains.
   template <typename Prediction>
   double share_of(Prediction predict) const {
-    double rest = 0;
-    for (size_t i = 0; i < size(); ++i) {
-      if (!std::isfinite(out[i] - golden[i])) continue;
+    return share_among([](size_t) { return true; }, predict);
+  }
+  /// The same of the error of some elements; 0 where they have none.
+  template <typename Counts, typename Prediction>
+  double share_among(Counts counts, Prediction predict) const {
+    constexpr double kHopeless = 0.4;
+    const auto rest_at = [&](size_t i) {
       const double residual = out[i] - predict(i);
-      rest += std::isfinite(residual) ? errors.square(residual) : errors.squares[i];
+      return std::isfinite(residual) ? errors.square(residual) : errors.squares[i];
+    };
+    double rest = 0, total = 0;
+    for (const size_t i : sample) {
+      if (!counts(i)) continue;
+      rest += rest_at(i) / errors.squares[i];
+      ++total;
     }
-    return 1 - rest / errors.total;
+    if (total > 0 && 1 - rest / total < kHopeless) return 1 - rest / total;
+    rest = total = 0;
+    for (size_t i = 0; i < size(); ++i) {
+      if (!std::isfinite(out[i] - golden[i]) || !counts(i)) continue;
+      rest += rest_at(i);
+      total += errors.squares[i];
+    }
+    return total > 0 ? 1 - rest / total : 0;
   }
 };
+
+// A look of less is no explanation.
+inline constexpr double kLeastShare = 0.75;
 
 using Looks = std::vector<Look>;
 
@@ -57,5 +84,7 @@ void find_values(const LookInput& input, Looks& found);
 void find_moves(const LookInput& input, Looks& found);
 /// Values of an earlier step.
 void find_stale(const LookInput& input, Looks& found);
+/// White noise of a size far above rounding.
+std::optional<Look> find_noise(const LookInput& input);
 
 }  // namespace flow::compare

@@ -1,8 +1,11 @@
 // The best of all looks.
 #include "runtime/compare/looks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "runtime/compare/look_search.h"
 
@@ -12,17 +15,90 @@ namespace {
 constexpr int64_t kMostSearched = int64_t{1} << 22;
 // Of a few elements, one number or one order explains much by chance; of fewer, nearly all.
 constexpr size_t kFewElements = 8, kTooFewElements = 4;
-constexpr double kLeastShare = 0.75, kLeastShareOfFew = 0.99;
+constexpr double kLeastShareOfFew = 0.99;
 // Shares that differ less are equal: rounding of the dtype blurs them.
 constexpr double kEqualShares = 0.005;
 
+constexpr std::array kNames = {"one_element",   "sign",          "rounding", "stale",
+                               "tail_rows",     "one_channel",   "offset",   "gain",
+                               "transposed",    "shifted",       "reversed", "exchanged",
+                               "permuted_rows", "permuted_axis", "noise",    "from_step"};
+
+/// The first slice of a stack of steps that differs; 0 of other arrays.
+int64_t first_step_of(const LookInput& input) {
+  if (!input.context.steps_first) return 0;
+  const auto same = [&](size_t i) {
+    return input.out[i] == input.golden[i] ||
+           (std::isnan(input.out[i]) && std::isnan(input.golden[i]));
+  };
+  size_t first = 0;
+  while (first < input.size() && same(first)) ++first;
+  return static_cast<int64_t>(first) / stride_of(input.shape, 0);
+}
+
+/// The slices of a stack from one on.
+ArrayView slices_from(const ArrayView& array, int64_t first) {
+  ArrayView rest = array;
+  rest.shape[0] -= first;
+  rest.data += static_cast<size_t>(first) * (array.bytes() / static_cast<size_t>(array.shape[0]));
+  return rest;
+}
+
+std::string from_step_text(const LookInput& input, int64_t first) {
+  const auto& steps = input.context.steps;
+  return fmt::format("from step {} on", steps.empty() ? first : steps[static_cast<size_t>(first)]);
+}
+
+/// Looks that hold from the step on in which a fault begins: earlier ones would only hide it.
+void find_from_step(const LookInput& input, int64_t first, Looks& found) {
+  LookContext context = input.context;
+  if (!context.steps.empty())
+    context.steps.erase(context.steps.begin(), context.steps.begin() + first);
+  const ArrayView golden = slices_from(input.golden_view, first);
+  const ArrayView out = slices_from(input.out_view, first);
+  const LookInput rest(golden, out, context);
+  Looks looks;
+  find_values(rest, looks);
+  find_moves(rest, looks);
+  for (Look& look : looks) {
+    look.text += ", " + from_step_text(input, first);
+    found.push_back(std::move(look));
+  }
+}
+
+/// What is left to say where no look explains enough.
+std::optional<Look> find_last_resort(const LookInput& input, int64_t first_step) {
+  if (const auto noise = find_noise(input)) return noise;
+  if (first_step == 0) return {};
+  const auto begin = static_cast<size_t>(first_step * stride_of(input.shape, 0));
+  const size_t end = begin + static_cast<size_t>(stride_of(input.shape, 0));
+  for (size_t i = begin; i < end; ++i)
+    if (std::abs(input.out[i] - input.golden[i]) > input.context.tolerance.at(input.golden[i]))
+      return Look{LookKind::kFromStep, "equal before, wrong " + from_step_text(input, first_step),
+                  1};
+  return {};  // it grows from what is within the tolerance, as rounding does
+}
+
 }  // namespace
 
-const char* name_of(LookKind kind) {
-  static constexpr std::array kNames = {"one_element", "sign",        "rounding",     "stale",
-                                        "tail_rows",   "one_channel", "offset",       "gain",
-                                        "transposed",  "shifted",     "permuted_rows"};
-  return kNames[static_cast<size_t>(kind)];
+const char* name_of(LookKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+std::optional<LookKind> look_named(const std::string& name) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return {};
+  return static_cast<LookKind>(found - kNames.begin());
+}
+
+std::vector<size_t> sample_of(const Errors& errors) {
+  constexpr size_t kSmall = size_t{1} << 16, kSample = 4096;
+  std::vector<size_t> sample;
+  if (errors.squares.size() <= kSmall || errors.total == 0) return sample;
+  const double step = errors.total / kSample;
+  double sum = 0, next = step / 2;
+  for (size_t i = 0; i < errors.squares.size(); ++i)
+    for (sum += errors.squares[i]; errors.squares[i] > 0 && sum >= next; next += step)
+      sample.push_back(i);
+  return sample;
 }
 
 std::optional<Look> best_look(const ArrayView& golden, const ArrayView& out,
@@ -31,19 +107,25 @@ std::optional<Look> best_look(const ArrayView& golden, const ArrayView& out,
   const LookInput input(golden, out, context);
   if (input.errors.total == 0) return {};
   Looks looks;
-  if (golden.shape == out.shape) {
+  const bool same_shape = golden.shape == out.shape;
+  const int64_t first_step = same_shape ? first_step_of(input) : 0;
+  if (same_shape) {
     find_places(input, looks);
-    find_values(input, looks);
     find_stale(input, looks);
   }
-  find_moves(input, looks);
+  if (first_step > 0) {
+    find_from_step(input, first_step, looks);
+  } else {
+    if (same_shape) find_values(input, looks);
+    find_moves(input, looks);
+  }
   if (input.size() < kTooFewElements)
     std::erase_if(looks, [](const Look& look) {
       return look.kind != LookKind::kSign && look.kind != LookKind::kRounding;
     });
   const double least = input.size() < kFewElements ? kLeastShareOfFew : kLeastShare;
   std::erase_if(looks, [&](const Look& look) { return look.share < least; });
-  if (looks.empty()) return {};
+  if (looks.empty()) return same_shape ? find_last_resort(input, first_step) : std::nullopt;
   const double best = std::ranges::max_element(looks, {}, &Look::share)->share;
   std::erase_if(looks, [&](const Look& look) { return look.share < best - kEqualShares; });
   return *std::ranges::min_element(

@@ -24,10 +24,17 @@ enum class LookKind {
   kGain,        // golden * a
   kTransposed,  // golden with its axes in another order
   kShifted,     // along an axis
-  kPermuted     // rows in another order
+  kReversed,    // an axis
+  kExchanged,   // two indices of an axis
+  kPermuted,    // rows in another order
+  kReordered,   // the indices of another axis in another order
+  kNoise,       // white, where nothing else is found
+  kFromStep     // equal before a step, and nothing else is found
 };
 /// "one element", "sign", "rounding", ... in JSON.
 const char* name_of(LookKind kind);
+/// The kind of that name; nothing where there is none.
+std::optional<LookKind> look_named(const std::string& name);
 
 struct Look {
   LookKind kind = LookKind::kElement;

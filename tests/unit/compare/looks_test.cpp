@@ -129,6 +129,48 @@ TEST_CASE("rows in another order are named, numbers in another order only if exa
   CHECK_FALSE(look_at(numbers, normal({100}, 2)));
 }
 
+TEST_CASE("a shift that is filled with a constant is named with it", "[compare]") {
+  const Array golden = normal({6, 8, 9});
+  const Doubles values = doubles_of(golden.view());
+  const auto filled = [&](double fill) {
+    return changed(golden, [&](double, size_t i) { return i % 9 > 1 ? values[i - 2] : fill; });
+  };
+  CHECK(text_at(golden, filled(0)) == "shifted by 2 along axis 2, filled with 0");
+  CHECK(text_at(golden, filled(-1e6)) == "shifted by 2 along axis 2, filled with -1e+06");
+  CHECK(text_at(golden, filled(-100)) == "shifted by 2 along axis 2, filled with -100");
+  // A constant far away does not make a shift of what is no shift.
+  const Array other = normal({6, 8, 9}, 7);
+  const Array end = changed(other, [&](double x, size_t i) { return i % 9 == 0 ? 100 : x; });
+  CHECK_FALSE(look_at(golden, end));
+}
+
+TEST_CASE("indices of an axis in another order are named", "[compare]") {
+  const Array golden = normal({5, 16, 7});
+  const auto along = [&](auto of) {
+    return text_at(golden, moved(golden, [&](size_t i) {
+                     const size_t at = i / 7 % 16;
+                     return i + of(at) * 7 - at * 7;
+                   }));
+  };
+  CHECK(along([](size_t at) { return 15 - at; }) == "axis 1 reversed");
+  CHECK(along([](size_t at) {
+          return at == 2 ? 9 : at == 9 ? 2 : at;
+        }) == "indices 2 and 9 of axis 1 exchanged");
+  CHECK(along([](size_t at) { return (at * 7 + 3) % 16; }) == "indices of axis 1 in another order");
+  const Array two = normal({20, 2, 6});
+  CHECK(text_at(two, moved(two, [](size_t i) { return i / 12 * 12 + (i + 6) % 12; })) ==
+        "indices 0 and 1 of axis 1 exchanged");
+  const Array images = normal({4, 3, 6, 6});
+  CHECK(text_at(images, moved(images, [](size_t i) {
+                  const size_t at = i / 36 % 3;
+                  return i + (2 - at) * 36 - at * 36;
+                })) == "axis 1 reversed");
+  const Array wide = normal({3, 4096});
+  CHECK(text_at(wide, moved(wide, [](size_t i) { return i / 4096 * 4096 + (i * 5 + 1) % 4096; })) ==
+        "indices of axis 1 in another order");
+  CHECK_FALSE(look_at(wide, normal({3, 4096}, 2)));
+}
+
 TEST_CASE("rounding to fewer bits is named on either side", "[compare]") {
   const Array golden = normal({200});
   const Array narrow = changed(
@@ -153,6 +195,15 @@ TEST_CASE("values of earlier steps are named", "[compare]") {
         "stale: each step has the values of the one before");
   CHECK(text_at(golden, moved(golden, [](size_t i) { return std::min(i, 24 + i % 4); }), steps) ==
         "stale: from step 35 on, the values of step 30");
+  CHECK(text_at(golden, moved(golden, [](size_t i) { return i / 4 == 6 ? i - 4 : i; }), steps) ==
+        "stale: step 30 has the values of step 25");
+  CHECK(text_at(golden, moved(golden, [](size_t i) { return i / 4 == 6 ? i - 12 : i; }), steps) ==
+        "stale: step 30 has the values of step 15");
+  CHECK(text_at(golden, moved(golden, [](size_t i) { return i / 4 % 3 == 2 ? i - 4 : i; }),
+                steps) == "stale: 3 of 10 steps have the values of the one before");
+  CHECK(text_at(golden,
+                moved(golden, [](size_t i) { return i / 4 >= 4 && i / 4 < 7 ? 12 + i % 4 : i; }),
+                steps) == "stale: steps 20 to 30 have the values of step 15");
   const FreshDirectory directory;
   const Array before = normal({4}, 5), now = normal({4}, 6);
   io::write_npy(directory / "000010.npy", before.view());
@@ -161,7 +212,65 @@ TEST_CASE("values of earlier steps are named", "[compare]") {
   CHECK(text_at(now, before, files) == "stale: the values of step 10");
 }
 
-TEST_CASE("noise looks like nothing", "[compare]") {
+TEST_CASE("a fault that begins at a step is named with the step", "[compare]") {
+  const Array golden = normal({10, 30});
+  LookContext steps;
+  steps.steps_first = true;
+  steps.steps = {0, 5, 10, 15, 20, 25, 30, 35, 40, 45};
+  const auto from = [&](auto change) {
+    return text_at(
+        golden, changed(golden, [&](double x, size_t i) { return i / 30 < 7 ? x : change(x, i); }),
+        steps);
+  };
+  CHECK(from([](double x, size_t) { return x + 0.25; }) ==
+        "constant offset of 0.25, from step 35 on");
+  CHECK(from([](double x, size_t) { return 1.01 * x; }) == "gain of 1.01, from step 35 on");
+  CHECK(from([](double x, size_t) { return -x; }) == "opposite sign, from step 35 on");
+  const Array noise = normal({10, 30}, 2);
+  CHECK(from([&](double x, size_t i) { return x + x * double{noise.as<float>()[i]}; }) ==
+        "equal before, wrong from step 35 on");
+  // What grows from rounding begins nowhere.
+  CHECK_FALSE(look_at(golden,
+                      changed(golden,
+                              [&](double x, size_t i) {
+                                const double size = std::pow(10.0, static_cast<double>(i / 30) - 8);
+                                return i / 30 < 1 ? x : x + size * x * double{noise.as<float>()[i]};
+                              }),
+                      steps));
+}
+
+TEST_CASE("white noise is named with its size, where there are enough elements", "[compare]") {
+  for (unsigned seed = 0; seed < 20; ++seed)
+    for (const Shape& shape : {Shape{1000}, Shape{40, 30}, Shape{8, 3, 16, 16}}) {
+      const Array golden = normal(shape, seed), noise = normal(shape, seed + 1000);
+      const auto plus = [&](double size) {
+        const auto look = look_at(golden, changed(golden, [&](double x, size_t i) {
+                                    return x + size * double{noise.as<float>()[i]};
+                                  }));
+        return look ? look->text.substr(0, 9) : "none";
+      };
+      CAPTURE(seed, shape.str());
+      CHECK(plus(0.1) == "noise of ");
+      CHECK(plus(1e-3) == "noise of ");
+      CHECK(plus(1e-5) == "none");  // rounding
+      CHECK_FALSE(look_at(golden, noise));
+      CHECK_FALSE(look_at(golden, changed(golden, [&](double x, size_t i) {
+                            return x * (1 + 0.01 * double{noise.as<float>()[i]});
+                          })));
+    }
+  const Array golden = normal({100, 100}), noise = normal({100, 100}, 2);
+  const auto look = look_at(golden, changed(golden, [&](double x, size_t i) {
+                              return x + 1e-3 * double{noise.as<float>()[i]};
+                            }));
+  REQUIRE(look);
+  CHECK(look->text == "noise of 0.001 rms");
+  // Noise of one half is a place, not noise.
+  CHECK_FALSE(look_at(golden, changed(golden, [&](double x, size_t i) {
+                        return i % 100 < 50 ? x : x + 1e-3 * double{noise.as<float>()[i]};
+                      })));
+}
+
+TEST_CASE("noise of few elements looks like nothing", "[compare]") {
   for (unsigned seed = 0; seed < 50; ++seed)
     for (const Shape& shape : {Shape{40}, Shape{12, 12}, Shape{4, 5, 6}}) {
       const Array golden = normal(shape, seed), noise = normal(shape, seed + 1000);
