@@ -128,16 +128,16 @@ SlopeCheck check_direction(Losses& losses, const Judged& judged, const Direction
     return losses.at(judged.tensor, changed.view());
   };
   const double size = norm_of(values) / std::sqrt(static_cast<double>(values.size()));
-  std::optional<double> before;
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  double before = kNone;  // the slope of the step before, if it differs
   SlopeCheck last{.slope = Slope::kUnclear};
   for (const double share : {1e-4, 1e-5, 1e-6}) {
     const SlopeCheck check =
         check_slope(loss_at, expected, norm_of(judged.gradient), share * std::max(size, 1e-2));
-    const bool again = before && std::abs(check.measured - *before) <= check.error / 10;
+    const bool again = std::abs(check.measured - before) <= check.error / 10;
     if (check.slope == Slope::kAgrees || (check.slope == Slope::kDiffers && again)) return check;
     last = check;
-    before.reset();
-    if (check.slope == Slope::kDiffers) before = check.measured;
+    before = check.slope == Slope::kDiffers ? check.measured : kNone;
   }
   if (last.slope != Slope::kKink) last.slope = Slope::kUnclear;
   return last;
@@ -246,6 +246,8 @@ Result result_of(const Json& tally) {
   if (tally.contains("wrong")) {
     const Json& wrong = tally.at("wrong");
     result.verdict = Verdict::kDiffers;
+    result.detail = tally.at("tensors") == 0 ? "the first gradient that was judged, float64"
+                                             : result.detail + "; the next one differs";
     result.difference = Difference{
         .step = 0, .tensor = wrong[0], .first = wrong[1], .second = wrong[2], .where = wrong[3]};
   } else if (tally.at("tensors") == 0) {
