@@ -98,6 +98,21 @@ void print_spreads(const std::vector<compare::ArraySpread>& spreads) {
   print(table.str());
 }
 
+/// RequestError unless the output is new or, with --force, a file of tolerances.
+void check_target(const CalibrateOptions& options) {
+  std::error_code unknown;
+  const fs::path path = options.output;
+  if (fs::exists(path, unknown) && !options.force)
+    throw RequestError(fmt::format("{} exists", options.output), "replace it with --force");
+  check_output("-o", path, Output::kTolerances, {options.file});
+  if (fs::is_regular_file(path, unknown) &&
+      ("\n" + read_text(path)).find("\narrays:") == std::string::npos)
+    throw RequestError(
+        fmt::format("-o {} would overwrite a file without tolerances", options.output),
+        "choose another name, or remove the file");
+  check_writable("-o", path);
+}
+
 }  // namespace
 
 CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options) {
@@ -127,10 +142,7 @@ CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options) {
 }
 
 int run_calibrate(const CalibrateOptions& options) {
-  std::error_code unknown;
-  if (fs::exists(options.output, unknown) && !options.force)
-    throw RequestError(fmt::format("{} exists", options.output), "replace it with --force");
-  check_writable("-o", options.output);
+  check_target(options);
   if (options.steps && *options.steps < 1)
     throw RequestError("--steps: expected at least 1", "name a number of steps");
   Runner runner(options);

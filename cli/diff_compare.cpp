@@ -85,17 +85,29 @@ void compare_with_record(const Side& golden, DiffReport& report) {
         fmt::format("golden was removed by hand after {}: {}", record->date, escaped(name)));
 }
 
+/// Tolerances of 1 and more accept zeros, whatever golden is.
+void note_wide_tolerances(const compare::ToleranceRules& rules, std::vector<std::string>& notes) {
+  const auto note = [&notes](const std::string& where, double relative) {
+    if (relative >= 1)
+      notes.push_back(
+          fmt::format("{}: a relative tolerance of {:g} accepts zeros in place of any result",
+                      where, relative));
+  };
+  note("--rtol", rules.relative.value_or(0));
+  for (const compare::ToleranceRule& rule : rules.rules)
+    note(rule.where.empty() ? fmt::format("--tol {}", rule.glob) : rule.where,
+         rule.widest_relative());
+}
+
 DiffReport compare_all(const CompareOptions& options, const Side& golden, const Side& out,
                        const compare::ToleranceRules& rules) {
-  DiffReport report{.golden = options.golden,
-                    .out = options.out,
-                    .comparison = compare::compare_sides(golden, out, rules, options.ignored),
-                    .first = {},
-                    .plans = {},
-                    .notes = {}};
+  DiffReport report{.golden = options.golden, .out = options.out, .strict = options.strict};
+  report.comparison = compare::compare_sides(golden, out, rules, options.ignored);
+  note_wide_tolerances(rules, report.notes);
   if (golden.kind == compare::Kind::kFile) return report;
   compare_with_record(golden, report);
   if (golden.kind != compare::Kind::kRun) return report;
+  report.data = compare::data_changes(golden.path, out.path);
   if (const auto plan = compare::read_run_plan(golden.path)) {
     compare::order_by_plan(*plan, report.comparison);
     report.first = compare::first_difference(*plan, golden.path, report.comparison);
@@ -106,11 +118,11 @@ DiffReport compare_all(const CompareOptions& options, const Side& golden, const 
 }
 
 void write_reports(const CompareOptions& options, const DiffReport& report) {
-  const bool to_output =
-      write_diff_reports(options, {[&] { return diff_json(report); },
-                                   [&] { return diff_junit(report, options.strict); },
-                                   [&] { return diff_markdown(report); }});
+  const bool to_output = write_diff_reports(
+      options, {[&] { return diff_json(report); }, [&] { return diff_junit(report); },
+                [&] { return diff_markdown(report); }});
   if (!to_output) {
+    for (const std::string& line : report.data) print(line + "\n");
     print_painted(diff_table(report.comparison, options.brief, wants_color(stdout)));
     for (const std::string& line : closing_lines(report)) print(line + "\n");
   }
@@ -129,6 +141,21 @@ int nothing_compared(const compare::Comparison& comparison) {
               all_ignored ? "narrow --ignore so that at least one array remains"
                           : "name two .npy files, two directories of them, or two runs");
   return kNothingCompared;
+}
+
+int exit_status_of(const DiffReport& report) {
+  switch (outcome_of(report)) {
+    case Outcome::kPassed:
+    case Outcome::kMistrusted:
+      return kDone;
+    case Outcome::kFailed:
+      return kCheckFailed;
+    case Outcome::kUnreadable:
+      return kRunFailed;
+    case Outcome::kNothingCompared:
+      break;
+  }
+  return nothing_compared(report.comparison);
 }
 
 }  // namespace
@@ -160,7 +187,8 @@ void check_globs(const CompareOptions& options, const std::vector<std::string>& 
 void check_diff_reports(const CompareOptions& options) {
   if (options.append && !options.markdown)
     throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
-  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}});
+  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}},
+                {options.golden, options.out});
 }
 
 bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts) {
@@ -189,16 +217,11 @@ int run_compare(const CompareOptions& options) {
   check_globs(options, names);
   const DiffReport report = compare_all(options, golden, out, rules);
   write_reports(options, report);
-  const compare::Comparison& comparison = report.comparison;
-  if (comparison.pairs() == 0) return nothing_compared(comparison);
-  if (comparison.failed() > 0)
-    return comparison.failed() == comparison.unreadable() ? kRunFailed : kCheckFailed;
-  const bool doubtful = options.strict && comparison.count(compare::Verdict::kMistrusted) > 0;
-  return doubtful ? kCheckFailed : kDone;
+  return exit_status_of(report);
 }
 
 void declare_compare(CLI::App& app, CompareOptions& options) {
-  app.add_option("GOLDEN", options.golden, "reference: a .npy file, a directory or a run")
+  app.add_option("GOLDEN", options.golden, "reference: a .npy or .npz file, a directory or a run")
       ->required()
       ->type_name("");
   app.add_option("OUT", options.out,

@@ -1,8 +1,7 @@
-// What flowdiff found, as JSON, JUnit and Markdown.
+// What flowdiff found, as JUnit and Markdown.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "cli/diff_report.h"
@@ -10,7 +9,6 @@
 #include "cli/xml.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 namespace {
@@ -18,71 +16,11 @@ namespace {
 using compare::ArrayDifference;
 using compare::Verdict;
 
-OrderedJson json_number(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
-}
-
-OrderedJson json_worst(const ArrayDifference::Worst& worst) {
-  return {{"error", json_number(worst.error)},
-          {"index", worst.index},
-          {"golden", worst.golden},
-          {"out", worst.out}};
-}
-
-void add_profile(const compare::ErrorProfile& profile, OrderedJson& json) {
-  json["percentiles"] = {{"50", json_number(profile.median)},
-                         {"90", json_number(profile.percentile_90)},
-                         {"99", json_number(profile.percentile_99)}};
-  json["axes"] = OrderedJson::array();
-  for (const auto& worst : profile.axes)
-    json["axes"].push_back({{"axis", worst.axis}, {"index", worst.index}, {"share", worst.share}});
-}
-
-OrderedJson json_array(const ArrayDifference& array) {
-  OrderedJson json{{"name", array.name}, {"verdict", name_of_verdict(array.verdict)}};
-  if (!array.detail.empty()) json["detail"] = array.detail;
-  if (!array.doubts.empty()) json["doubts"] = array.doubts;
-  if (array.verdict != Verdict::kUnreadable) {
-    json["dtype"] = name_of(array.dtype);
-    json["shape"] = array.shape.extents();
-  }
-  if (array.look)
-    json["look"] = {{"kind", compare::name_of(array.look->kind)},
-                    {"text", array.look->text},
-                    {"share", array.look->share}};
-  if (!was_compared(array)) return json;
-  json["rtol"] = array.tolerance.relative;
-  json["atol"] = array.tolerance.absolute;
-  json["elements"] = array.elements;
-  json["over"] = array.over;
-  if (array.not_judged > 0) json["not_judged"] = array.not_judged;
-  if (!array.is_judged()) return json;
-  json["nan_mismatches"] = array.nan_mismatches;
-  json["inf_mismatches"] = array.inf_mismatches;
-  json["max_abs"] = json_worst(array.absolute);
-  json["max_rel"] = json_worst(array.relative);
-  if (array.over > 0)
-    json["first"] = {
-        {"index", array.first_mismatch}, {"golden", array.first_golden}, {"out", array.first_out}};
-  if (array.profile) add_profile(*array.profile, json);
-  return json;
-}
-
-/// Why, in a cell: what it looks like, or the first reason.
-std::string why(const ArrayDifference& array) {
-  if (array.look) return look_text(*array.look);
-  if (array.verdict == Verdict::kDiffers)
-    return fmt::format("first at {}: golden {}, out {}", Shape(array.first_mismatch).str(),
-                       array.first_golden, array.first_out);
-  const auto all = reasons(array);
-  return all.empty() ? "" : all.front();
-}
-
 std::string markdown_row(const ArrayDifference& array) {
   std::string row = "|";
   for (const std::string& cell : {array.name, std::string(name_of_verdict(array.verdict)),
                                   over_text(array), error_text(array, array.absolute.error),
-                                  error_text(array, array.relative.error), why(array)})
+                                  error_text(array, array.relative.error), main_reason(array)})
     row += ' ' + markdown_text(cell) + " |";
   return row + '\n';
 }
@@ -122,30 +60,9 @@ std::string xml_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::string diff_json(const DiffReport& report) {
+std::string diff_junit(const DiffReport& report) {
   const compare::Comparison& comparison = report.comparison;
-  OrderedJson json{{"golden", report.golden},
-                   {"out", report.out},
-                   {"failed", comparison.failed()},
-                   {"mistrusted", comparison.count(Verdict::kMistrusted)},
-                   {"summary", diff_summary(comparison)},
-                   {"ignored", comparison.ignored},
-                   {"arrays", OrderedJson::array()}};
-  if (report.first) {
-    json["first"]["array"] = report.first->array;
-    if (report.first->step) json["first"]["step"] = *report.first->step;
-  }
-  if (!report.plans.empty()) json["plans"] = report.plans;
-  if (!report.notes.empty()) json["notes"] = report.notes;
-  for (const ArrayDifference& array : comparison.arrays)
-    json["arrays"].push_back(json_array(array));
-  // Names of files need not be UTF-8.
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
-}
-
-std::string diff_junit(const DiffReport& report, bool strict) {
-  const compare::Comparison& comparison = report.comparison;
-  const auto fails = [strict](const ArrayDifference& array) {
+  const auto fails = [strict = report.strict](const ArrayDifference& array) {
     return array.failed() || (strict && array.verdict == Verdict::kMistrusted);
   };
   std::string text = fmt::format(
@@ -167,8 +84,9 @@ std::string diff_junit(const DiffReport& report, bool strict) {
     else
       text += "/>\n";
   }
-  if (const auto lines = closing_lines(report); !lines.empty())
-    text += fmt::format("  <system-out>{}</system-out>\n", xml_lines(lines));
+  std::vector<std::string> lines = report.data;
+  for (std::string& line : closing_lines(report)) lines.push_back(std::move(line));
+  if (!lines.empty()) text += fmt::format("  <system-out>{}</system-out>\n", xml_lines(lines));
   return text + "</testsuite>\n";
 }
 
@@ -179,7 +97,10 @@ std::string diff_markdown(const DiffReport& report) {
     if (array.verdict > Verdict::kWithin) shown.push_back(&array);
   std::stable_partition(shown.begin(), shown.end(),
                         [](const auto* array) { return array->failed(); });
-  std::string text = fmt::format("**{}**\n", markdown_text(diff_summary(report.comparison)));
+  std::string text;
+  for (const std::string& line : report.data)
+    text += fmt::format("**{}**\n\n", markdown_text(line));
+  text += fmt::format("**{}**\n", markdown_text(diff_summary(report.comparison)));
   if (!shown.empty())
     text +=
         "\n| array | verdict | over | max abs err | max rel err | why |\n"

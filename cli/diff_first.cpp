@@ -43,6 +43,7 @@ struct FirstReport {
   std::optional<DivergenceReport> closer = {};  // of the steps between two fingerprints, made again
   Captured captured = {};
   std::string plans = {};
+  std::vector<std::string> data = {};
 
   const std::optional<Divergence>& first() const {
     return closer && closer->first ? closer->first : found.first;
@@ -225,6 +226,7 @@ FirstReport find_first(const CompareOptions& options) {
   const FingerprintedRun out = compare::read_fingerprinted_run(options.out);
   FirstReport report{.found = compare::find_divergence(golden, out)};
   report.plans = compare::plan_changes(golden.plan, out.plan);
+  report.data = compare::data_changes(golden.path, out.path);
   if (!report.found.first || options.no_rerun) return report;
   const Reruns reruns(golden, out);
   if (is_between_fingerprints(*report.found.first)) {
@@ -267,6 +269,7 @@ std::string json_text(const CompareOptions& options, const FirstReport& report) 
                    {"first_step", found.first_step},
                    {"last_step", found.last_step},
                    {"first", nullptr}};
+  if (!report.data.empty()) json["data"] = report.data;
   if (!report.plans.empty()) json["plans"] = report.plans;
   if (const auto& first = report.first()) {
     OrderedJson one{
@@ -291,6 +294,7 @@ std::string json_text(const CompareOptions& options, const FirstReport& report) 
 }
 
 void print_report(const FirstReport& report) {
+  for (const std::string& line : report.data) print(line + "\n");
   for (const std::string& line : lines_of(report)) print(escaped(line) + "\n");
   if (!report.plans.empty()) print(report.plans + "\n");
   for (const std::string& note : report.captured.notes) print(escaped(note) + "\n");

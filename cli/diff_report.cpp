@@ -92,6 +92,26 @@ const char* name_of_verdict(Verdict verdict) {
   return kVerdicts[static_cast<size_t>(verdict)].name;
 }
 
+std::optional<Verdict> verdict_named(const std::string& name) {
+  const auto found = std::ranges::find(kVerdicts, name, &VerdictWords::name);
+  return found == kVerdicts.end() ? std::nullopt : std::optional(found->verdict);
+}
+
+Outcome outcome_of(const DiffReport& report) {
+  const compare::Comparison& comparison = report.comparison;
+  if (comparison.pairs() == 0) return Outcome::kNothingCompared;
+  if (const int64_t failed = comparison.failed(); failed > 0)
+    return failed == comparison.unreadable() ? Outcome::kUnreadable : Outcome::kFailed;
+  if (comparison.count(Verdict::kMistrusted) == 0) return Outcome::kPassed;
+  return report.strict ? Outcome::kFailed : Outcome::kMistrusted;
+}
+
+const char* name_of(Outcome outcome) {
+  static constexpr std::array kNames = {"passed", "mistrusted", "failed", "unreadable",
+                                        "nothing compared"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
 bool was_compared(const ArrayDifference& array) { return array.verdict <= Verdict::kDiffers; }
 
 std::string over_text(const ArrayDifference& array) {
@@ -104,6 +124,8 @@ std::string error_text(const ArrayDifference& array, double error) {
 }
 
 std::string look_text(const compare::Look& look) {
+  // These say what the error is, and predict nothing.
+  if (look.kind >= compare::LookKind::kNoise) return look.text;
   return fmt::format("{} (explains {} of the squared error)", look.text, percent(look.share));
 }
 
@@ -145,6 +167,16 @@ std::vector<std::string> reasons(const ArrayDifference& array) {
     lines.push_back(fmt::format("unmatched infinities: {}", array.inf_mismatches));
   lines.insert(lines.end(), array.doubts.begin(), array.doubts.end());
   return lines;
+}
+
+std::string main_reason(const ArrayDifference& array) {
+  // The first element says more than its step.
+  if (array.look && array.look->kind != compare::LookKind::kFromStep) return look_text(*array.look);
+  if (array.verdict == Verdict::kDiffers)
+    return fmt::format("first at {}: golden {}, out {}", index_text(array.first_mismatch),
+                       array.first_golden, array.first_out);
+  const auto all = reasons(array);
+  return all.empty() ? "" : all.front();
 }
 
 std::string diff_table(const compare::Comparison& comparison, bool brief, bool color) {

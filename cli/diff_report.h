@@ -7,16 +7,26 @@
 
 #include "runtime/compare/compare.h"
 #include "runtime/compare/first_difference.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 
+/// What flowdiff writes, and what `flowc report` reads.
 struct DiffReport {
   std::string golden, out;  // as given
-  compare::Comparison comparison;
-  std::optional<compare::FirstDifference> first;
-  std::string plans;               // how the plans of two runs differ; empty: not at all
-  std::vector<std::string> notes;  // of golden.json
+  bool strict = false;      // mistrusted arrays fail
+  compare::Comparison comparison = {};
+  std::optional<compare::FirstDifference> first = {};
+  std::vector<std::string> data = {};   // how the data files of two runs differ, a line each
+  std::string plans = {};               // how the plans of two runs differ; empty: not at all
+  std::vector<std::string> notes = {};  // of golden.json
 };
+
+/// What a comparison comes to. kUnreadable: all that failed cannot be read.
+enum class Outcome { kPassed, kMistrusted, kFailed, kUnreadable, kNothingCompared };
+Outcome outcome_of(const DiffReport& report);
+/// "passed", "nothing compared"
+const char* name_of(Outcome outcome);
 
 /// An aligned table, a line an array, what is wrong with those that fail below them, and a last
 /// line that sums up. `brief`: those that fail or are mistrusted only.
@@ -30,9 +40,11 @@ std::vector<std::string> closing_lines(const DiffReport& report);
 
 /// One JSON object; what is not finite is null.
 std::string diff_json(const DiffReport& report);
+/// What diff_json wrote. RequestError where it is something else, or contradicts itself.
+DiffReport read_diff_json(const Json& json);
 
-/// A JUnit test suite, a case an array. `strict`: mistrusted arrays fail.
-std::string diff_junit(const DiffReport& report, bool strict);
+/// A JUnit test suite, a case an array.
+std::string diff_junit(const DiffReport& report);
 
 /// A summary and a table of at most 20 arrays that fail or are mistrusted, with details that are
 /// folded away: short enough for a comment on a pull request.

@@ -1,6 +1,7 @@
 // Words and numbers that all reports of flowdiff share.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@ namespace flow::cli {
 
 /// In a table and in JSON: "differs".
 const char* name_of_verdict(compare::Verdict verdict);
+/// The verdict of that name; nothing where there is none.
+std::optional<compare::Verdict> verdict_named(const std::string& name);
 
 /// Do the figures of a comparison mean anything?
 bool was_compared(const compare::ArrayDifference& array);
@@ -31,5 +34,8 @@ std::string xml_lines(const std::vector<std::string>& lines);
 
 /// Why an array fails or is mistrusted, a sentence each.
 std::vector<std::string> reasons(const compare::ArrayDifference& array);
+
+/// The one that a cell has room for: what the difference looks like, or where it begins.
+std::string main_reason(const compare::ArrayDifference& array);
 
 }  // namespace flow::cli

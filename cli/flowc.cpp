@@ -78,7 +78,7 @@ int build(const FlowcOptions& options) {
   check_pass(options.dump_after);
   const auto result = compile_aloud(request_of(options));
   if (!result) return kRequestWrong;
-  write_output(options, plan::to_json(*result->plan), result->sources);
+  write_output(options, plan::to_json(*result->plan), Output::kPlan, result->sources);
   print_to_stderr(fmt::format("{}: jobs {} for {}\n", escaped(options.output),
                               job_names(*result->plan), devices_of(*result->plan, options.device)));
   return kDone;
@@ -112,12 +112,12 @@ int show_ops(const FlowcOptions& options) {
 }
 
 /// Writes to standard output, unless `-o` names a file.
-void deliver(const FlowcOptions& options, const std::string& text,
+void deliver(const FlowcOptions& options, const std::string& text, Output kind,
              const std::vector<std::string>& sources = {}) {
   if (options.output.empty())
     print(text);
   else
-    write_output(options, text, sources);
+    write_output(options, text, kind, sources);
 }
 
 int config(const FlowcOptions& options) {
@@ -127,12 +127,12 @@ int config(const FlowcOptions& options) {
                                       : Writing::kResolved;
   const auto result = compile_aloud(request);
   if (!result) return kRequestWrong;
-  deliver(options, result->job_file, result->sources);
+  deliver(options, result->job_file, Output::kJobFile, result->sources);
   return kDone;
 }
 
 int write_schema(const FlowcOptions& options) {
-  deliver(options, options.schema == "plan" ? plan_schema() : job_schema());
+  deliver(options, options.schema == "plan" ? plan_schema() : job_schema(), Output::kReport);
   return kDone;
 }
 

@@ -152,6 +152,7 @@ void declare_report(CLI::App& app, FlowcOptions& options) {
   app.add_option("-o,--output", options.output, "HTML file; `-` is standard output")
       ->type_name("HTML")
       ->required();
+  app.add_flag("--force", options.force, "replace a file that is not a report");
   app.add_option("--diff", options.diffs,
                  "add the comparison that flowdiff --json wrote to JSON; repeatable")
       ->type_name("JSON")

@@ -24,7 +24,7 @@ CompileRequest request_of(const FlowcOptions& options) {
   return request;
 }
 
-void write_output(const FlowcOptions& options, const std::string& text,
+void write_output(const FlowcOptions& options, const std::string& text, Output kind,
                   const std::vector<std::string>& sources) {
   if (options.output == "-") return print(text);
   std::error_code unknown;
@@ -34,6 +34,7 @@ void write_output(const FlowcOptions& options, const std::string& text,
                                      source == options.file ? "the job file"
                                                             : "a file that the job file includes"),
                          "name another file with -o");
+  check_output("-o", options.output, kind);
   write_text_atomically(options.output, text);
 }
 

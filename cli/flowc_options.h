@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/complete.h"
+#include "cli/report_files.h"
 #include "compiler/compile.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -22,6 +23,7 @@ struct FlowcOptions {
   std::vector<std::string> dimensions;  // of `import`
   CompletionRequest completion;
   std::vector<std::string> sets, command_names, diffs;
+  bool force = false;                                                 // of `report`
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
   int ranks = 0;                                                      // of `show`
   bool gradients = false, hooks = false, values = false;
@@ -32,10 +34,10 @@ struct FlowcOptions {
 /// What the options say of compiling `options.file`.
 CompileRequest request_of(const FlowcOptions& options);
 
-/// Writes where `-o` says (`-` is standard output). RequestError where that is one of the files
-/// that the text was made from.
-void write_output(const FlowcOptions& options, const std::string& text,
-                  const std::vector<std::string>& sources);
+/// Writes where `-o` says (`-` is standard output). RequestError as from check_output, and where
+/// that is one of the files that the text was made from.
+void write_output(const FlowcOptions& options, const std::string& text, Output kind,
+                  const std::vector<std::string>& sources = {});
 
 /// RequestError where the file exists, or its directory does not.
 void check_new_file(const fs::path& path);

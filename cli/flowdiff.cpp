@@ -1,5 +1,6 @@
 // flowdiff: compares the .npy files of two runs, folders or files, and keeps golden ones.
 #include <CLI/CLI.hpp>
+#include <functional>
 
 #include "cli/console.h"
 #include "cli/diff_calibrate.h"
@@ -7,6 +8,7 @@
 #include "cli/diff_first.h"
 #include "cli/diff_self_test.h"
 #include "cli/diff_update.h"
+#include "cli/stop_request.h"
 
 namespace flow::cli {
 namespace {
@@ -18,11 +20,14 @@ constexpr const char* kFooter =
     "Default R and A: float32 1.3e-6 and 1e-5; float64 1e-7 and 1e-7; float16 1e-3 and 1e-5;\n"
     "integers and bools exact. `tolerances.yaml` in GOLDEN overrides them, --tol overrides both.\n"
     "\n"
-    "A `mistrusted` array passes, but proves little. Golden is constant, has NaN like out, or was\n"
-    "changed by hand; or the tolerance is wider than its standard deviation.\n"
+    "A `mistrusted` array passes, but proves little. It has no elements; golden is constant, has "
+    "NaN\n"
+    "like out, or was changed by hand; or the tolerance is wider than its standard deviation.\n"
     "\n"
     "For runs, flowdiff compares `returns`, `watch`, `also` and the newest checkpoint. It also\n"
-    "reports which differing array of `returns` and `watch` was computed first.\n"
+    "reports data files that differ, and which differing array of `returns` and `watch` was "
+    "computed\n"
+    "first. Directories can have .npz archives, too: weights.npz/dense/bias is an array of one.\n"
     "\n"
     "--first compares the fingerprints that flowrun --fingerprint keeps: bit for bit, or between\n"
     "devices, instruction sets and versions by distance. It runs flowrun --capture on both sides.\n"
@@ -42,6 +47,17 @@ constexpr const char* kFooter =
     "  flowdiff --first runs/lenet-train-001 runs/lenet-train-002\n"
     "  flowdiff update golden out --reason 'learning rate schedule fixed'";
 
+/// Of a command that runs jobs: a signal leaves no temporary directory behind.
+int stoppable(const std::function<int()>& command) {
+  catch_stop_requests();
+  try {
+    return command();
+  } catch (const Stopped&) {
+    end_as_asked();
+    throw;
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Compare the arrays of two runs, two directories or two .npy files.", "flowdiff"};
   CompareOptions compare;
@@ -58,8 +74,8 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (updating->parsed()) return run_update(update);
-  if (calibrating->parsed()) return run_calibrate(calibrate);
-  if (compare.first) return run_first(compare);
+  if (calibrating->parsed()) return stoppable([&] { return run_calibrate(calibrate); });
+  if (compare.first) return stoppable([&] { return run_first(compare); });
   return compare.self_test ? run_self_test(compare) : run_compare(compare);
 }
 

@@ -33,6 +33,7 @@
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/exec/run/run_record.h"
 #include "runtime/io/keeper.h"
 #include "runtime/plan/model/device_ids.h"
 #include "runtime/plan/model/variable_sharing.h"
@@ -330,6 +331,7 @@ int execute(const RunOptions& options, RankSession* session) {
   check_resumed_load(request);
   check_tuning(request);
   if (options.directory) request.directory = *options.directory;
+  exec::require_utf8_paths(request);
   if (options.dry_run) {
     if (options.directory && !options.resume) check_directory(*options.directory, options.force);
     if (options.resume) begin_resume(request);

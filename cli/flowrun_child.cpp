@@ -2,6 +2,7 @@
 #include "cli/flowrun_child.h"
 
 #include "cli/installed.h"
+#include "cli/stop_request.h"
 #include "runtime/base/text.h"
 #include "runtime/io/process.h"
 
@@ -23,12 +24,14 @@ std::string FlowrunChild::run(const std::vector<std::string>& words,
   io::ProcessOptions options{
       .words = {"/bin/sh", "-c", "exec \"$@\" >\"$0\" 2>&1", log.string(), flowrun()},
       .environment = environment,
-      .directory = fs::current_path()};
+      .directory = fs::current_path(),
+      .stopping = is_stopping};
   options.words.insert(options.words.end(), words.begin(), words.end());
   options.keeper = &keeper_;
   io::Process process(options);
   process.close_input();
   const auto status = process.wait({});
+  if (is_stopping()) throw Stopped();  // the destructor ends the process
   if (status && status->good()) return {};
   const std::string first = split(trimmed(read_text(log)), '\n').front();
   return first.empty() && status ? "flowrun " + status->str() : first;

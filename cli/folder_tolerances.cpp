@@ -2,6 +2,7 @@
 #include "cli/folder_tolerances.h"
 
 #include "cli/console.h"
+#include "cli/report_files.h"
 #include "compiler/tolerances/tolerances.h"
 
 namespace flow::cli {

@@ -14,8 +14,6 @@ class TolerancesFile;
 
 namespace flow::cli {
 
-inline constexpr const char* kTolerancesFile = "tolerances.yaml";
-
 class FolderTolerances {
  public:
   /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.

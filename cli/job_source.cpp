@@ -50,6 +50,9 @@ void require_file(const CompileRequest& request) {
                        fs::exists(plan) ? fmt::format("use the plan of its run: {}", plan.string())
                                         : "name a job file in it");
   }
+  if (fs::path(file).filename() == exec::kPlanFile && fs::exists(file) &&
+      !fs::is_regular_file(file))
+    throw RequestError(fmt::format("{} is not a file", file), "name the plan of a run");
   if (fs::exists(file)) return;
   if (request.job && fs::is_regular_file(*request.job))
     throw RequestError(

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "cli/console.h"
 #include "runtime/base/error.h"
+#include "runtime/exec/run/run_files.h"
 
 namespace flow::cli {
 namespace {
@@ -31,7 +33,64 @@ void append(const fs::path& path, const std::string& report) {
   }
 }
 
+/// /dev/stdout may lead to a pipe, which has no path: then as it is given.
+fs::path real_path(const fs::path& path) {
+  std::error_code unknown;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path), unknown);
+  return unknown ? path : real;
+}
+
+/// Names that flow gives to files of runs and of golden directories.
+bool is_known_name(const fs::path& name) {
+  static const std::set<fs::path> kOthers = {"checkpoint.json", "files.json",  "scope.json",
+                                             "stats.csv",       "golden.json", kTolerancesFile};
+  return kOthers.contains(name) ||
+         (name.has_extension() && std::ranges::count(exec::kWritten, name) > 0);
+}
+
+/// Does the directory have more of a run than a plan?
+bool is_run(const fs::path& directory) {
+  std::error_code unknown;
+  return std::ranges::any_of(exec::kWritten, [&](const char* name) {
+    return name != std::string_view(exec::kPlanFile) && fs::exists(directory / name, unknown);
+  });
+}
+
+bool may_have_name(const fs::path& file, Output kind) {
+  const fs::path name = file.filename();
+  if (file.extension() == ".npy") return false;
+  if (kind == Output::kPlan && name == exec::kPlanFile) return !is_run(file.parent_path());
+  return !is_known_name(name) || (kind == Output::kTolerances && name == kTolerancesFile);
+}
+
+/// What a file is whose loss would hurt, by its name; empty where it may be replaced.
+std::string precious_kind(const fs::path& file, Output kind) {
+  const fs::path extension = file.extension();
+  for (const char* weights : {".npz", ".safetensors", ".onnx"})
+    if (extension == weights) return "a file of arrays";
+  const bool yaml = extension == ".yaml" || extension == ".yml";
+  return yaml && kind != Output::kJobFile && kind != Output::kTolerances ? "a job file" : "";
+}
+
 }  // namespace
+
+void check_output(const char* flag, const fs::path& path, Output kind,
+                  const std::vector<std::string>& inputs) {
+  constexpr const char* kHint = "choose another name";
+  const fs::path file = real_path(path);
+  if (!may_have_name(file, kind))
+    throw RequestError(fmt::format("{} {} may overwrite a file of a run", flag, path.string()),
+                       kHint);
+  std::error_code unknown;
+  if (!fs::is_regular_file(file, unknown)) return;
+  for (const std::string& input : inputs)
+    if (fs::equivalent(input, file, unknown))
+      throw RequestError(fmt::format("{} {} would overwrite {}, which the command reads", flag,
+                                     path.string(), input),
+                         kHint);
+  if (const std::string what = precious_kind(file, kind); !what.empty())
+    throw RequestError(fmt::format("{} {} would overwrite {}", flag, path.string(), what), kHint);
+}
 
 void check_writable(const char* flag, const fs::path& path, bool in_place) {
   const auto refuse = [&](const std::string& why, const char* hint) {
@@ -51,20 +110,13 @@ void check_writable(const char* flag, const fs::path& path, bool in_place) {
     refuse(std::strerror(errno), "name a file that can be written");
 }
 
-void check_reports(const std::vector<ReportFile>& reports) {
+void check_reports(const std::vector<ReportFile>& reports, const std::vector<std::string>& inputs) {
   std::vector<std::pair<const char*, fs::path>> seen;
   for (const auto& [flag, path] : reports) {
     if (!path) continue;
     if (path->empty()) throw RequestError(fmt::format("{}: empty file name", flag), "name a file");
-    std::error_code unknown;  // /dev/stdout may lead to a pipe, which has no path
-    fs::path file = fs::weakly_canonical(fs::absolute(*path), unknown);
-    if (unknown) file = *path;
-    static const std::set<fs::path> kOfRuns = {"plan.json",       "run.json",       "metrics.jsonl",
-                                               "checkpoint.json", "scope.json",     "profile.json",
-                                               "golden.json",     "tolerances.yaml"};
-    if (file.extension() == ".npy" || kOfRuns.contains(file.filename()))
-      throw RequestError(fmt::format("{} {} may overwrite a file of a run", flag, *path),
-                         "choose another name for the report");
+    const fs::path file = real_path(*path);
+    check_output(flag, *path, Output::kReport, inputs);
     for (const auto& [before, other] : seen)
       if (other == file)
         throw RequestError(fmt::format("{} and {} name the same file", before, flag));

@@ -19,9 +19,25 @@ struct ReportFile {
 /// takes long.
 void check_writable(const char* flag, const fs::path& path, bool in_place = false);
 
-/// A report is not written over an array, a file of a run or of a golden folder, or another report,
-/// nor where it cannot be: RequestError.
-void check_reports(const std::vector<ReportFile>& reports);
+inline constexpr const char* kTolerancesFile = "tolerances.yaml";
+
+/// What a command writes where a flag says.
+enum class Output {
+  kReport,      // JSON, JUnit, Markdown, HTML, a schema
+  kPlan,        // `plan.json` in a directory that is no run's
+  kJobFile,     // in the place of another one
+  kTolerances,  // `tolerances.yaml` of a golden directory
+};
+
+/// RequestError where a file of that kind would replace an array, weights, a job file, a file of a
+/// run or of a golden directory, or one of `inputs`, which the command reads.
+void check_output(const char* flag, const fs::path& path, Output kind,
+                  const std::vector<std::string>& inputs = {});
+
+/// Such a check of each report; reports do not replace each other, either. RequestError also where
+/// one cannot be written.
+void check_reports(const std::vector<ReportFile>& reports,
+                   const std::vector<std::string>& inputs = {});
 
 /// Writes a report; `append`: as a paragraph of its own at the end of the file, all of it or
 /// nothing. True where it went to standard output.

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <csignal>
 
 #include "cli/console.h"
 #include "cli/installed.h"
@@ -14,6 +12,7 @@
 #include "cli/report_files.h"
 #include "cli/run_devices.h"
 #include "cli/run_request.h"
+#include "cli/stop_request.h"
 #include "cli/verify_report.h"
 #include "cli/work_directory.h"
 #include "runtime/base/error.h"
@@ -23,31 +22,6 @@
 
 namespace flow::cli {
 namespace {
-
-/// The signal that asked to end; the handler may touch nothing else.
-std::atomic<int> verify_stop = 0;
-
-extern "C" void on_verify_stop(int signal) { verify_stop = signal; }
-
-bool is_stopping() { return verify_stop != 0; }
-
-/// A wait for a child is not restarted.
-void catch_stops() {
-  struct sigaction action {};
-  action.sa_handler = on_verify_stop;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};
-    sigaction(signal, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
-  }
-  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how runs end
-}
-
-/// Dies of the signal, as whoever sent it expects.
-void end_as_asked() {
-  std::signal(verify_stop, SIG_DFL);
-  std::raise(verify_stop);
-}
 
 /// In a child: a driver that was asked here could not be used in children.
 bool is_gpu_usable(const RunOptions& options) {
@@ -66,6 +40,16 @@ void require_file_read_twice(const std::string& file) {
                      "save the job file, and name it");
 }
 
+/// The first error without its place, which may be in a `--set` of ours that no user wrote.
+std::string first_problem(const std::string& messages) {
+  constexpr std::string_view kError = ": error: ";
+  std::string line = split(trimmed(messages), '\n').front();
+  if (const size_t at = line.find(kError); at != line.npos) line.erase(0, at + kError.size());
+  if (const size_t code = line.rfind(" [E"); line.ends_with(']') && code != line.npos)
+    line.erase(code);
+  return line;
+}
+
 /// FILE again, quietly.
 verify::Compiled compile_variant(CompileRequest request, const std::string& text,
                                  const verify::Variant& variant) {
@@ -76,7 +60,7 @@ verify::Compiled compile_variant(CompileRequest request, const std::string& text
   add(request.watches, variant.watches);
   add(request.watch_diffs, variant.watch_diffs);
   CompileResult result = compile_text(request, text);
-  if (result.errors > 0) return {.problem = split(trimmed(result.messages), '\n').front()};
+  if (result.errors > 0) return {.problem = first_problem(result.messages)};
   return {.plan = std::move(result.plan)};
 }
 
@@ -185,7 +169,7 @@ void require_consistent(const VerifyOptions& options) {
   if (!options.prove && (options.strict || !options.damages.empty()))
     throw RequestError(fmt::format("{} requires --prove", options.strict ? "--strict" : "--damage"),
                        "add --prove, or omit it");
-  check_reports({{"--junit", options.junit}});
+  check_reports({{"--junit", options.junit}}, {options.run.file});
   if (options.json && options.junit == "-")
     throw RequestError("--json and --junit - both write to standard output",
                        "name a file: --junit FILE");
@@ -212,7 +196,7 @@ int verify_job(const VerifyOptions& options) {
 }  // namespace
 
 int run_verify(const VerifyOptions& options) {
-  catch_stops();
+  catch_stop_requests();
   try {
     return verify_job(options);
   } catch (const verify::Interrupted&) {

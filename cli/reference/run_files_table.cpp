@@ -11,7 +11,7 @@ std::span<const FileRow> run_files() {
        "The summary: start, overrides, seed, machine, device, steps, seconds, exit status, error "
        "and "
        "`stop_reason`: done, early_stopping with its reason, signal, command, hook with its "
-       "condition, or failure. Of a "
+       "condition, or failure. `data` has rows and a digest of each data file. Of a "
        "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
        "last."},
       {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},

@@ -9,6 +9,7 @@
 
 #include "cli/report/html.h"
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/npy.h"
@@ -114,8 +115,14 @@ std::vector<ArrayFiles> list_arrays(RunData& run) {
   size_t entries = 0;
   for (const char* part : {"returns", "watch", "also"}) {
     std::error_code error;
-    fs::recursive_directory_iterator each(run.directory / part,
-                                          fs::directory_options::skip_permission_denied, error);
+    const fs::path folder = run.directory / part;
+    if (fs::is_symlink(folder, error) && !link_problem(folder, run.directory).empty()) {
+      run.note(
+          fmt::format("left out: {} is {}", folder.string(), link_problem(folder, run.directory)));
+      continue;
+    }
+    fs::recursive_directory_iterator each(folder, fs::directory_options::skip_permission_denied,
+                                          error);
     for (; !error && each != fs::recursive_directory_iterator(); each.increment(error)) {
       if (++entries > kMostEntries) break;
       std::error_code gone;

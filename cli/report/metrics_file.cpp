@@ -8,6 +8,7 @@
 
 #include "cli/report/html.h"
 #include "cli/report/run_data.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/json_fields.h"
@@ -171,10 +172,10 @@ class MetricsReader {
 }  // namespace
 
 void read_metrics(const fs::path& path, RunData& run) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return;
-  if (!fs::is_regular_file(path, error)) return run.note("metrics.jsonl is not a file");
+  std::error_code unknown;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return;
   try {
+    require_inside(run.directory, path);
     const MappedFile file(path);
     std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
     if (text.size() > kMostBytes) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "cli/console.h"
 #include "cli/report/page.h"
@@ -58,12 +59,23 @@ void check_directories(const FlowcOptions& options) {
   }
 }
 
-void check_diffs(const FlowcOptions& options) {
+/// Does the file have what a report begins with, or nothing?
+bool is_replaceable(const fs::path& path) {
+  std::string head(1024, '\0');
+  File file = File::open_read(path);
+  head.resize(file.read(std::as_writable_bytes(std::span(head))));
+  return head.empty() || head.find("content=\"flowc report\"") != head.npos;
+}
+
+/// RequestError where the output would replace something else than a report.
+void check_target(const FlowcOptions& options) {
+  if (options.output == "-") return;
+  check_reports({{"-o", options.output}}, options.diffs);
   std::error_code unknown;
-  for (const std::string& file : options.diffs)
-    if (fs::equivalent(file, options.output, unknown))
-      throw RequestError(fmt::format("-o {} would overwrite the file of --diff", options.output),
-                         "name another file with -o");
+  if (!options.force && fs::is_regular_file(options.output, unknown) &&
+      !is_replaceable(options.output))
+    throw RequestError(fmt::format("{} exists and is not a report", options.output),
+                       "replace it with --force, or name another file with -o");
 }
 
 Report read_report(const FlowcOptions& options) {
@@ -72,7 +84,7 @@ Report read_report(const FlowcOptions& options) {
   name_runs(report.runs);
   for (RunData& run : report.runs) {
     report.arrays.push_back(read_arrays(run));
-    for (Comparison& found : find_comparisons(run)) report.comparisons.push_back(std::move(found));
+    for (DiffReport& found : find_comparisons(run)) report.comparisons.push_back(std::move(found));
   }
   for (const std::string& file : options.diffs) report.comparisons.push_back(read_comparison(file));
   return report;
@@ -138,12 +150,11 @@ std::string page_of(const Report& report) {
 
 int write_report(const FlowcOptions& options) {
   report::check_directories(options);
-  if (options.output != "-") check_reports({{"-o", options.output}});
-  report::check_diffs(options);
+  report::check_target(options);
   const report::Report read = report::read_report(options);
   const bool has_metrics = std::ranges::any_of(
       read.runs, [](const auto& run) { return !run.curves.empty() || !run.matrices.empty(); });
-  write_output(options, report::page_of(read), {});
+  write_output(options, report::page_of(read), Output::kReport);
   if (options.output == "-") return kDone;
   print_to_stderr(fmt::format("{}: {}{}\n", escaped(options.output),
                               counted(read.runs.size(), "run"),

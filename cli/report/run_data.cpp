@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/json/json_fields.h"
@@ -14,7 +15,11 @@
 namespace flow::cli::report {
 namespace {
 
-constexpr uint64_t kLargestRecord = 4 << 20, kLargestPlan = 256 << 20;
+std::string data_text(const Json& file) {
+  const auto rows = plan::integer_in(file, "rows");
+  return (rows ? fmt::format("{} rows, ", *rows) : "") +
+         plan::text_in(file, "digest").substr(0, 12);
+}
 
 Record record_of(const Json& json) {
   Record record{.job = plan::text_in(json, "job"),
@@ -41,6 +46,9 @@ Record record_of(const Json& json) {
     record.ranks = plan::integer_in(*found, "count");
   record.overrides = plan::texts_in(json, "overrides");
   record.libraries = plan::named_texts_in(json, "libraries");
+  if (const auto data = json.find("data"); data != json.end() && data->is_object())
+    for (const auto& [name, file] : data->items())
+      if (file.is_object()) record.data[name] = data_text(file);
   return record;
 }
 
@@ -118,22 +126,12 @@ void require_run(const fs::path& directory) {
 }  // namespace
 
 std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run) {
-  const std::string name = path.lexically_relative(run.directory).string();
-  std::error_code error;
-  if (!fs::exists(path, error) && !error) return {};
-  if (!fs::is_regular_file(path, error)) {
-    run.note(name + " is not a file");
-    return {};
-  }
-  if (const uint64_t size = fs::file_size(path, error); !error && size > most) {
-    run.note(fmt::format("{} is left out: it has {}, more than {}", name, human_bytes(size),
-                         human_bytes(most)));
-    return {};
-  }
+  std::error_code unknown;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
   try {
-    return read_text(path);
+    return read_inside(run.directory, path, most);
   } catch (const RunError& failure) {
-    run.note(failure.what());
+    run.note(fmt::format("left out: {}", failure.what()));
     return {};
   }
 }

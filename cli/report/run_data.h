@@ -36,6 +36,7 @@ struct Record {
   std::vector<std::string> load = {};
   std::vector<std::string> overrides = {};  // "--set vars.lr=0.1"
   std::map<std::string, std::string> libraries = {};
+  std::map<std::string, std::string> data = {};  // "train.x": "60000 rows, 3f0c..."
   std::optional<int64_t> seed, threads, first_step, last_step, epochs, exit_status;
   std::optional<int64_t> ranks = {};
   std::optional<int64_t> arena_bytes, peak_memory_bytes;

@@ -14,7 +14,7 @@ namespace flow::cli::report {
 struct Report {
   std::vector<RunData> runs;
   std::vector<Arrays> arrays;  // by run
-  std::vector<Comparison> comparisons;
+  std::vector<DiffReport> comparisons;
 };
 
 /// What ran, how, where, and how it ended; of several runs a table, with settings that differ.

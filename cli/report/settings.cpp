@@ -31,6 +31,7 @@ std::map<std::string, std::string> settings_of(const RunData& run) {
       settings[flag] = value.empty() ? "yes" : value;
   }
   if (!run.record->load.empty()) settings["--load"] = join(run.record->load, ", ");
+  for (const auto& [name, text] : run.record->data) settings["data " + name] = text;
   return settings;
 }
 

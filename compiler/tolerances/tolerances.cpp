@@ -11,7 +11,7 @@
 #include "compiler/job/text/values.h"
 #include "compiler/yaml/text_check.h"
 #include "compiler/yaml/tree.h"
-#include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/record.h"
 
@@ -135,17 +135,6 @@ class EntryReader {
   job::Reader& reader_;
 };
 
-/// RunError unless it is a file: another thing could wait forever.
-std::string read_file_text(const fs::path& path) {
-  std::error_code unknown;
-  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
-    throw RequestError(fmt::format("{} is not a file", path.string()), "remove or rename it");
-  File file = File::open_read(path);
-  std::string text;
-  yaml::read_on(file, text, yaml::kLargestFile + 1);
-  return text;
-}
-
 }  // namespace
 
 const Section& file_section() {
@@ -178,7 +167,8 @@ const Section& entry_section() {
 }
 
 TolerancesFile::TolerancesFile(const fs::path& path) : diags_(sources_) {
-  const int32_t source = sources_.add(path.string(), read_file_text(path));
+  const int32_t source =
+      sources_.add(path.string(), read_inside(path.parent_path(), path, yaml::kLargestFile));
   const yaml::Node root = yaml::parse(sources_, source, diags_, kHowToBegin);
   job::Reader reader(sources_, diags_, source);
   reader.is_job_file = false;

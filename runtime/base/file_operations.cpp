@@ -3,10 +3,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -78,8 +80,11 @@ int remove_tree_at(int parent, const char* name) {
 }
 
 void copy_one(const fs::path& from, const fs::path& to) {
+  std::error_code unknown;  // a pipe would wait for a writer
+  if (!fs::is_regular_file(from, unknown))
+    throw RunError(fmt::format("{} is not a file", from.string()), "remove or rename it");
   File source = File::open_read(from), copy = File::create(to);
-  copy_rest(source, copy);
+  copy_whole(source, copy);
   copy.close();
 }
 
@@ -179,9 +184,20 @@ std::error_code remove_tree(const fs::path& path) {
   return error_of(remove_tree_at(AT_FDCWD, path.c_str()));
 }
 
-void copy_rest(File& from, File& to) {
+void copy_whole(File& from, File& to) {
   std::vector<std::byte> chunk(size_t{1} << 20);
-  while (const size_t got = from.read(chunk)) to.write(std::span(chunk).first(got));
+  uint64_t size = 0, written = 0;
+  while (const size_t got = from.read(chunk)) {
+    const auto part = std::span(chunk).first(got);
+    const bool zeros =
+        std::ranges::all_of(part, [](std::byte byte) { return byte == std::byte(); });
+    if (!zeros) {
+      to.write_at(size, part);
+      written = size + got;
+    }
+    size += got;
+  }
+  if (written < size) to.truncate(size);
 }
 
 void copy_tree(const fs::path& from, const fs::path& to) {

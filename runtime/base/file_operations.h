@@ -79,8 +79,9 @@ std::error_code make_path(const fs::path& path);
 std::error_code remove_path(const fs::path& path);
 /// Removes all below it, too. Follows no link.
 std::error_code remove_tree(const fs::path& path);
-/// From where `from` is to its end.
-void copy_rest(File& from, File& to);
+/// Both are at their beginnings, and `to` is empty. What is zero becomes a hole: a sparse file
+/// takes no more space than before.
+void copy_whole(File& from, File& to);
 /// Copies a directory of files and directories to `to`. RunError where that fails.
 void copy_tree(const fs::path& from, const fs::path& to);
 

@@ -7,10 +7,11 @@
 #include <cerrno>
 
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/io/checkpoint_folder.h"
-#include "runtime/io/npy.h"
+#include "runtime/io/npz.h"
 
 namespace flow::compare {
 
@@ -25,9 +26,48 @@ bool leads_upwards(const fs::directory_entry& entry) {
   return std::ranges::mismatch(target, folder).in1 == target.end();
 }
 
-void collect(const fs::path& folder, const std::string& prefix,
-             std::map<std::string, fs::path>& arrays) {
+/// RequestError where a link in a run leads out of it. Other directories of arrays may have such
+/// links: programs that keep large files elsewhere make them.
+void require_own(const fs::path& path, const Side& side) {
+  std::error_code unknown;
+  if (side.kind != Kind::kRun || !fs::is_symlink(path, unknown)) return;
+  if (const std::string problem = link_problem(path, side.path); !problem.empty())
+    throw RequestError(fmt::format("{} is {}", path.string(), problem),
+                       "remove the link or replace it with its target");
+}
+
+/// Calls read(npz). RunError where the file becomes shorter meanwhile.
+template <typename Read>
+void read_archive(const fs::path& path, Read read) {
+  const MappedFile file(path);
+  file.recovering([&] { read(io::Npz(file.bytes(), path.string())); });
+}
+
+/// One that cannot be read is an array without a name, whose verdict says why.
+void collect_archive(const fs::path& path, const std::string& prefix, Side& side) try {
+  read_archive(path, [&](const io::Npz& npz) {
+    for (const std::string& array : npz.arrays())
+      side.arrays.emplace(prefix + array, path.string() + '/' + array);
+  });
+} catch (const RunError&) {
+  side.arrays.emplace(prefix.empty() ? path.stem().string() : prefix.substr(0, prefix.size() - 1),
+                      path);
+}
+
+/// "golden/weights.npz/dense/bias": the archive, and the array in it; or a file by itself.
+std::pair<fs::path, std::string> place_of(const fs::path& array) {
+  constexpr std::string_view kInside = ".npz/";
+  const std::string text = array.string();
+  std::error_code unknown;
+  for (size_t at = text.find(kInside); at != text.npos; at = text.find(kInside, at + 1))
+    if (fs::path file = text.substr(0, at + kInside.size() - 1); fs::is_regular_file(file, unknown))
+      return {file, text.substr(at + kInside.size())};
+  return {array, ""};
+}
+
+void collect(const fs::path& folder, const std::string& prefix, Side& side) {
   std::error_code error;
+  require_own(folder, side);
   if (!fs::is_directory(folder, error)) return;
   fs::path path = folder;
   fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
@@ -36,11 +76,15 @@ void collect(const fs::path& folder, const std::string& prefix,
   for (; !error && entry != end; entry.increment(error)) {
     path = entry->path();
     if (leads_upwards(*entry)) throw cannot("read", path, ELOOP);
+    require_own(path, side);
     std::error_code unreachable;  // its verdict is to come
-    if (path.extension() != ".npy" || entry->is_directory(unreachable)) continue;
+    if (entry->is_directory(unreachable)) continue;
     fs::path name = path.lexically_relative(folder);
+    if (path.extension() == ".npz")
+      collect_archive(path, prefix + name.generic_string() + "/", side);
+    if (path.extension() != ".npy") continue;
     name.replace_extension();
-    arrays.emplace(prefix + name.generic_string(), path);
+    side.arrays.emplace(prefix + name.generic_string(), path);
   }
   if (error) throw cannot("read", path, error.value());
 }
@@ -49,7 +93,7 @@ Kind kind_of(const fs::path& path) {
   if (!fs::exists(path))
     throw RequestError(fmt::format("no such file or directory: {}", path.string()),
                        "name two .npy files, two directories of them, or two runs");
-  if (!fs::is_directory(path)) return Kind::kFile;
+  if (!fs::is_directory(path)) return path.extension() == ".npz" ? Kind::kArchive : Kind::kFile;
   return fs::exists(path / exec::kPlanFile) ? Kind::kRun : Kind::kFolder;
 }
 
@@ -59,12 +103,49 @@ const char* words_for(Kind kind) {
   switch (kind) {
     case Kind::kFile:
       return "a file";
+    case Kind::kArchive:
+      return "an archive";
     case Kind::kFolder:
       return "a directory";
     case Kind::kRun:
       break;
   }
   return "a run directory";
+}
+
+fs::path file_of(const fs::path& array) { return place_of(array).first; }
+
+OpenArray::OpenArray(const fs::path& path) {
+  const fs::path file = file_of(path);
+  if (file.extension() != ".npz") {
+    mapped_.emplace(file);
+    return;
+  }
+  unpacked_ = read_array(path);
+  view_ = unpacked_.view();
+}
+
+Array read_array(const fs::path& path) {
+  const auto [file, member] = place_of(path);
+  if (file.extension() != ".npz") return io::read_npy(file);
+  Array array;
+  read_archive(file, [&](const io::Npz& npz) {
+    array = io::parse_npy(npz.read(member).bytes, path.string());
+  });
+  return array;
+}
+
+io::NpyHeader read_header(const fs::path& path) {
+  const auto [file, member] = place_of(path);
+  io::NpyHeader header;
+  if (file.extension() == ".npz") {
+    read_archive(file, [&](const io::Npz& npz) { header = npz.header(member); });
+    return header;
+  }
+  const MappedFile mapped(file);
+  header = io::parse_npy_header(mapped.bytes(), file.string());
+  io::check_npy_length(header, mapped.bytes().size(), file.string());
+  return header;
 }
 
 std::optional<int64_t> Side::checkpoint_step() const {
@@ -74,12 +155,14 @@ std::optional<int64_t> Side::checkpoint_step() const {
 Side list_side(const fs::path& path) {
   Side side{.path = path, .kind = kind_of(path), .arrays = {}, .checkpoint = {}};
   if (side.kind == Kind::kFile) side.arrays.emplace(path.stem().string(), path);
-  if (side.kind == Kind::kFolder) collect(path, "", side.arrays);
+  if (side.kind == Kind::kArchive) collect_archive(path, "", side);
+  if (side.kind == Kind::kFolder) collect(path, "", side);
   if (side.kind != Kind::kRun) return side;
   for (const std::string part : {"returns", "watch", "also"})
-    collect(path / part, part + "/", side.arrays);
+    collect(path / part, part + "/", side);
   if (const auto newest = io::CheckpointFolder(path).newest()) {
-    collect(*newest, "checkpoint/", side.arrays);
+    require_own(newest->parent_path(), side);
+    collect(*newest, "checkpoint/", side);
     side.checkpoint = *newest;
   }
   return side;
@@ -117,7 +200,7 @@ std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t
   const auto found = side.arrays.find(folder + (last == "diff" ? "diff_steps" : "steps"));
   if ((last != "diff" && last != "value") || found == side.arrays.end()) return {};
   try {
-    const Array steps = io::read_npy(found->second);
+    const Array steps = read_array(found->second);
     const bool one_each =
         steps.dtype() == DType::kInt64 && steps.shape().rank() == 1 && steps.shape()[0] == extent;
     if (!one_each) return {};
@@ -132,8 +215,7 @@ std::vector<int64_t> steps_of_file(const Side& side, const std::string& name) {
   const auto found = side.arrays.find(name);
   if (found == side.arrays.end()) return {};
   try {
-    const MappedFile file(found->second);
-    const Shape shape = io::parse_npy_header(file.bytes(), found->second.string()).shape;
+    const Shape shape = read_header(found->second).shape;
     return steps_of(side, name, shape.rank() > 0 ? shape[0] : 0);
   } catch (const RunError&) {  // its own verdict says so
     return {};

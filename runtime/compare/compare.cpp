@@ -27,6 +27,16 @@ double distance(T a, T b) {
   }
 }
 
+/// Is the error larger than the tolerance? Both may be too large for a double: then the values are
+/// scaled, which is exact.
+bool is_beyond(double error, double out, double golden, const Tolerance& tolerance) {
+  const double allowed = tolerance.at(golden);
+  if (std::isfinite(error) && std::isfinite(allowed)) return error > allowed;
+  constexpr double kScale = 0x1p-64;
+  const double scaled = std::abs(out * kScale - golden * kScale);
+  return scaled > tolerance.absolute * kScale + tolerance.relative * std::abs(golden * kScale);
+}
+
 /// The flat index of the largest error so far.
 struct Peak {
   double error = 0;
@@ -88,7 +98,7 @@ void find(std::span<const T> golden, std::span<const T> out, const Stretch& stre
     } else {
       found.absolute.raise(error, static_cast<int64_t>(i));
       if (b != 0) found.relative.raise(error / std::abs(b), static_cast<int64_t>(i));
-      if (!(error <= allowed)) over(i);
+      if (is_beyond(error, a, b, stretch.tolerance)) over(i);
     }
   }
 }
@@ -149,8 +159,9 @@ void judge(const ArrayView& golden, const Findings& found, const std::vector<App
   difference.verdict = found.over > 0 ? Verdict::kDiffers
                        : found.same   ? Verdict::kEqual
                                       : Verdict::kWithin;
+  if (found.over > 0) return;
   const int64_t elements = golden.shape.elements();
-  if (found.over > 0 || elements == 0) return;
+  if (elements == 0) difference.doubts.push_back("no elements, so nothing is compared");
   if (!difference.is_judged())
     difference.doubts.push_back("no step is judged: all are after `last_step`");
   if (found.common_nans > 0)

@@ -8,7 +8,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/compare.h"
-#include "runtime/io/npy.h"
 
 namespace flow::compare {
 
@@ -28,8 +27,7 @@ ArrayDifference lone(const std::string& name, Verdict verdict, const fs::path& p
   difference.name = name;
   difference.verdict = verdict;
   try {
-    const MappedFile file(path);
-    const io::NpyHeader header = io::parse_npy_header(file.bytes(), path.string());
+    const io::NpyHeader header = read_header(path);
     difference.dtype = header.dtype;
     difference.shape = header.shape;
   } catch (const RunError& error) {
@@ -56,7 +54,7 @@ ArrayDifference compare_files(const std::string& name, const fs::path& golden_pa
                               const fs::path& out_path, const Side& golden,
                               const ToleranceRules& rules) {
   try {
-    const io::MappedNpy a(golden_path), b(out_path);
+    const OpenArray a(golden_path), b(out_path);
     const Shape& shape = a.view().shape;
     const ArrayContext context{steps_of(golden, name, shape.rank() > 0 ? shape[0] : 0),
                                earlier_steps(golden, name)};

@@ -11,6 +11,7 @@
 
 #include "ops/spec.h"
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/json/json.h"
@@ -37,9 +38,9 @@ constexpr double kJump = 100;
 
 RunOrigin read_origin(const fs::path& run) {
   const fs::path path = run / exec::kRunRecord;
-  std::error_code unknown;
-  if (!fs::is_regular_file(path, unknown)) return {};
-  const Json json = Json::parse(read_text(path), nullptr, false);
+  const auto text = read_if_there(run, exec::kRunRecord, kLargestRecord);
+  if (!text) return {};
+  const Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())
     throw RequestError(fmt::format("{} is damaged: expected a JSON object", path.string()),
                        "restore it, or run the job again");
@@ -243,9 +244,10 @@ FingerprintedRun read_fingerprinted_run(const fs::path& run) {
   if (!fs::is_directory(run, unknown))
     throw RequestError(fmt::format("{} is not a run directory", run.string()),
                        "name the directory of a run, as in -o DIR");
-  if (!fs::is_regular_file(path, unknown))
+  if (!fs::exists(fs::symlink_status(path, unknown)))
     throw RequestError(fmt::format("{} has no {}", run.string(), exec::kFingerprintFile),
                        "run the job again with --fingerprint");
+  require_inside(run, path);
   auto plan = read_run_plan(run);
   if (!plan)
     throw RequestError(fmt::format("{} has no plan that can be read", run.string()),

@@ -5,6 +5,7 @@
 
 #include "runtime/base/content_digest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/json/json_fields.h"
@@ -46,16 +47,7 @@ void fields(auto& text, Is<GoldenRecord> auto& record) {
 
 namespace {
 
-constexpr uint64_t kLargestRecord = uint64_t{64} << 20;
 constexpr const char* kRenew = "restore it, or write a new one with `flowdiff update`";
-
-/// A JSON file of at most 64 MiB.
-std::string read_small(const fs::path& path) {
-  std::error_code unknown;
-  if (fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) > kLargestRecord)
-    throw RequestError(fmt::format("{} has more than 64 MiB", path.string()), kRenew);
-  return read_text(path);
-}
 
 }  // namespace
 
@@ -78,20 +70,19 @@ GoldenRecord golden_from_json(const std::string& text, const std::string& path) 
 }
 
 std::optional<GoldenRecord> read_golden_record(const fs::path& folder) {
-  const fs::path path = folder / kGoldenRecord;
-  std::error_code unknown;
-  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
-  return golden_from_json(read_small(path), path.string());
+  const auto text = read_if_there(folder, kGoldenRecord, kLargestRecord);
+  if (!text) return {};
+  return golden_from_json(*text, (folder / kGoldenRecord).string());
 }
 
 GoldenRecord::Run read_run(const fs::path& directory) {
   const fs::path path = directory / exec::kRunRecord;
-  std::error_code unknown;
-  if (!fs::exists(path, unknown))
+  const auto text = read_if_there(directory, exec::kRunRecord, kLargestRecord);
+  if (!text)
     throw RequestError(fmt::format("{} has no {}: the run is active or was killed",
                                    directory.string(), exec::kRunRecord),
                        "use a complete run");
-  const Json json = plan::parse_json(read_small(path), path.string());
+  const Json json = plan::parse_json(*text, path.string());
   const auto status = json.find("exit_status");
   if (!json.is_object() || status == json.end() || !status->is_number_integer())
     throw RequestError(fmt::format("{} is not the record of a run", path.string()),
@@ -116,8 +107,14 @@ GoldenRecord::Run read_run(const fs::path& directory) {
   return run;
 }
 
+const std::string& FileDigests::of(const fs::path& file) {
+  const auto known = known_.find(file);
+  return known != known_.end() ? known->second : known_[file] = digest_of_file(file);
+}
+
 HandChanges find_hand_changes(const Side& golden, const GoldenRecord& record) {
   HandChanges found;
+  FileDigests digests;
   for (const auto& [name, path] : golden.arrays) {
     const auto known = record.arrays.find(name);
     if (known == record.arrays.end()) {
@@ -125,7 +122,7 @@ HandChanges find_hand_changes(const Side& golden, const GoldenRecord& record) {
       continue;
     }
     try {
-      if (digest_of_file(path) != known->second) found.changed.push_back(name);
+      if (digests.of(file_of(path)) != known->second) found.changed.push_back(name);
     } catch (const RunError&) {  // its own verdict says so
     }
   }

@@ -23,7 +23,7 @@ struct GoldenRecord {
   std::string date;  // "2026-11-26T04:03:34Z"
   std::string reason;
   std::string flow;                           // the version of the program that wrote this
-  std::map<std::string, std::string> arrays;  // digests of files, by the name of the array
+  std::map<std::string, std::string> arrays;  // digests of their files, by the name of the array
   std::optional<Run> run = {};                // nothing: the arrays come from no run
   int version = 1;                            // of this file's form
 };
@@ -39,6 +39,16 @@ std::optional<GoldenRecord> read_golden_record(const fs::path& folder);
 /// What run.json of `directory` says, for a record. RequestError where the run is not complete or
 /// has failed.
 GoldenRecord::Run read_run(const fs::path& directory);
+
+/// Digests of files, each read once.
+class FileDigests {
+ public:
+  /// RunError where it cannot be read.
+  const std::string& of(const fs::path& file);
+
+ private:
+  std::map<fs::path, std::string> known_;
+};
 
 /// Arrays of a folder that are not those of its record.
 struct HandChanges {

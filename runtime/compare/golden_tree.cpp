@@ -5,11 +5,10 @@
 
 #include <algorithm>
 
-#include "runtime/base/content_digest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/compare/golden_record.h"
 #include "runtime/exec/run/run_files.h"
-#include "runtime/io/npy.h"
 
 namespace flow::compare {
 namespace {
@@ -68,12 +67,18 @@ class Planner {
   void drop_replaced(bool prune) {
     const bool drops = prune || !out_.checkpoint.empty();
     if (golden_->kind == Kind::kRun && drops) drop_below(kCheckpoints);
-    for (const auto& [name, path] : golden_->arrays) {
-      const fs::path below = path.lexically_relative(golden_->path);
+    std::set<fs::path> replaced;  // files that come from `out`
+    for (const auto& [name, path] : out_.arrays)
+      replaced.insert(file_of(path).lexically_relative(out_.path));
+    for (const auto& [name, array] : golden_->arrays) {
+      const fs::path path = file_of(array), below = path.lexically_relative(golden_->path);
       tree_.links.erase(below);  // to an array
       tree_.files.erase(below);
       if (out_.has(name)) continue;
-      (prune ? report_.removed : report_.kept).push_back(name);
+      // An archive is replaced whole.
+      const bool removed = prune || replaced.contains(below);
+      (removed ? report_.removed : report_.kept).push_back(name);
+      if (removed && !prune) continue;
       const fs::path link = link_above(below);
       if (prune && !link.empty()) refuse_link(link, below);
       if (prune) continue;
@@ -95,7 +100,9 @@ class Planner {
       std::error_code unknown;
       tree_.files.erase(name);
       tree_.links.erase(name);
-      if (fs::is_regular_file(out_.path / name, unknown)) tree_.files[name] = out_.path / name;
+      if (!fs::exists(fs::symlink_status(out_.path / name, unknown))) continue;
+      require_inside(out_.path, out_.path / name);
+      tree_.files[name] = out_.path / name;
     }
     if (out_.checkpoint.empty()) return;
     for (const auto& entry : fs::directory_iterator(out_.checkpoint))
@@ -104,23 +111,21 @@ class Planner {
             entry.path();
   }
 
-  void take_array(const std::string& name, const fs::path& path) {
-    const MappedFile file(path);  // and it is one
-    const io::NpyHeader header = io::parse_npy_header(file.bytes(), path.string());
-    io::check_npy_length(header, file.bytes().size(), path.string());
-    const fs::path below = path.lexically_relative(out_.path);
+  void take_array(const std::string& name, const fs::path& array) {
+    read_header(array);  // and it is one
+    const fs::path path = file_of(array), below = path.lexically_relative(out_.path);
     const bool known = golden_ && golden_->has(name);
-    const bool same = known && has_same_bytes(golden_->arrays.at(name), path);
+    const fs::path before = known ? file_of(golden_->arrays.at(name)) : fs::path();
+    const bool same = known && has_same_bytes(before, path);
     if (!known) report_.added.push_back(name);
     if (known && !same) report_.changed.push_back(name);
     report_.unchanged += same;
-    tree_.files[below] = same ? golden_->arrays.at(name) : path;
+    tree_.files[below] = same ? before : path;
     tree_.arrays[name] = below;
   }
 
-  static bool has_same_bytes(const fs::path& golden, const fs::path& out) try {
-    return fs::file_size(golden) == fs::file_size(out) &&
-           digest_of_file(golden) == digest_of_file(out);
+  bool has_same_bytes(const fs::path& golden, const fs::path& out) try {
+    return fs::file_size(golden) == fs::file_size(out) && digests_.of(golden) == digests_.of(out);
   } catch (const RunError&) {
     return false;  // a golden array that cannot be read is replaced
   } catch (const fs::filesystem_error&) {
@@ -150,6 +155,7 @@ class Planner {
   const Side& out_;
   UpdateReport& report_;
   GoldenTree tree_;
+  FileDigests digests_;
 };
 
 }  // namespace

@@ -4,10 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "runtime/base/error.h"
+#include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/run/run_files.h"
+#include "runtime/io/checkpoint_folder.h"
+#include "runtime/plan/json/json_fields.h"
 #include "runtime/plan/json/json_text.h"
 #include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/job_changes.h"
@@ -16,12 +20,10 @@ namespace flow::compare {
 namespace {
 
 /// The job that ran: run.json names it, and a plan of one job.
-std::optional<size_t> job_that_ran(const plan::Plan& plan, const fs::path& run) {
-  std::error_code ignored;
-  const fs::path record = run / exec::kRunRecord;
-  if (!fs::is_regular_file(record, ignored))
-    return plan.jobs.size() == 1 ? std::optional<size_t>(0) : std::nullopt;
-  const Json json = plan::parse_json(read_text(record), record.string());
+std::optional<size_t> job_that_ran(const plan::Plan& plan,
+                                   const std::optional<std::string>& record) {
+  if (!record) return plan.jobs.size() == 1 ? std::optional<size_t>(0) : std::nullopt;
+  const Json json = plan::parse_json(*record, exec::kRunRecord);
   const auto name = json.find("job");
   if (name == json.end() || !name->is_string()) return {};
   const auto job = std::ranges::find(plan.jobs, name->get<std::string>(), &plan::Job::name);
@@ -31,16 +33,71 @@ std::optional<size_t> job_that_ran(const plan::Plan& plan, const fs::path& run) 
 
 }  // namespace
 
-std::optional<RunPlan> read_run_plan(const fs::path& run) try {
-  const fs::path path = run / exec::kPlanFile;
-  RunPlan read{.plan = plan::from_json(read_text(path), path.string()), .deliveries = {}};
-  const auto job = job_that_ran(read.plan, run);
-  if (!job) return {};
-  read.job = *job;
-  read.deliveries = exec::list_deliveries(read.ran(), exec::StepIndex());
-  return read;
-} catch (const RunError&) {
-  return {};  // it is not what is compared
+std::optional<RunPlan> read_run_plan(const fs::path& run) {
+  const auto text = read_if_there(run, exec::kPlanFile, kLargestPlan);
+  const auto record = read_if_there(run, exec::kRunRecord, kLargestRecord);
+  if (!text) return {};
+  try {
+    RunPlan read{.plan = plan::from_json(*text, exec::kPlanFile), .deliveries = {}};
+    const auto job = job_that_ran(read.plan, record);
+    if (!job) return {};
+    read.job = *job;
+    read.deliveries = exec::list_deliveries(read.ran(), exec::StepIndex());
+    return read;
+  } catch (const RunError&) {
+    return {};  // it is damaged, and not what is compared
+  }
+}
+
+namespace {
+
+struct DataFile {
+  std::optional<int64_t> rows = {};
+  std::string digest;
+};
+
+/// What run.json or, without it, the newest checkpoint says.
+std::map<std::string, DataFile> data_of(const fs::path& run) {
+  std::map<std::string, DataFile> files;
+  auto text = read_if_there(run, exec::kRunRecord, kLargestRecord);
+  if (const auto newest = io::CheckpointFolder(run).newest(); !text && newest)
+    text = read_inside(run, *newest / io::kCheckpointRecord, kLargestRecord);
+  const Json json = text ? Json::parse(*text, nullptr, false) : Json();
+  const auto data = json.is_object() ? json.find("data") : json.end();
+  if (!json.is_object() || data == json.end() || !data->is_object()) return files;
+  for (const auto& [name, file] : data->items()) {
+    if (file.is_string()) files[name] = {{}, file.get<std::string>()};
+    if (file.is_object())
+      files[name] = {plan::integer_in(file, "rows"), plan::text_in(file, "digest")};
+  }
+  return files;
+}
+
+std::string rows_text(const DataFile& golden, const DataFile& out) {
+  if (!golden.rows || !out.rows) return "";
+  return golden.rows == out.rows ? fmt::format(", rows {}", *golden.rows)
+                                 : fmt::format(", rows {} and {}", *golden.rows, *out.rows);
+}
+
+}  // namespace
+
+std::vector<std::string> data_changes(const fs::path& golden, const fs::path& out) {
+  constexpr size_t kMostShown = 5, kShownDigits = 12;
+  const auto before = data_of(golden), after = data_of(out);
+  std::vector<std::string> lines;
+  for (const auto& [name, file] : before) {
+    const auto other = after.find(name);
+    if (other == after.end() || other->second.digest == file.digest) continue;
+    lines.push_back(fmt::format("data differ: {}{}, digest {} and {}", name,
+                                rows_text(file, other->second), file.digest.substr(0, kShownDigits),
+                                other->second.digest.substr(0, kShownDigits)));
+  }
+  if (lines.size() > kMostShown) {
+    const std::string rest = fmt::format("data differ: {} more", lines.size() - kMostShown);
+    lines.resize(kMostShown);
+    lines.push_back(rest);
+  }
+  return lines;
 }
 
 std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_view name) {

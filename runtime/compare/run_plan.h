@@ -36,4 +36,8 @@ std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_vie
 /// optimizer.learning_rate 0.1 -> 0.2". Empty where they were not.
 std::string plan_changes(const RunPlan& golden, const RunPlan& out);
 
+/// How the data files of two runs differ, a line each: "data differ: train.survived, rows 160,
+/// digest 3f0c... and a41b...". A run without run.json has digests in its newest checkpoint.
+std::vector<std::string> data_changes(const fs::path& golden, const fs::path& out);
+
 }  // namespace flow::compare

@@ -11,7 +11,6 @@
 #include "runtime/compare/compare.h"
 #include "runtime/compare/doubts.h"
 #include "runtime/compare/faults.h"
-#include "runtime/io/npy.h"
 
 namespace flow::compare {
 namespace {
@@ -21,7 +20,7 @@ class Tester {
   Tester(const Side& golden, const ToleranceRules& rules) : golden_(golden), rules_(rules) {}
 
   void test(const std::string& name, const fs::path& path) {
-    const Array array = io::read_npy(path);
+    const Array array = read_array(path);
     const ArrayView view = array.view();
     if (view.shape.elements() < 2) return skip(name, "it has fewer than two elements");
     const Spread spread = spread_of(view);

@@ -1,6 +1,8 @@
 // The tolerance of an array by its dtype, name and step.
 #include "runtime/compare/tolerance.h"
 
+#include <algorithm>
+
 #include "runtime/base/text.h"
 
 namespace flow::compare {
@@ -25,6 +27,12 @@ Tolerance ToleranceRule::at_step(int64_t step) const {
   for (const StepTolerance& range : steps)
     if (step >= range.first && step < range.end) found = range.tolerance;
   return found;
+}
+
+double ToleranceRule::widest_relative() const {
+  double widest = tolerance.relative;
+  for (const StepTolerance& range : steps) widest = std::max(widest, range.tolerance.relative);
+  return widest;
 }
 
 ToleranceRule rule_of(const std::string& name, DType dtype, const ToleranceRules& rules) {

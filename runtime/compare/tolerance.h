@@ -43,6 +43,8 @@ struct ToleranceRule {
     return !steps.empty() || last_step != std::numeric_limits<int64_t>::max();
   }
   Tolerance at_step(int64_t step) const;
+  /// The largest relative tolerance.
+  double widest_relative() const;
 };
 
 /// What `--rtol` and `--atol` ask for of floats, and rules of all arrays that match; the last

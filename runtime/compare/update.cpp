@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <optional>
 
-#include "runtime/base/content_digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
@@ -92,8 +91,8 @@ class Copy {
   }
 
   void write_record(GoldenRecord record, const GoldenTree& tree) {
-    for (const auto& [name, below] : tree.arrays)
-      record.arrays[name] = digest_of_file(path_ / below);
+    FileDigests digests;
+    for (const auto& [name, below] : tree.arrays) record.arrays[name] = digests.of(path_ / below);
     const std::string text = to_json(record);
     File file = File::create_new(path_ / kGoldenRecord, golden_ / kGoldenRecord);
     file.write(text);
@@ -116,7 +115,7 @@ class Copy {
     make_folders((path_ / below).parent_path());
     File from = File::open_read(source);
     File to = File::create_new(path_ / below, golden_ / below);
-    copy_rest(from, to);
+    copy_whole(from, to);
     to.close();
     struct stat status {};
     if (::stat(source.c_str(), &status) != 0) throw cannot("read", source, errno);
@@ -183,7 +182,7 @@ GoldenRecord new_record(const UpdateRequest& request, const Side& out) {
 
 Side list_out(const UpdateRequest& request) {
   Side out = list_side(request.out);
-  if (out.kind == Kind::kFile)
+  if (out.kind == Kind::kFile || out.kind == Kind::kArchive)
     throw RequestError(fmt::format("{} is a file, not a directory", request.out.string()),
                        "update replaces directories; copy a single file instead");
   if (out.arrays.empty())

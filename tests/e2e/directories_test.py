@@ -300,6 +300,19 @@ jobs:
             self.assertEqual(self.files("."), before)
             planted.unlink()
 
+    def test_a_path_that_is_not_utf_8_is_refused_before_the_run_starts(self):
+        folder = os.fsencode(self.dir) + b"/data\xff"
+        os.makedirs(folder + b"/inner")
+        with open(folder + b"/inner/job.yaml", "w") as file:
+            file.write(train_job(1))
+        for cwd, words, path in ((folder + b"/inner", ["job.yaml", "-o", str(self.dir / "out")], r"../data\xff/inner"), (self.dir, [b"data\xff/inner/job.yaml", "-o", "out"], r"data\xff/inner/job.yaml")):
+            done = subprocess.run([BIN / "flowrun", *words], cwd=cwd, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr, f"flowrun: error: the path {path} is not UTF-8; plans of runs require UTF-8\n   hint: rename the directory or file\n")
+            self.assertFalse((self.dir / "out").exists())
+        done = subprocess.run([BIN / "flowrun", "job.yaml", "--quiet", "-o", b"out\xff"], cwd=folder + b"/inner", capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))  # the plan does not name it
+
     def test_a_resume_waits_for_no_pipe(self):
         self.write("job.yaml", train_job(2) + "    hooks: [{watch: loss}]\n")
         for name in ("metrics.jsonl", "plan.json", "watch/loss/value.npy", "checkpoints/000002/logits/bias.npy"):

@@ -2,12 +2,16 @@
 import errno
 import json
 import os
+import shutil
+import signal
+import subprocess
+import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
-from flow import PairsTest, train_job
+from flow import BIN, PairsTest, train_job
 
 
 class FlowDiff(PairsTest):
@@ -114,6 +118,43 @@ class Verdicts(FlowDiff):
         (self.dir / "of_a/link/up").symlink_to("..")
         self.assertIn("of_a/link/up: Too many levels of symbolic links", self.call("flowdiff", "of_a", "of_b", status=3).stderr)
 
+    def test_arrays_without_elements_are_mistrusted(self):
+        self.pair("empty", np.zeros((0, 3)), np.zeros((0, 3)))
+        self.assertIn("    no elements, so nothing is compared\n1 array: 1 mistrusted\n", self.diff().stdout)
+        self.diff("--strict", status=1)
+
+    def test_a_difference_too_large_for_a_double_is_compared(self):
+        self.pair("x", np.float64([-1.7e308]), np.float64([1.7e308]))
+        self.diff("--rtol", "1.5", status=1)  # the difference is 2 |golden|
+        self.assertIn("--rtol: a relative tolerance of 2.5 accepts zeros in place of any result", self.diff("--rtol", "2.5").stdout)
+        self.pair("x", np.float64([-1.7e308, 1]), np.float64([1.7e308, 1]))
+        self.diff("--tol", "x=0.5,1e308", status=1)
+        self.assertIn("--tol x: a relative tolerance of 1 accepts zeros", self.diff("--tol", "x=1,1.7e308").stdout)
+
+    def test_archives_are_compared_array_by_array(self):
+        def archive(path, **arrays):
+            (self.dir / path).parent.mkdir(parents=True, exist_ok=True)
+            np.savez_compressed(self.dir / path, **arrays)
+        archive("golden/weights.npz", w=np.arange(9.), **{"net/b": np.arange(2.)}, old=np.arange(4.))
+        archive("out/weights.npz", w=np.arange(9.) + 1, **{"net/b": np.arange(2.)}, new=np.arange(4.))
+        done = self.diff(status=1)
+        for name, verdict in (("weights.npz/w", "differs"), ("weights.npz/net/b", "equal"), ("weights.npz/old", "missing"), ("weights.npz/new", "extra")):
+            self.assertEqual(self.line(done.stdout, name)[-1], verdict)
+        self.assertIn("constant offset of 1", self.diff("--tol", "weights.npz/w=0,0", status=1).stdout)
+        self.diff("--ignore", "weights.npz/[!n]*", "--ignore", "weights.npz/new", "--ignore", "weights.npz/old", "--ignore", "weights.npz/w")
+        done = self.diff(golden="golden/weights.npz", out="out/weights.npz", status=1)
+        self.assertEqual(self.line(done.stdout, "net/b")[-1], "equal")
+        self.assertIn("is a directory, but", self.diff(out="out/weights.npz", status=2).stderr)
+        self.call("flowdiff", "--self-test", "golden")
+        update = self.call("flowdiff", "update", "golden", "out", "--reason", "x").stdout
+        self.assertEqual(update, "added    weights.npz/new\nchanged  weights.npz/net/b\nchanged  weights.npz/w\nremoved  weights.npz/old\n4 arrays: 1 added, 2 changed, 1 removed\n")
+        self.diff("--strict")
+        archive("golden/weights.npz", w=np.arange(9.) + 1, **{"net/b": np.arange(2.)}, new=np.arange(4.))
+        self.assertIn("golden was changed by hand", self.diff().stdout)
+        data = (self.dir / "out/weights.npz").read_bytes()
+        (self.dir / "out/weights.npz").write_bytes(data[:-30])
+        self.assertEqual(self.line(self.diff(status=1).stdout, "weights.npz")[-1], "unreadable")
+
     def test_two_files(self):
         self.pair("x", np.zeros(2), np.ones(2))
         self.diff(golden="golden/x.npy", out="out/x.npy", status=1)
@@ -219,6 +260,46 @@ class Runs(FlowDiff):
         self.assertEqual(self.diff().stderr, "")
         told = self.diff(out="longer", status=1).stderr
         self.assertRegex(told, "^flowdiff: the checkpoints come from different steps: .*000002 and .*000003\n$")
+
+    DATA_JOB = """flow: 1
+data: {train: {x: {npy: x.npy}, y: {npy: y.npy}}}
+jobs:
+  j:
+    type: TYPE
+    inputs: {x: {shape: [4, 2], dtype: float32, from: train.x}, y: {shape: [4, 2], dtype: float32, from: train.y}}
+    graph: {s: {op: add, in: [x, y]}, d: {op: dense, units: 1}, loss: {op: square}}
+    REST
+"""
+
+    def test_that_the_data_of_two_runs_differ_is_said_first(self):
+        job = self.DATA_JOB.replace("TYPE", "train").replace("REST", "optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}\n    run: {epochs: 1}")
+        predict = self.DATA_JOB.replace("TYPE", "predict").replace("REST", "returns: {value: s}").replace(", d: {op: dense, units: 1}, loss: {op: square}", "")
+        self.write("job.yaml", job)
+        self.write("predict.yaml", predict)
+        for out, rows, value in (("a", 8, 1), ("b", 8, 2), ("c", 12, 1)):
+            np.save(self.dir / "x.npy", np.full((rows, 2), value, np.float32))
+            np.save(self.dir / "y.npy", np.ones((rows, 2), np.float32))
+            self.call("flowrun", "job.yaml", "-o", out, "--quiet", "--fingerprint=1")
+            self.call("flowrun", "predict.yaml", "-o", f"p{out}", "--quiet")
+        digest = "[0-9a-f]{12}"
+        same, other = rf"data differ: train\.x, rows 8, digest {digest} and {digest}\n", rf"data differ: train\.x, rows 8 and 12, digest {digest} and {digest}\n"
+        for a, b, status in (("a", "b", 1), ("pa", "pb", 1)):
+            done = self.call("flowdiff", a, b, "--json", "d.json", "--md", "d.md", "--junit", "d.xml", status=status)
+            self.assertRegex(done.stdout, "^" + same + "array ")
+            self.assertEqual(json.loads((self.dir / "d.json").read_text())["data"], [done.stdout.splitlines()[0]])
+            self.assertRegex((self.dir / "d.md").read_text(), r"^\*\*data differ: train\.x, ")
+            self.assertRegex((self.dir / "d.xml").read_text(), rf"<system-out>{same}")
+            self.call("flowc", "report", a, "--diff", "d.json", "-o", "r.html")
+            self.assertRegex((self.dir / "r.html").read_text(), same[:-2])
+        self.assertRegex(self.call("flowdiff", "a", "c", status=1).stdout, "^" + other + r"data differ: train\.y, rows 8 and 12")
+        self.assertRegex(self.call("flowdiff", "--first", "a", "b", "--no-rerun", status=1).stdout, "^" + same + "first difference: step 0, x, an input")
+        self.call("flowdiff", "update", "golden", "a", "--reason", "first")
+        self.assertRegex(self.call("flowdiff", "golden", "b", status=1).stdout, "^" + same)
+        (self.dir / "b/run.json").unlink()  # as after a kill: the checkpoint knows
+        self.assertRegex(self.call("flowdiff", "a", "b", status=1).stdout, rf"^data differ: train\.x, digest {digest} and {digest}\n")
+        self.call("flowc", "report", "a", "c", "-o", "r.html")
+        self.assertIn("data train.x", (self.dir / "r.html").read_text())
+        self.assertNotIn("data differ", self.call("flowdiff", "a", "a").stdout)
 
     def test_a_run_and_a_folder_are_not_alike(self):
         self.write("golden/plan.json", "{}")
@@ -337,6 +418,48 @@ class Reports(FlowDiff):
         (self.dir / "link.txt").unlink()
         self.assertEqual(self.files("."), before)
 
+    def test_no_output_goes_over_inputs_or_files_of_other_commands(self):
+        self.write("job.yaml", train_job(2))
+        self.call("flowrun", "job.yaml", "-o", "run", "--quiet")
+        for name in ("weights.npz", "weights.safetensors", "model.onnx", "other.yml", "sheet"):
+            self.write(name, "mine")
+        before = self.files(".")
+        def refused(message, *words):
+            done = self.call(*words, status=2)
+            self.assertIn(message, done.stderr)
+            self.assertIn("hint:", done.stderr)
+            self.assertEqual(self.files("."), before)
+        for output in ("run/plan.json", "run/run.json", "run/metrics.jsonl", "run.json", "golden.json", "tolerances.yaml", "x.npy"):
+            refused(f"-o {output} may overwrite a file of a run", "flowc", "build", "job.yaml", "-o", output)
+        for output in ("run/plan.json", "plan.json", "run/fingerprints.bin", "golden.json"):
+            refused(f"-o {output} may overwrite a file of a run", "flowc", "config", "job.yaml", "-o", output)
+            refused(f"-o {output} may overwrite a file of a run", "flowc", "schema", "-o", output)
+            refused(f"-o {output} may overwrite a file of a run", "flowc", "report", "run", "-o", output)
+            for flag in ("--json", "--junit", "--md"):
+                refused(f"{flag} {output} may overwrite a file of a run", "flowdiff", "golden", "out", flag, output)
+                refused(f"{flag} {output} may overwrite a file of a run", "flowdiff", "--self-test", "golden", flag, output)
+            refused(f"--json {output} may overwrite a file of a run", "flowdiff", "--first", "run", "run", "--json", output)
+            refused(f"--junit {output} may overwrite a file of a run", "flowrun", "verify", "train", "job.yaml", "--junit", output)
+        for output, what in (("job.yaml", "a job file"), ("other.yml", "a job file"), ("weights.npz", "a file of arrays"),
+                             ("weights.safetensors", "a file of arrays"), ("model.onnx", "a file of arrays")):
+            for flag in ("--json", "--junit", "--md"):
+                refused(f"{flag} {output} would overwrite {what}", "flowdiff", "golden", "out", flag, output)
+            refused(f"--json {output} would overwrite {what}", "flowdiff", "--first", "run", "run", "--json", output)
+            refused(f"-o {output} would overwrite {what}", "flowc", "schema", "-o", output)
+            refused(f"-o {output} would overwrite {what}", "flowc", "report", "run", "-o", output)
+            if output != "job.yaml":
+                refused(f"-o {output} would overwrite {what}", "flowc", "build", "job.yaml", "-o", output)
+                refused(f"--junit {output} would overwrite {what}", "flowrun", "verify", "train", "job.yaml", "--junit", output)
+        refused("--junit job.yaml would overwrite job.yaml, which the command reads", "flowrun", "verify", "train", "job.yaml", "--junit", "job.yaml")
+        refused("-o job.yaml would overwrite job.yaml, which the command reads", "flowdiff", "calibrate", "train", "job.yaml", "-o", "job.yaml", "--force")
+        refused("-o other.yml would overwrite a file without tolerances", "flowdiff", "calibrate", "train", "job.yaml", "-o", "other.yml", "--force")
+        refused("-o run/plan.json may overwrite a file of a run", "flowdiff", "calibrate", "train", "job.yaml", "-o", "run/plan.json", "--force")
+        refused("sheet exists and is not a report", "flowc", "report", "run", "-o", "sheet")
+        self.call("flowc", "report", "run", "-o", "sheet", "--force")
+        self.call("flowc", "report", "run", "-o", "sheet")  # a report is replaced
+        self.call("flowc", "build", "job.yaml", "-o", "plan.json")
+        self.call("flowc", "build", "job.yaml", "-o", "plan.json")
+
     def test_a_report_that_cannot_be_written_fails(self):
         (self.dir / "folder").mkdir()
         for flag, path, why, hint in (("--json", "nowhere/report.json", "directory nowhere does not exist", "create the directory"),
@@ -407,6 +530,91 @@ class Requests(FlowDiff):
     def test_help_and_version(self):
         self.assertIn("Exit status", self.call("flowdiff", "--help").stdout)
         self.assertRegex(self.call("flowdiff", "--version").stdout, r"^flowdiff \d+\.\d+\.\d+\n$")
+
+
+class Hostile(FlowDiff):
+    """What lies under a fixed name in a directory is a file of that directory, and of a size that fits."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", train_job(2))
+        self.flowrun("job.yaml", "-o", "run", "--quiet", "--fingerprint=1", "--watch", "logits")
+        self.call("flowdiff", "update", "golden", "run", "--reason", "first")
+        self.write("golden/tolerances.yaml", "arrays:\n  '**': {atol: 1, reason: x}\n")
+
+    def plant(self, name, make):
+        """A copy of the run or of golden with something else under a name."""
+        shutil.rmtree(self.dir / "bad", ignore_errors=True)
+        source = "golden" if name in ("golden.json", "tolerances.yaml") else "run"
+        shutil.copytree(self.dir / source, self.dir / "bad")
+        path = self.dir / "bad" / name
+        if path.exists():
+            path.unlink()
+        make(path)
+
+    def each_form(self, check):
+        for words in (("flowdiff", "bad", "run"), ("flowdiff", "run", "bad"), ("flowdiff", "--self-test", "bad"), ("flowdiff", "--first", "bad", "run", "--no-rerun"),
+                      ("flowdiff", "update", "copy", "bad", "--reason", "x"), ("flowdiff", "update", "bad", "run", "--reason", "x"),
+                      ("flowc", "report", "bad", "-o", "report.html"), ("flowc", "show", "bad/plan.json"), ("flowc", "diff", "bad/plan.json", "run/plan.json")):
+            done = subprocess.run([BIN / words[0], *words[1:]], cwd=self.dir, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+            self.assertIn(done.returncode, (0, 1, 2, 3), words)
+            check(words, done)
+
+    def test_pipes_do_not_hang(self):
+        for name in ("plan.json", "run.json", "golden.json", "metrics.jsonl", "tolerances.yaml", "fingerprints.bin", "watch/logits/value.npy", "watch/logits/steps.npy",
+                     "checkpoints/000002/checkpoint.json", "checkpoints/000002/logits/bias.npy"):
+            self.plant(name, os.mkfifo)
+            self.each_form(lambda words, done: None)
+        for name, words in (("plan.json", ["bad", "run"]), ("run.json", ["bad", "run"]), ("golden.json", ["bad", "run"]), ("tolerances.yaml", ["bad", "run"])):
+            self.plant(name, os.mkfifo)
+            self.assertIn(f"bad/{name} is not a file", self.call("flowdiff", *words, status=2).stderr)
+
+    def test_links_that_lead_out_are_refused_and_show_nothing(self):
+        self.write("secret", "password: 123\n")
+        for name in ("plan.json", "run.json", "golden.json", "tolerances.yaml", "fingerprints.bin", "metrics.jsonl"):
+            self.plant(name, lambda path: path.symlink_to("../secret"))
+            self.each_form(lambda words, done: self.assertNotIn("password", done.stdout + done.stderr) or self.assertNotIn("Traceback", done.stderr))
+            self.assertNotIn("password", (self.dir / "report.html").read_text() if (self.dir / "report.html").exists() else "")
+        for name in ("plan.json", "run.json", "golden.json", "tolerances.yaml", "watch/logits/value.npy"):
+            self.plant(name, lambda path: path.symlink_to(self.dir / "secret"))
+            self.assertIn(f"bad/{name} is a link to {self.dir}/secret, outside the directory\n   hint: remove the link", self.call("flowdiff", "bad", "run", status=2).stderr)
+        self.plant("run.json", lambda path: None)
+        (self.dir / "bad/kept.json").write_bytes((self.dir / "run/run.json").read_bytes())
+        (self.dir / "bad/run.json").symlink_to("kept.json")  # stays inside
+        self.call("flowdiff", "bad", "run")
+
+    def test_large_files_are_not_read(self):
+        def sparse(path):
+            with open(path, "wb") as file:
+                file.truncate(20 << 30)
+        for name in ("run.json", "plan.json", "golden.json", "tolerances.yaml"):
+            self.plant(name, sparse)
+            done = subprocess.run(["sh", "-c", f"ulimit -v 24000000; exec {BIN}/flowdiff bad run"], cwd=self.dir, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"bad/{name} has more than", done.stderr)
+
+    def test_update_keeps_holes(self):
+        with open(self.dir / "golden/big", "wb") as file:
+            file.write(b"begin")
+            file.truncate(1 << 30)
+        self.call("flowdiff", "update", "golden", "run", "--reason", "again")
+        status = (self.dir / "golden/big").stat()
+        self.assertEqual(status.st_size, 1 << 30)
+        self.assertLess(status.st_blocks * 512, 4 << 20)
+        with open(self.dir / "golden/big", "rb") as file:
+            self.assertEqual(file.read(6), b"begin\0")
+
+    def test_a_stopped_command_leaves_no_folder(self):
+        (self.dir / "tmp").mkdir()
+        for stop in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            command = subprocess.Popen([BIN / "flowdiff", "calibrate", "train", "job.yaml", "--set", "jobs.train.run.steps=1000000000", "-o", "t.yaml"], cwd=self.dir,
+                                       env={**os.environ, "TMPDIR": str(self.dir / "tmp")}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            while not list((self.dir / "tmp").glob("*/1/metrics.jsonl")):
+                self.assertIsNone(command.poll())
+                time.sleep(0.01)
+            command.send_signal(stop)
+            self.assertEqual(command.wait(60), -stop)
+            self.assertEqual(list((self.dir / "tmp").iterdir()), [])
 
 
 if __name__ == "__main__":

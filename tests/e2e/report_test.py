@@ -4,7 +4,9 @@ import html.parser
 import json
 import os
 import re
+import shutil
 import struct
+import subprocess
 import unittest
 import zlib
 
@@ -173,10 +175,12 @@ class Report(FlowTest):
         self.call("flowdiff", "a", "b", "--json", "b/diff.json", status=1)
         text = self.report("b").text()
         summary = json.loads((self.dir / "b/diff.json").read_text())["summary"]
-        for expected in (summary, "returns/loss/value", "✕ differs", "against a"):
+        for expected in (f"✕ failed {summary}", "returns/loss/value", "✕ differs", "against a", "first difference in computation order", "plans differ"):
             self.assertIn(expected, text)
         self.call("flowdiff", "a", "a", "--json", "same.json")
-        self.assertIn("✓ equal", self.report("a", "--diff", "same.json").text())
+        text = self.report("a", "--diff", "same.json").text()
+        self.assertIn("✓ equal", text)
+        self.assertIn("✓ passed ", text)
         self.assertIn("is not a report of flowdiff", self.report("a", "--diff", "a/run.json", status=2))
         self.assertIn("no such file", self.report("a", "--diff", "none.json", status=2))
 
@@ -208,7 +212,9 @@ class Report(FlowTest):
             ["0,0,1,1,0,1,0,0,1,2", "1,0,nan,nan,nan,nan,nan,5,0,0", "2,0,1,1,-1e308,1e308,0,0,1,2", "x", "3,0,1,1,5,1,0,0,1,2", "4,0,1,1,1,1,0,0,7,0", ""]))
         self.write("out/watch/bad/value.npy", "\x93NUMPY no")
         self.write("out/watch/table/stats.csv", "a,b\n")
-        self.write("out/diff.json", json.dumps({"golden": attack, "out": attack, "summary": attack, "arrays": [{"name": attack, "verdict": attack}, 3] * 40, "notes": [attack] * 50}))
+        arrays = [{"name": attack, "verdict": "unreadable", "detail": attack}] * 80
+        self.write("out/diff.json", json.dumps({"golden": attack, "out": attack, "summary": attack, "ignored": [], "failed": 80, "mistrusted": 0, "arrays": arrays, "notes": [attack] * 50}))
+        self.write("out/word.json", json.dumps({"golden": attack, "out": attack, "summary": attack, "arrays": [{"name": attack, "verdict": attack}, 3] * 40}))
         (self.dir / "out/link.json").symlink_to("/dev/zero")
         os.mkfifo(self.dir / "out/pipe.json")
         np.save(self.dir / "out/returns/empty.npy", np.zeros((0, 3)))
@@ -216,7 +222,7 @@ class Report(FlowTest):
         self.assertEqual((page.counts["script"], page.counts.get("img", 0)), (2, 0))
         text = page.text()
         self.assertIn("alert(1)", text)
-        for expected in ("lines are not a row", "1 matrix value left out", "more than 60 different values", "watch/bad/value.npy", "is not the table of a stats sink", "pipe.json is not a file"):
+        for expected in ("lines are not a row", "1 matrix value left out", "more than 60 different values", "watch/bad/value.npy", "is not the table of a stats sink", "pipe.json is not a file", "word.json is left out: it is not a report of flowdiff"):
             self.assertIn(expected, text)
         self.assertNotIn("\u202e", text)
         self.assertLess((self.dir / "report.html").stat().st_size, 2_000_000)
@@ -247,6 +253,87 @@ class Report(FlowTest):
         self.assertIn("may overwrite a file of a run", self.call("flowc", "report", "runs/one", "-o", "runs/one/plan.json", status=2).stderr)
         self.call("flowc", "report", "runs/one", "-o", "nowhere/report.html", status=2)
         self.assertIn("<!doctype html>", self.call("flowc", "report", "runs/one", "-o", "-").stdout)
+
+
+class Verdicts(FlowTest):
+    """What the page says of a comparison is what flowdiff said, with the color and the mark of its verdict."""
+    GOOD, DOUBTFUL, BAD = ("good", "✓"), ("stopped", "?"), ("bad", "✕")
+    # By case: flags and exit status of flowdiff, its verdict, and the arrays of each side.
+    RANGE, ONES = np.arange(6, dtype=np.float32), np.ones(6, np.float32)
+    CASES = {"passed": ([], 0, GOOD, {"equal": (RANGE, RANGE), "within": (RANGE, RANGE + np.float32(1e-6))}),
+             "mistrusted": ([], 0, DOUBTFUL, {"mistrusted": (ONES, ONES), "equal": (RANGE, RANGE)}),
+             "failed": ([], 1, BAD, {"differs": (RANGE, RANGE + 1), "missing": (RANGE, None), "extra": (None, RANGE), "dtype": (RANGE, RANGE.astype(np.float64)),
+                                     "shape": (RANGE, RANGE[:5]), "unreadable": (RANGE, b"nonsense"), "equal": (RANGE, RANGE)}),
+             "strict": (["--strict"], 1, BAD, {"mistrusted": (ONES, ONES)}),
+             "unreadable": ([], 3, BAD, {"unreadable": (RANGE, b"nonsense"), "equal": (RANGE, RANGE)}),
+             "nothing compared": ([], 4, BAD, {"missing": (RANGE, None)})}
+    BADGES = {"equal": GOOD, "within": GOOD, "mistrusted": DOUBTFUL}
+
+    def compare(self, case):
+        """The page with the comparison of that case, and its JSON."""
+        flags, status, _, arrays = self.CASES[case]
+        for name, sides in arrays.items():
+            for side, values in zip(("golden", "out"), sides):
+                path = self.dir / case / side / f"{name}.npy"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(values, bytes):
+                    path.write_bytes(values)
+                elif values is not None:
+                    np.save(path, values)
+        self.call("flowdiff", f"{case}/golden", f"{case}/out", "--json", f"{case}.json", *flags, status=status)
+        self.call("flowc", "report", "run", "--diff", f"{case}.json", "-o", f"{case}.html")
+        return (self.dir / f"{case}.html").read_text(), json.loads((self.dir / f"{case}.json").read_text())
+
+    def setUp(self):
+        super().setUp()
+        self.write("run/metrics.jsonl", '{"step":0,"epoch":0,"loss":1,"learning_rate":0.1,"seconds":1}\n')
+
+    def word_of(self, case):
+        return "failed" if case == "strict" else case
+
+    def test_each_verdict_is_that_of_flowdiff(self):
+        for case, (_, _, (kind, mark), arrays) in self.CASES.items():
+            text, found = self.compare(case)
+            self.assertEqual(found["verdict"], self.word_of(case))
+            badge = f'<span class="badge {kind}"><span aria-hidden="true">{mark}</span> {self.word_of(case)}</span> {html.escape(found["summary"])}'
+            self.assertIn(badge, text, case)
+            for name in arrays:
+                kind, mark = self.BADGES.get(name, self.BAD)
+                self.assertIn(f'<tr><td>{name}</td><td><span class="badge {kind}"><span aria-hidden="true">{mark}</span> {name}</span></td>', text, case)
+        text, _ = self.compare("failed")
+        self.assertIn("constant offset of 1 (explains 100.0 % of the squared error)", text)
+        self.assertIn("<td class=\"number\">6 of 6</td>", text)
+
+    def test_a_report_that_contradicts_itself_is_refused(self):
+        _, found = self.compare("failed")
+        for change, message in (({"failed": 0}, "its verdict contradicts its arrays"), ({"verdict": "passed"}, "its verdict contradicts its arrays"),
+                                ({"failed": False}, "its verdict contradicts its arrays"), ({"arrays": {}}, "its verdict contradicts its arrays"),
+                                ({"arrays": 3}, "it is not a report of flowdiff"), ({"arrays": [{"name": "x", "verdict": "good"}]}, "unknown verdict `good`")):
+            self.write("changed.json", json.dumps({**found, **change}))
+            self.assertIn(f"--diff changed.json: {message}", self.call("flowc", "report", "run", "--diff", "changed.json", "-o", "x.html", status=2).stderr)
+        self.write("changed.json", json.dumps({key: value for key, value in found.items() if key not in ("verdict", "strict")}))  # of an earlier version
+        self.call("flowc", "report", "run", "--diff", "changed.json", "-o", "x.html")
+
+    # Ends the page as what a reader sees: the text and color of each badge of the comparison, its place, and the text next to it.
+    LOOK = """<script>document.body.innerText = JSON.stringify([...document.querySelectorAll("#comparisons .badge")].map(badge => [
+        badge.innerText, getComputedStyle(badge).color, badge.getBoundingClientRect().height > 0, badge.parentElement.innerText]))</script>"""
+
+    @unittest.skipUnless(shutil.which("chromium"), "Chromium is not installed")
+    def test_each_verdict_is_what_a_browser_shows(self):
+        colors = {}
+        for case, (_, _, badge, arrays) in self.CASES.items():
+            text, found = self.compare(case)
+            self.write("looked.html", text.replace("</body>", self.LOOK + "</body>"))
+            shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.dir}/chromium", "--dump-dom", f"file://{self.dir}/looked.html"],
+                                   capture_output=True, text=True, timeout=120, check=True).stdout
+            (words, color, visible, line), *rows = json.loads(html.unescape(re.search(r"<body[^>]*>(.*?)</body>", shown, re.S)[1]))
+            self.assertEqual((words, visible, line), (f"{badge[1]} {self.word_of(case)}", True, f"{badge[1]} {self.word_of(case)} {found['summary']}"))
+            self.assertEqual(colors.setdefault(badge[0], color), color)
+            self.assertEqual(sorted(row[0] for row in rows), sorted(f"{self.BADGES.get(name, self.BAD)[1]} {name}" for name in arrays))
+            for words, color, visible, _ in rows:
+                kind = self.BADGES.get(words[2:], self.BAD)[0]
+                self.assertEqual((colors.setdefault(kind, color), visible), (color, True))
+        self.assertEqual(len(set(colors.values())), 3)
 
 
 if __name__ == "__main__":

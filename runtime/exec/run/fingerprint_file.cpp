@@ -163,7 +163,7 @@ void FingerprintWriter::write(int64_t step, std::span<const Fingerprint> values)
   file_.write_at(begin_ + static_cast<uint64_t>(step / every_) % slots_ * slot_.size(), slot_);
 }
 
-FingerprintReader::FingerprintReader(const fs::path& path) : bytes_(read_whole(path)) {
+FingerprintReader::FingerprintReader(const fs::path& path) : file_(path), bytes_(file_.bytes()) {
   const auto refuse = [&](const std::string& what) {
     return RequestError(fmt::format("{}: {}", path.string(), what),
                         "run the job again with --fingerprint");
@@ -175,7 +175,7 @@ FingerprintReader::FingerprintReader(const fs::path& path) : bytes_(read_whole(p
   if (head.tensors > kMostTensors || begin_of_slots(head.tensors) > bytes_.size())
     throw refuse(
         fmt::format("truncated or damaged: {} bytes for {} tensors", bytes_.size(), head.tensors));
-  const std::span<const std::byte> whole = std::span(bytes_).first(begin_of_slots(head.tensors));
+  const std::span<const std::byte> whole = bytes_.first(begin_of_slots(head.tensors));
   if (head.checksum != checksum_of_head(whole)) throw refuse("damaged: its checksum is wrong");
   if (head.every < 1 || head.every > static_cast<uint64_t>(plan::kMostSteps) || head.slots < 1 ||
       head.slots > kMostSlots)

@@ -63,7 +63,8 @@ class FingerprintReader {
   std::vector<Fingerprint> of_step(int64_t step) const;
 
  private:
-  std::vector<std::byte> bytes_;  // of the whole file
+  MappedFile file_;
+  std::span<const std::byte> bytes_;  // of the whole file
   int64_t every_ = 1;
   std::vector<plan::TensorId> tensors_;
   std::map<int64_t, uint64_t> offsets_;  // by step

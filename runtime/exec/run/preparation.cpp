@@ -314,7 +314,7 @@ int64_t end_of_capture(const RunRequest& request, int64_t first, int64_t end) {
 
 /// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
 std::future<DataFiles> begin_hashing(const RunRequest& request) {
-  if (request.resume || !request.job.train) return {};
+  if (request.resume) return {};
   return std::async(std::launch::async | std::launch::deferred,
                     [&] { return hash_data(request, {}); });
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
+#include "runtime/base/inner_file.h"
 
 namespace flow::exec {
 namespace {
@@ -62,14 +63,9 @@ class OwnFiles {
   }
 
   void look_behind(const fs::path& link) {
-    constexpr const char* kRemedy = "replace the link with its target";
-    std::error_code broken;
-    const fs::path target = fs::canonical(link, broken);
-    if (broken) refuse(link, "a broken link", "remove it");
-    if (!is_within(target, real_))
-      refuse(link, fmt::format("a link to {}, outside the run directory", target.string()),
-             kRemedy);
-    look_at(fs::directory_entry(target));
+    if (const std::string problem = link_problem(link, real_); !problem.empty())
+      refuse(link, problem, "remove the link or replace it with its target");
+    look_at(fs::directory_entry(fs::canonical(link)));
   }
 
   [[noreturn]] void refuse(const fs::path& path, const std::string& what,

@@ -8,6 +8,10 @@
 
 namespace flow::exec {
 
+/// RequestError where a path that the plan of the run names is not UTF-8, which JSON requires.
+/// `request.directory` may be empty: then it is a directory in `runs`.
+void require_utf8_paths(const RunRequest& request);
+
 /// The plan as it ran, with the root relative to the run: a project that moves takes its runs
 /// along.
 void write_plan(const RunRequest& request);

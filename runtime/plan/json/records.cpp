@@ -161,6 +161,10 @@ std::string to_json(const RunRecord& record) {
   if (record.fingerprint_every > 0) json["fingerprint_every"] = record.fingerprint_every;
   if (record.ranks)
     json["ranks"] = {{"count", record.ranks->count}, {"bytes_a_step", record.ranks->bytes_a_step}};
+  for (const auto& [name, data] : record.data) {
+    if (data.rows) json["data"][name]["rows"] = *data.rows;
+    json["data"][name]["digest"] = data.digest;
+  }
   // Command lines and paths need not be UTF-8; a record of them should not fail for that.
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

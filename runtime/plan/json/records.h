@@ -143,6 +143,11 @@ struct RunRecord {
     int count = 1;
     uint64_t bytes_a_step = 0;  // that each rank sends to the others, on average
   };
+  /// A data file.
+  struct Data {
+    std::optional<int64_t> rows;  // that the job reads; nothing for data of a called job
+    std::string digest;           // ContentDigest's, of the whole file
+  };
   std::string job, source, plan_hash, device, instruction_set, version;
   std::string host;                    // the machine's name
   std::vector<std::string> overrides;  // --set, --input, --watch as given
@@ -161,6 +166,7 @@ struct RunRecord {
   std::string
       stop_reason;  // "done", "signal", "command", "hook: ...", "failure", "early_stopping: ..."
   std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
+  std::map<std::string, Data> data = {};         // by column ("digits.labels") or input
 };
 std::string to_json(const RunRecord& record);
 

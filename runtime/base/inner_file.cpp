@@ -1,0 +1,58 @@
+// Checks what a name inside a directory leads to, before and while it is read.
+#include "runtime/base/inner_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+
+namespace flow {
+namespace {
+
+constexpr const char* kUseTarget = "remove the link or replace it with its target";
+
+}  // namespace
+
+std::string link_problem(const fs::path& link, const fs::path& directory) {
+  std::error_code broken;
+  const fs::path target = fs::canonical(link, broken);
+  if (broken) return "a broken link";
+  const fs::path inside = fs::canonical(directory, broken);
+  if (std::ranges::mismatch(target, inside).in2 == inside.end()) return {};
+  return fmt::format("a link to {}, outside the directory", target.string());
+}
+
+void require_inside(const fs::path& directory, const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) throw cannot("read", path, error ? error.value() : ENOENT);
+  if (const std::string problem = link_problem(path, directory); !problem.empty())
+    throw RequestError(fmt::format("{} is {}", path.string(), problem), kUseTarget);
+  if (!fs::is_regular_file(path, error))
+    throw RequestError(fmt::format("{} is not a file", path.string()), "remove or rename it");
+}
+
+std::string read_inside(const fs::path& directory, const fs::path& path, uint64_t most) {
+  require_inside(directory, path);
+  const MappedFile file(path);  // opened without waiting, and refuses what took its place
+  if (file.bytes().size() > most)
+    throw RequestError(fmt::format("{} has more than {}", path.string(), human_bytes(most)),
+                       "restore the file that was there");
+  std::string text;
+  file.recovering([&] {
+    text.assign(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  });
+  return text;
+}
+
+std::optional<std::string> read_if_there(const fs::path& directory, const char* name,
+                                         uint64_t most) {
+  std::error_code unknown;
+  const fs::path path = directory / name;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
+  return read_inside(directory, path, most);
+}
+
+}  // namespace flow
