@@ -11,7 +11,12 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+constexpr uint32_t kBlock = 1024;  // bytes
+
+uint32_t count_characters(std::string_view text) {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
 
 }  // namespace
 
@@ -23,6 +28,17 @@ Source::Source(std::string name, std::string text, bool is_file)
   starts_.push_back(text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n', end + 1))
     starts_.push_back(static_cast<uint32_t>(end + 1));
+  uint32_t characters = 0;
+  for (size_t at = 0; at <= text_.size(); at += kBlock) {
+    characters_.push_back(characters);
+    characters += count_characters(this->text().substr(at, kBlock));
+  }
+}
+
+uint32_t Source::characters_before(uint32_t offset) const {
+  const uint32_t block = offset / kBlock;
+  return characters_[block] +
+         count_characters(text().substr(block * kBlock, offset - block * kBlock));
 }
 
 std::string_view Source::line(int number) const {
@@ -35,11 +51,9 @@ std::string_view Source::line(int number) const {
 Position Source::position(uint32_t offset) const {
   const auto after = std::upper_bound(starts_.begin() + 1, starts_.end(), offset);
   const uint32_t begin = *(after - 1);
-  const auto first = text_.begin() + begin;
-  const auto last = text_.begin() + std::clamp<size_t>(offset, begin, text_.size());
-  const auto continued = std::count_if(first, last, continues_character);
+  const auto end = std::clamp<uint32_t>(offset, begin, static_cast<uint32_t>(text_.size()));
   return {static_cast<int>(after - starts_.begin()),
-          static_cast<int>(last - first - continued) + 1};
+          static_cast<int>(characters_before(end) - characters_before(begin)) + 1};
 }
 
 int32_t Sources::add(std::string name, std::string text) {

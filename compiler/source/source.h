@@ -35,10 +35,14 @@ class Source {
   uint32_t line_start(int number) const { return starts_[static_cast<size_t>(number) - 1]; }
 
  private:
+  uint32_t characters_before(uint32_t offset) const;
+
   std::string name_;
   std::string text_;
   bool is_file_;
   std::vector<uint32_t> starts_;
+  std::vector<uint32_t>
+      characters_;  // that begin before each block, so that long lines cost little
 };
 
 /// All texts of one compilation. Spans hold indices into it; it only grows.

@@ -455,12 +455,16 @@ class Help(FlowTest):
 
     def test_hooks_compile_in_linear_time(self):
         """Ten times as many take ten times the processor time, where each is compared with all they take a hundred times."""
-        def seconds(hooks):
-            self.write("job.yaml", train_job(3) + "    hooks:\n" + "    - {watch: loss, to: none}\n" * hooks)
+        def seconds(hooks, line=False, to="none"):
+            hook = f"{{watch: loss, to: {to}}}"
+            listed = f"    hooks: [{', '.join([hook] * hooks)}]\n" if line else "    hooks:\n" + f"    - {hook}\n" * hooks
+            self.write("job.yaml", train_job(3) + listed)
             before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-            self.call("flowc", "check", "job.yaml")
+            self.call("flowc", "check", "job.yaml", status=0 if to == "none" else 2)
             return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         self.assertLess(seconds(100_000), 30 * max(seconds(10_000), 0.05))
+        self.assertLess(seconds(40_000, line=True), 4 * max(seconds(40_000), 0.1))
+        self.assertLess(seconds(20_000, line=True, to="bad"), 8 * max(seconds(20_000), 0.1))
 
     def test_every_program_knows_its_version(self):
         for program in ("flowc", "flowrun", "flowdiff"):

@@ -31,6 +31,20 @@ TEST_CASE("Columns count characters, not bytes", "[source]") {
   check_position(source, 5, 1, 3);
 }
 
+TEST_CASE("Columns of a long line count its characters, too", "[source]") {
+  std::string text = "a: b\n";
+  for (int i = 0; i < 3000; ++i) text += i % 3 == 0 ? "\u4e2d" : "x";
+  const Source source("a.yaml", text);
+  int column = 0;
+  for (uint32_t offset = 5; offset < text.size(); ++offset) {
+    if ((text[offset] & 0xC0) == 0x80) continue;
+    ++column;
+    const Position position = source.position(offset);
+    REQUIRE((position.line == 2 && position.column == column));
+  }
+  check_position(source, 100'000, 2, 3001);
+}
+
 TEST_CASE("Lines end with a line feed or a carriage return and one, and hold neither", "[source]") {
   const Source source("a.yaml", "ab\r\nc\nd");
   REQUIRE(source.line_count() == 3);
