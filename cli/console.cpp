@@ -212,7 +212,86 @@ void configure(CLI::App& app, const std::string& name, std::function<std::string
       [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
 }
 
+CLI::Option* repeatable(CLI::Option* option) {
+  // Otherwise one of them takes every word up to the next option.
+  return option->expected(1)->take_all()->allow_extra_args(false);
+}
+
 namespace {
+
+/// A command line, taken apart.
+struct Words {
+  std::vector<std::string> command;  // the name of the command, and flags before it
+  std::vector<std::string> options;  // each value in a word of its own
+  std::vector<std::string> arguments;
+  bool lacks_value = false;  // the last option does
+};
+
+const CLI::App* find_command(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    if (command->get_name() == word) return command;
+  return nullptr;
+}
+
+/// A negative number is no option.
+bool is_option(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
+}
+
+/// "--set" and "a=1" of "--set=a=1"; "-o" and "DIR" of "-oDIR" and "-o=DIR".
+std::pair<std::string, std::optional<std::string>> split_option(const std::string& word) {
+  const size_t end = word.starts_with("--") ? word.find('=') : 2;
+  if (end >= word.size()) return {word, {}};
+  return {word.substr(0, end), word.substr(end + (word[end] == '=' ? 1 : 0))};
+}
+
+Words take_apart(const CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
+  Words words;
+  const CLI::App* at = &app;
+  size_t i = 0;
+  if (app.get_require_subcommand_min() > 0)
+    while (i < given.size() && is_option(given[i])) ++i;
+  if (i < given.size())
+    if (const CLI::App* command = find_command(app, given[i])) at = command;
+  if (at == &app)
+    i = 0;
+  else
+    words.command.assign(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(++i));
+  for (; i < given.size() && given[i] != "--"; ++i) {
+    if (!is_option(given[i])) {
+      words.arguments.push_back(given[i]);
+      continue;
+    }
+    const auto [name, value] = split_option(given[i]);
+    const CLI::Option* option = at->get_option_no_throw(name);
+    const bool takes_value = option && option->get_items_expected_max() > 0;
+    words.options.push_back(takes_value ? name : given[i]);
+    if (!takes_value) continue;
+    if (value)
+      words.options.push_back(*value);
+    else if (i + 1 < given.size())
+      words.options.push_back(given[++i]);
+    else
+      words.lacks_value = true;
+  }
+  if (i < given.size())
+    words.arguments.insert(words.arguments.end(),
+                           given.begin() + static_cast<std::ptrdiff_t>(i) + 1, given.end());
+  return words;
+}
+
+/// For the parser, which wants them backwards: the arguments last, so that none is taken for the
+/// value of an option, or for a command.
+std::vector<std::string> in_parsing_order(Words words) {
+  if (words.lacks_value) words.arguments.clear();  // the parser reports the last word
+  if (!words.arguments.empty()) words.arguments.insert(words.arguments.begin(), "--");
+  std::vector<std::string> all = std::move(words.command);
+  for (auto* more : {&words.options, &words.arguments})
+    all.insert(all.end(), more->begin(), more->end());
+  std::ranges::reverse(all);
+  return all;
+}
 
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
@@ -358,7 +437,8 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
   std::string message = lower_first(error.what());
   std::string hint = nearest_flag(at, argc, argv);
   if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
-    const std::vector<std::string> extras = app.remaining(true);
+    std::vector<std::string> extras = app.remaining(true);
+    std::erase(extras, "--");  // of in_parsing_order
     message = fmt::format("unexpected {} {}", extras.size() == 1 ? "argument" : "arguments",
                           join(extras, " "));
     if (hint.empty()) hint = hint_at_word(at, extras.front(), argc, argv);
@@ -374,13 +454,17 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
 
 }  // namespace
 
+std::vector<std::string> arguments_in(const CLI::App& app, int argc, char** argv) {
+  return take_apart(app, argc, argv).arguments;
+}
+
 int parse(CLI::App& app, int argc, char** argv) {
   if (argc == 2 && argv[1] == kDescribeFlag) {
     print(to_json(describe(app)).dump(1) + "\n");
     return kDone;
   }
   try {
-    app.parse(argc, argv);
+    app.parse(in_parsing_order(take_apart(app, argc, argv)));
     return -1;
   } catch (const CLI::Success& success) {
     if (const auto wrong = misnamed_command(app, argc, argv)) {

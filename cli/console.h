@@ -5,12 +5,14 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/plan/json/json.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace flow::cli {
 
@@ -20,8 +22,14 @@ int guarded(const char* program, const std::function<int()>& body);
 /// The same within `guarded`, for what comes behind the message.
 int reported(const char* program, const std::function<int()>& body);
 
-/// Parses the command line and reports usage errors with the nearest flag or `--help`.
-/// Returns -1 to continue, or the exit status (0 after --help and --version).
+/// Makes an option with a list of values one that may be given several times, with a value each.
+CLI::Option* repeatable(CLI::Option* option);
+
+/// The words of the command line that are no options of `app` and no values of them.
+std::vector<std::string> arguments_in(const CLI::App& app, int argc, char** argv);
+
+/// Parses the command line, with options anywhere, and reports usage errors with the nearest flag
+/// or `--help`. Returns -1 to continue, or the exit status (0 after --help and --version).
 int parse(CLI::App& app, int argc, char** argv);
 
 /// Sets the program's name, --version and the format of --help. `as_json`: what `--version --json`

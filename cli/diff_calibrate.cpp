@@ -122,12 +122,11 @@ CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options) {
   command->add_option("-o,--output", options.output, "the tolerances.yaml to write")
       ->required()
       ->type_name("TOLERANCES");
-  command->add_option("--set", options.sets, "override a key, as in flowrun; repeatable")
-      ->type_name("PATH=YAML")
-      ->allow_extra_args(false);
-  command->add_option("--watch", options.watches, "watch tensors, as in flowrun; repeatable")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
+  repeatable(command->add_option("--set", options.sets, "override a key, as in flowrun; repeatable")
+                 ->type_name("PATH=YAML"));
+  repeatable(
+      command->add_option("--watch", options.watches, "watch tensors, as in flowrun; repeatable")
+          ->type_name("GLOB"));
   command->add_option("--steps", options.steps, "steps to run")->type_name("N");
   command->add_flag("--force", options.force, "replace the file");
   command->footer(

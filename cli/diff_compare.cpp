@@ -230,15 +230,14 @@ void declare_compare(CLI::App& app, CompareOptions& options) {
   app.add_option("--rtol", options.relative, "relative tolerance for floats, times |GOLDEN|")
       ->type_name("R");
   app.add_option("--atol", options.absolute, "absolute tolerance for floats")->type_name("A");
-  app.add_option(
-         "--tol", options.tolerances,
-         "both tolerances for matching arrays of any dtype; the last match wins; repeatable")
-      ->type_name("GLOB=R,A")
-      ->allow_extra_args(false);
-  app.add_option("--ignore", options.ignored,
-                 "skip matching arrays, including those on one side only; repeatable")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
+  repeatable(
+      app.add_option(
+             "--tol", options.tolerances,
+             "both tolerances for matching arrays of any dtype; the last match wins; repeatable")
+          ->type_name("GLOB=R,A"));
+  repeatable(app.add_option("--ignore", options.ignored,
+                            "skip matching arrays, including those on one side only; repeatable")
+                 ->type_name("GLOB"));
   app.add_flag("--strict", options.strict,
                "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
   app.add_flag("--self-test", options.self_test,

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/console.h"
+
 namespace flow::cli {
 namespace {
 
@@ -11,11 +13,9 @@ CLI::Option* add_file(CLI::App& app, const char* name, std::string& file, const 
 }
 
 void add_sets(CLI::App& app, FlowcOptions& options) {
-  app.add_option("--set", options.sets,
-                 "set a value in the job file, as in vars.lr=0.02; repeatable")
-      ->type_name("PATH=YAML")
-      ->expected(1)
-      ->take_all();
+  repeatable(app.add_option("--set", options.sets,
+                            "set a value in the job file, as in vars.lr=0.02; repeatable")
+                 ->type_name("PATH=YAML"));
 }
 
 void add_job(CLI::App& app, FlowcOptions& options) {
@@ -98,15 +98,11 @@ void declare_export(CLI::App& app, FlowcOptions& options) {
   app.add_option("-o,--output", options.output, "new file, NAME.safetensors, NAME.npz or NAME.onnx")
       ->type_name("OUT")
       ->required();
-  app.add_option("--load", options.load,
-                 "for NAME.onnx: the variables, as flowrun loads them; repeatable")
-      ->type_name("CKPT")
-      ->expected(1)
-      ->take_all();
-  app.add_option("--only", options.only, "write only matching variables; repeatable")
-      ->type_name("GLOB")
-      ->expected(1)
-      ->take_all();
+  repeatable(app.add_option("--load", options.load,
+                            "for NAME.onnx: the variables, as flowrun loads them; repeatable")
+                 ->type_name("CKPT"));
+  repeatable(app.add_option("--only", options.only, "write only matching variables; repeatable")
+                 ->type_name("GLOB"));
   app.add_option("--names", options.file,
                  "job file or plan whose rules for names are turned round: arrays get their "
                  "original names")
@@ -122,11 +118,10 @@ void declare_import(CLI::App& app, FlowcOptions& options) {
                  "new job file, NAME.yaml; the weights go to NAME.npz")
       ->type_name("FILE")
       ->required();
-  app.add_option("--dim", options.dimensions,
-                 "size of a symbolic dimension of the model, as in sequence=128; repeatable")
-      ->type_name("NAME=SIZE")
-      ->expected(1)
-      ->take_all();
+  repeatable(
+      app.add_option("--dim", options.dimensions,
+                     "size of a symbolic dimension of the model, as in sequence=128; repeatable")
+          ->type_name("NAME=SIZE"));
 }
 
 void declare_init(CLI::App& app, FlowcOptions& options) {
@@ -153,11 +148,9 @@ void declare_report(CLI::App& app, FlowcOptions& options) {
       ->type_name("HTML")
       ->required();
   app.add_flag("--force", options.force, "replace a file that is not a report");
-  app.add_option("--diff", options.diffs,
-                 "add the comparison that flowdiff --json wrote to JSON; repeatable")
-      ->type_name("JSON")
-      ->expected(1)
-      ->take_all();
+  repeatable(app.add_option("--diff", options.diffs,
+                            "add the comparison that flowdiff --json wrote to JSON; repeatable")
+                 ->type_name("JSON"));
 }
 
 void declare_schema(CLI::App& app, FlowcOptions& options) {

@@ -379,12 +379,13 @@ int run(int argc, char** argv) {
   add_options(app, options);
   VerifyOptions verify;
   CLI::App* verifying = nullptr;
-  if (asks_to_verify(argc, argv) || !names_verify(argc, argv)) {
+  const bool asked = asks_to_verify(app, argc, argv);
+  if (asked || argc < 2 || argv[1] != kVerifyCommand) {
     verifying = declare_verify(app, verify);
     verifying->group("Commands");
   }
   // The parser takes the name of a command for an argument that is required.
-  if (asks_to_verify(argc, argv)) app.get_option("FILE")->required(false);
+  if (asked) app.get_option("FILE")->required(false);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (verifying && verifying->parsed()) return run_verify(verify);
   if (options.json) print_errors_as_json();

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/console.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/model/plan.h"
@@ -81,7 +82,7 @@ void add_options(CLI::App& app, RunOptions& options) {
   const auto group = [&app](const char* name) { app.option_defaults()->group(name); };
   const auto add_many = [&app](const char* flag, std::vector<std::string>& values, const char* type,
                                const char* text) {
-    app.add_option(flag, values, text)->type_name(type)->expected(1)->take_all();
+    repeatable(app.add_option(flag, values, text)->type_name(type));
   };
 
   group("Run directory");

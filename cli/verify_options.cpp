@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <span>
 
+#include "cli/console.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -44,7 +45,7 @@ std::string list(std::span<const Info> all) {
 void add_shaping(CLI::App& command, RunOptions& run) {
   const auto add_many = [&](const char* flag, std::vector<std::string>& values, const char* type,
                             const char* text) {
-    command.add_option(flag, values, text)->type_name(type)->expected(1)->take_all();
+    repeatable(command.add_option(flag, values, text)->type_name(type));
   };
   add_many("--set", run.sets, "PATH=YAML", "set a value in the job file; repeatable");
   add_many("--input", run.inputs, "NAME=SPEC", "feed an input, as in a run; repeatable");
@@ -61,18 +62,11 @@ void add_shaping(CLI::App& command, RunOptions& run) {
 
 }  // namespace
 
-bool names_verify(int argc, char** argv) {
-  return std::any_of(argv + 1, argv + argc,
-                     [](const char* word) { return word == kVerifyCommand; });
-}
-
-bool asks_to_verify(int argc, char** argv) {
+bool asks_to_verify(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1] != kVerifyCommand) return false;
-  if (argc == 2) return true;
+  const std::vector<std::string> words = arguments_in(app, argc, argv);
   std::error_code unknown;
-  const std::string_view word = argv[2];
-  const bool file = word == "-" || (!word.starts_with('-') && fs::exists(word, unknown));
-  return !file || (argc > 3 && argv[3][0] != '-');
+  return words.size() != 2 || (words[1] != "-" && !fs::exists(words[1], unknown));
 }
 
 CLI::App* declare_verify(CLI::App& app, VerifyOptions& options) {
@@ -84,11 +78,7 @@ CLI::App* declare_verify(CLI::App& app, VerifyOptions& options) {
   const auto group = [&](const char* name) { command->option_defaults()->group(name); };
   const auto add_names = [&](const char* flag, std::vector<std::string>& names, const char* type,
                              const char* text) {
-    command->add_option(flag, names, text)
-        ->type_name(type)
-        ->expected(1)
-        ->delimiter(',')
-        ->take_all();
+    repeatable(command->add_option(flag, names, text)->type_name(type)->delimiter(','));
   };
   group("Checks");
   add_names("--only", options.only, "NAME,...", "check only these properties");

@@ -25,9 +25,7 @@ struct VerifyOptions {
 
 /// Do these words ask for the command? `flowrun verify FILE` runs the job `verify` of a file that
 /// is there.
-bool asks_to_verify(int argc, char** argv);
-/// ... or may they run a job of that name, such as `flowrun -o out verify FILE`?
-bool names_verify(int argc, char** argv);
+bool asks_to_verify(const CLI::App& app, int argc, char** argv);
 
 /// Adds the command to the program.
 CLI::App* declare_verify(CLI::App& app, VerifyOptions& options);

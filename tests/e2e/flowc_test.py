@@ -32,6 +32,44 @@ class Commands(FlowTest):
         self.assertIn("optimizer", done.stderr)
         self.assertIn("broken.yaml: ", done.stderr.splitlines()[-1])
 
+    def test_options_go_anywhere(self):
+        mlp, other = JOBS / "mlp.yaml", self.write("-b.yaml", train_job(1))
+        for words in ((mlp, "--set", "seed=1", other), ("--set", "seed=1", "--set=seed=2", mlp, other), ("--set", "seed=1", "--", mlp, "-b.yaml"), (mlp, "--", "-b.yaml")):
+            self.assertEqual(len(self.call("flowc", "check", *words).stdout.splitlines()), 2, words)
+        self.call("flowc", "build", "--set", "seed=1", mlp, "--output=a.plan")
+        self.call("flowc", "diff", "--set", "seed=1", "a.plan", "a.plan", status=2)
+        self.call("flowc", "show", "--set", "seed=1", mlp)
+        self.write("build", train_job(1))
+        self.call("flowc", "check", "build", "--set", "seed=1")
+
+    def test_messages_as_json_say_what_the_text_says(self):
+        def objects(*words, status=2):
+            done = self.call("flowc", "check", "--format", "json", *words, status=status)
+            self.assertEqual(done.stderr, "")
+            return [json.loads(line) for line in done.stdout.splitlines()]
+        keys = ["severity", "code", "file", "line", "column", "end_line", "end_column", "message", "notes", "hints", "related"]
+        self.write("broken.yaml", BROKEN)
+        found = objects("broken.yaml", JOBS / "mlp.yaml", "absent.yaml")
+        for each in found:
+            self.assertEqual(list(each), keys)
+        text = self.call("flowc", "check", "broken.yaml", status=2).stderr
+        for each in found[:-1]:
+            self.assertIn("{file}:{line}:{column}: {severity}: {message} [{code}]\n".format(**each), text)
+        self.assertEqual(len(found) - 1, text.count(": error: ") + text.count(": warning: "))
+        self.assertEqual({"file": "absent.yaml", "line": None, "code": None, "message": "no such file: absent.yaml"},
+                         {key: found[-1][key] for key in ("file", "line", "code", "message")})
+        self.assertEqual(objects(JOBS / "mlp.yaml", status=0), [])
+        [warning] = objects(JOBS / "mlp.yaml", "--set", "+vars.zz=1", status=0)
+        self.assertEqual((warning["severity"], warning["file"]), ("warning", "--set +vars.zz=1"))
+        folder = self.write("a\x1b[2J\u202e\nb.yaml", "flow: 1\njobs:\n  a\u0301: 1\n  a\u0301: 1\n  \"\\e[2J\": 2\n")
+        hostile = objects(folder.name)
+        self.assertEqual({each["file"] for each in hostile}, {folder.name})
+        twice = next(each for each in hostile if each["code"] == "E0107")
+        self.assertEqual([twice[key] for key in ("line", "column", "end_line", "end_column")], [4, 3, 4, 5])
+        self.assertEqual([(each["line"], each["column"]) for each in twice["related"]], [(3, 3)])
+        (self.dir / "bytes.yaml").write_bytes(b"flow: 1\n\xff\x9b")
+        self.assertEqual([(each["line"], each["column"]) for each in objects("bytes.yaml")], [(2, 1)])
+
     def test_explain_describes_every_code_it_prints(self):
         self.write("broken.yaml", BROKEN)
         errors = self.call("flowc", "check", "broken.yaml", status=2).stderr

@@ -441,6 +441,24 @@ jobs:
         self.assertIn("hint: did you mean job.yaml?\n", self.flowrun("job", status=2).stderr)
         self.assertIn("error: FILE is required", self.flowrun(status=2).stderr)
 
+    def test_options_go_anywhere_and_each_takes_one_value(self):
+        for name in ("job.yaml", "verify", "-o.yaml", "1e5"):
+            self.write(name, train_job(2))
+        self.flowrun("train", "job.yaml", "-o", "a", "--quiet")
+        for words in (("train", "--set", "seed=2", "job.yaml"), ("--set", "seed=2", "--set", "vars.lr=1", "train", "job.yaml"), ("--watch", "loss", "job.yaml"),
+                      ("train", "--load", "none", "job.yaml", "--steps", 1), ("--watch-diff", "hidden", "train", "--watch", "loss", "job.yaml"),
+                      ("train", "--set=vars.lr=0.5", "-o=b", "job.yaml"), ("-ob", "--set", "seed=1", "--", "train", "job.yaml"),
+                      ("--set", "vars.lr=1", "--", "-o.yaml"), ("train", "--set", "vars.lr=1", "--", "-o.yaml"),
+                      ("--input", "x=random_normal:0:1", "train", "verify"), ("train", "verify", "--set", "seed=3"), ("train", "--set", "seed=1", "1e5")):
+            done = self.flowrun(*words, "--dry-run") if "--" not in words else self.flowrun("--dry-run", *words)
+            self.assertRegex(done.stdout, "^job train: ", words)
+        verified = self.flowrun("verify", "--set", "vars.lr=0.5", "train", "--only", "repeat,plan", "--steps", 2, "job.yaml")
+        self.assertIn("repeat", verified.stdout)
+        self.assertIn("no variable matches `[a,b]`", self.flowrun("train", "--load", "a", "--load-partial", "[a,b]", "job.yaml", status=2).stderr)
+        self.assertIn("-o: empty directory name", self.flowrun("train", "--output=", "job.yaml", status=2).stderr)
+        self.assertIn("--set: 1 required", self.flowrun("train", "job.yaml", "--set", status=2).stderr)
+        self.assertIn("unexpected argument c\n", self.flowrun("--", "train", "job.yaml", "c", status=2).stderr)
+
     def test_a_command_line_as_other_tools_have_it_gets_ours(self):
         mlp = JOBS / "mlp.yaml"
         for words, hint in [

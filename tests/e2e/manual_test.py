@@ -108,6 +108,8 @@ class Completion(FlowTest):
         self.assertEqual(self.bash("flowrun train job.yaml --res"), ["--resume"])
         self.assertEqual(self.bash("flowrun train job.yaml --device c"), ["cpu"])
         self.assertEqual(self.bash("flowrun train job.yaml --set vars.lr=0"), [])
+        self.assertEqual(self.bash("flowrun --set vars.lr=0 train jo"), ["job.yaml"])
+        self.assertEqual(self.bash("flowrun --set=vars.lr=0 --fingerprint=5 train jo"), ["job.yaml"])
         self.assertEqual(self.bash("flowdiff a b --jun"), ["--junit"])
         self.assertEqual(self.bash("flowdiff up"), ["update"])
         self.assertEqual(self.bash("flowdiff update a b --re"), ["--reason"])
