@@ -95,9 +95,16 @@ void print_folded(std::string_view text) {
   print(folded(text, static_cast<size_t>(columns_of(stdout))));
 }
 
-void print_object(const OrderedJson& line) {
-  print_to_stderr(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+std::string json_line(const OrderedJson& object) {
+  return escaped(object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)) + '\n';
 }
+
+void print_fitted(std::string_view text) {
+  const auto columns = static_cast<size_t>(std::max(20, screen_columns(stdout)));
+  print(isatty(STDOUT_FILENO) ? folded(text, columns) : std::string(text));
+}
+
+void print_object(const OrderedJson& line) { print_painted_to_stderr(json_line(line)); }
 
 void print_error(const char* program, const std::string& message, const std::string& hint) {
   if (objects) {
@@ -111,13 +118,18 @@ void print_error(const char* program, const std::string& message, const std::str
   if (!hint.empty()) print_to_stderr(fmt::format("   hint: {}\n", escaped_message(hint)));
 }
 
-void print_messages(const std::string& file, const std::string& messages, size_t errors) {
+Layout message_layout() { return {wants_color(stderr), columns_of(stderr), objects}; }
+
+void print_messages(const std::string& file, const std::string& messages, size_t errors,
+                    const std::vector<OrderedJson>& as_objects) {
   if (!objects) {
     print_painted_to_stderr(messages);
     if (errors > 0)
       print_to_stderr(fmt::format("{}: {}\n", escaped(file), counted(errors, "error")));
   } else if (!messages.empty()) {
-    print_object({{"event", errors > 0 ? "error" : "warning"}, {"text", trimmed(messages)}});
+    print_object({{"event", errors > 0 ? "error" : "warning"},
+                  {"text", trimmed(messages)},
+                  {"diagnostics", as_objects}});
   }
 }
 

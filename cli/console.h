@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/diag/layout.h"
 #include "runtime/plan/json/json.h"
 
 namespace CLI {
@@ -65,13 +66,18 @@ void print_painted(std::string_view text);
 /// The same, with long lines folded to the terminal's width.
 void print_folded(std::string_view text);
 
-/// Writes an object to standard error, on a line of its own.
+/// An object on a line of its own. Bytes that are no UTF-8 become U+FFFD.
+std::string json_line(const OrderedJson& object);
+/// Writes it to standard error.
 void print_object(const OrderedJson& line);
 
 /// Writes "PROGRAM: error: TEXT" and, if not empty, "hint: HINT" to standard error.
 void print_error(const char* program, const std::string& message, const std::string& hint);
+/// How messages look on standard error.
+Layout message_layout();
 /// Writes the compiler's messages about `file`; `errors`: the number of errors among them.
-void print_messages(const std::string& file, const std::string& messages, size_t errors);
+void print_messages(const std::string& file, const std::string& messages, size_t errors,
+                    const std::vector<OrderedJson>& as_objects = {});
 /// From now on, errors and compiler messages are JSON objects, one per line, like everything else
 /// that `flowrun --json` writes to standard error.
 void print_errors_as_json();

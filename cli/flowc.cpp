@@ -32,19 +32,34 @@
 namespace flow::cli {
 namespace {
 
+/// An object a line on standard output. Returns whether there are no errors.
+bool check_as_json(const CompileRequest& request) {
+  const CompileResult result = compile_text(request, read_job_file(request), {.objects = true});
+  for (const OrderedJson& object : result.objects) print(json_line(object));
+  return result.errors == 0;
+}
+
+bool check_aloud(const CompileRequest& request) {
+  const auto result = compile_aloud(request);
+  if (result)
+    print(fmt::format("{}: ok, {}\n", escaped(request.file),
+                      counted(result->plan->jobs.size(), "job")));
+  return result.has_value();
+}
+
 int check(const FlowcOptions& options) {
+  const bool json = options.format == "json";
   int status = kDone;
   for (const std::string& file : options.files) {
     CompileRequest request = request_of(options);
     request.file = file;
     try {
-      if (const auto result = compile_aloud(request)) {
-        print(
-            fmt::format("{}: ok, {}\n", escaped(file), counted(result->plan->jobs.size(), "job")));
-        continue;
-      }
+      if (json ? check_as_json(request) : check_aloud(request)) continue;
     } catch (const RunError& error) {  // the other files are checked all the same
-      print_error("flowc", error.what(), error.hint());
+      if (json)
+        print(json_line(unplaced_error(file, error.what(), error.hint())));
+      else
+        print_error("flowc", error.what(), error.hint());
       status = std::max(status, error.exit_status());
     }
     status = std::max<int>(status, kRequestWrong);
@@ -178,7 +193,10 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"check", "Check all jobs of each file and report every error; read no data", check,
      declare_check,
-     "Exit status: 0 no errors; 2 errors, or no such file; 3 a file cannot be read.\n"
+     "--format json prints an object per line for each error and warning, to standard output. Its "
+     "keys are severity, code, file, line, column, end_line, end_column, message, notes, hints and "
+     "related. All of them are always there; those of a place can be null.\n"
+     "\nExit status: 0 no errors; 2 errors, or no such file; 3 a file cannot be read.\n"
      "\nExamples:\n  flowc check jobs/*.yaml\n  flowc check jobs/lenet.yaml --set vars.lr=0.05"},
     {"build", "Compile a job file to a plan that flowrun executes", build, declare_build,
      "Example:\n  flowc build jobs/lenet.yaml -o lenet.plan"},

@@ -32,6 +32,8 @@ void declare_check(CLI::App& app, FlowcOptions& options) {
   app.add_option("FILE", options.files, "job files; `-` is standard input")
       ->required()
       ->type_name("");
+  app.add_option("--format", options.format, "text, or json: an object for each message")
+      ->check(CLI::IsMember({"text", "json"}));
   add_sets(app, options);
 }
 

@@ -40,8 +40,7 @@ bool FolderTolerances::check(const std::vector<std::string>& names) const {
         names, [this](const std::string& name) { return compare::steps_of_file(golden_, name); });
   }
   const Diags& diags = file_->diags();
-  print_messages(file_->name(), diags.render({wants_color(stderr), columns_of(stderr)}),
-                 diags.distinct_errors());
+  print_messages(file_->name(), diags.render(message_layout()), diags.distinct_errors());
   return !diags.has_errors();
 }
 

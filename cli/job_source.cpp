@@ -65,9 +65,8 @@ void require_file(const CompileRequest& request) {
 }
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
-  CompileResult result =
-      compile_text(request, std::move(text), {wants_color(stderr), columns_of(stderr)});
-  print_messages(request.file, result.messages, result.errors);
+  CompileResult result = compile_text(request, std::move(text), message_layout());
+  print_messages(request.file, result.messages, result.errors, result.objects);
   print(result.dump);
   if (result.errors == 0) return result;
   return {};
@@ -118,12 +117,16 @@ void resolve_root(plan::Plan& plan, const std::string& file) {
 
 }  // namespace
 
-std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
+std::string read_job_file(const CompileRequest& request) {
   std::string text = read_file(request);
   if (is_plan(text))
     throw RequestError(fmt::format("{} is a plan, not a job file", request.file),
                        "use `flowc show` or `flowrun` with plans");
-  return compile_aloud(request, std::move(text));
+  return text;
+}
+
+std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
+  return compile_aloud(request, read_job_file(request));
 }
 
 std::optional<LoadedPlan> load(const CompileRequest& request) {

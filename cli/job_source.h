@@ -15,9 +15,12 @@ struct LoadedPlan {
   std::map<std::string, std::vector<WrittenEntry>> entries = {};  // by job, where it was compiled
 };
 
+/// The text of `request.file`. RequestError where it is a plan, or no such file is there, with the
+/// name of the one that may have been meant.
+std::string read_job_file(const CompileRequest& request);
+
 /// Compiles `request.file`. Messages go to standard error, followed by a line that counts errors, a
-/// dump to standard output; nothing where there are errors. RequestError where it is a plan, or no
-/// such file is there, with the name of the one that may have been meant.
+/// dump to standard output; nothing where there are errors. RequestError as of read_job_file.
 std::optional<CompileResult> compile_aloud(const CompileRequest& request);
 
 /// The plan of `request.file`: compiled aloud, or read; nothing after compile errors. A relative

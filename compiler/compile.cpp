@@ -221,6 +221,9 @@ CompileResult compile_text(const CompileRequest& request, std::string text, cons
 
   result.sources = sources.names();
   result.messages = diags.render(layout);
+  if (layout.objects)
+    for (const Diag& diag : diags.folded())
+      result.objects.push_back(to_json(diag, sources, request.file));
   result.errors = diags.distinct_errors();
   FLOW_CHECK(result.plan || result.errors > 0, "{} has no plan and no errors", request.file);
   return result;

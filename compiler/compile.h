@@ -9,6 +9,7 @@
 #include "compiler/diag/layout.h"
 #include "compiler/target.h"
 #include "compiler/written_entry.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow {
@@ -28,7 +29,8 @@ struct CompileRequest {
 };
 
 struct CompileResult {
-  std::string messages;  // rendered errors and warnings; can be empty
+  std::string messages;                   // rendered errors and warnings; can be empty
+  std::vector<OrderedJson> objects = {};  // the same, each as to_json has it, where asked for
   size_t errors = 0;
   std::optional<plan::Plan> plan;                            // when there were no errors
   std::map<std::string, std::vector<WrittenEntry>> entries;  // by job of the plan

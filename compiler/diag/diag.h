@@ -13,6 +13,7 @@
 
 #include "compiler/diag/layout.h"
 #include "compiler/source/source.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow {
 
@@ -102,6 +103,16 @@ class Diags {
   size_t errors_ = 0;
   bool has_errors_ = false;
 };
+
+/// A message for programs. `file`: of a message without a place. The keys are always there:
+/// {"severity": "error", "code": "E0302", "file": ..., "line": 3, "column": 9, "end_line": 3,
+/// "end_column": 12, "message": ..., "notes": [...], "hints": [...], "related": [{file, line,
+/// column, end_line, end_column, message}]}
+OrderedJson to_json(const Diag& diag, const Sources& sources, const std::string& file);
+
+/// The same of an error without a place, such as that of a missing file.
+OrderedJson unplaced_error(const std::string& file, const std::string& message,
+                           const std::string& hint);
 
 /// One message as `Diags::render` shows it.
 std::string render(const Diag& diag, const Sources& sources, const Layout& layout = {});

@@ -180,7 +180,52 @@ std::string paragraph(std::string_view prefix, std::string_view text, const Pain
   return out + '\n';
 }
 
+/// Keys of the place; null where there is none.
+OrderedJson place_of(Span span, const Sources& sources, const std::string& file) {
+  OrderedJson place{{"file", file}};
+  for (const char* key : {"line", "column", "end_line", "end_column"}) place[key] = nullptr;
+  if (!span.valid()) return place;
+  const Source& source = sources[span.source];
+  const Position begin = source.position(span.begin), end = source.position(span.end);
+  place["file"] = source.name();
+  place["line"] = begin.line;
+  place["column"] = begin.column;
+  place["end_line"] = end.line;
+  place["end_column"] = end.column;
+  return place;
+}
+
+OrderedJson object_of(OrderedJson code, const OrderedJson& place, const std::string& message,
+                      const std::vector<std::string>& notes,
+                      const std::vector<std::string>& hints) {
+  OrderedJson object{{"severity", "error"}, {"code", std::move(code)}};
+  object.update(place);
+  object["message"] = message;
+  object["notes"] = notes;
+  object["hints"] = hints;
+  object["related"] = OrderedJson::array();
+  return object;
+}
+
 }  // namespace
+
+OrderedJson unplaced_error(const std::string& file, const std::string& message,
+                           const std::string& hint) {
+  return object_of(nullptr, place_of({}, {}, file), message, {},
+                   hint.empty() ? std::vector<std::string>() : std::vector{hint});
+}
+
+OrderedJson to_json(const Diag& diag, const Sources& sources, const std::string& file) {
+  OrderedJson object = object_of(info_of(diag.diagnosis).code, place_of(diag.span, sources, file),
+                                 diag.message, diag.notes, diag.hints);
+  if (diag.severity == Severity::kWarning) object["severity"] = "warning";
+  for (const auto& [span, text] : diag.labels) {
+    OrderedJson related = place_of(span, sources, file);
+    related["message"] = text;
+    object["related"].push_back(std::move(related));
+  }
+  return object;
+}
 
 std::string render(const Diag& diag, const Sources& sources, const Layout& layout) {
   const Painter paint(layout);
