@@ -114,8 +114,11 @@ void check_generator(Reader& reader, const yaml::Node& node, const Fields& field
   const DType dtype = input.has_error ? DType::kFloat64 : input.dtype;
   for (const plan::GeneratorFault& fault : plan::faults_of(made, dtype, input.shape, unread)) {
     const yaml::Node* number = fault.number.empty() ? nullptr : fields.find(fault.number);
-    reader.error(diagnosis_of(fault.kind), number ? *number : node, fault.message)
-        .with_hint(fault.hint);
+    Diag& diag = reader.error(diagnosis_of(fault.kind), number ? *number : node, fault.message)
+                     .with_hint(fault.hint);
+    const bool order = fault.kind == plan::GeneratorFault::Kind::kOrder;
+    if (input.dtype_span.source != diag.span.source && !order)
+      diag.label(input.dtype_span, "`dtype` is set here");
   }
 }
 
@@ -171,6 +174,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   input.has_error = !read_extents || !read_type;
   input.shape = read_extents.value_or(Shape{});
   input.dtype = read_type.value_or(DType::kFloat32);
+  input.dtype_span = dtype ? dtype->span : entry.key_span;
   input.shape_span = shape ? shape->span : entry.key_span;
   input.rows = *fields.flag("rows");
   if (const yaml::Node* from = fields.find("from")) read_source(reader, *from, datasets, input);

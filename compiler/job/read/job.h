@@ -93,7 +93,7 @@ struct Input {
   bool rows = true;  // the leading axis carries rows
   plan::InputSource source;
   std::optional<std::pair<int64_t, int64_t>> range = {};
-  Span shape_span, from_span;  // from_span: invalid where `from:` is absent
+  Span shape_span, dtype_span, from_span;  // from_span: invalid where `from:` is absent
   bool has_error = false;
 };
 

@@ -56,6 +56,25 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
   return diag;
 }
 
+namespace {
+
+/// Is it written in the mapping, and not in one that was laid over it?
+bool is_within(Span span, const yaml::Node& mapping) {
+  return span.source == mapping.span.source && span.begin >= mapping.span.begin &&
+         span.end <= mapping.span.end;
+}
+
+}  // namespace
+
+Span changed_at(const yaml::Node& node) {
+  if (node.resolved) return node.span;  // the values of a variable are elsewhere
+  Span changed = node.span;
+  for (const yaml::Entry& entry : node.entries)
+    if (const Span span = changed_at(entry.value); span.valid() && !is_within(span, node))
+      changed = span;
+  return changed;
+}
+
 bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
                     std::string hint) {
   if (node.kind == kind) return true;
@@ -175,10 +194,13 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
   const std::vector<std::string> names = names_of(keys_);
   for (const yaml::Entry& entry : node.entries) {
     if (reader.take_note(entry) || find_key(keys_, entry.key)) continue;
-    reader.diags
-        .error(Diagnosis::kUnknownKey, entry.key_span,
-               fmt::format("unknown key `{}` in {}", entry.key, what_))
-        .with_hint(hint_for_unknown(entry.key, names));
+    Diag& diag = reader.diags
+                     .error(Diagnosis::kUnknownKey, entry.key_span,
+                            fmt::format("unknown key `{}` in {}", entry.key, what_))
+                     .with_hint(hint_for_unknown(entry.key, names));
+    const yaml::Node* type = node.find("type");
+    if (type && is_within(type->span, node) != is_within(entry.key_span, node))
+      diag.label(type->span, "`type` is set here");
   }
 }
 

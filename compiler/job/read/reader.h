@@ -39,6 +39,10 @@ class Origins {
   std::map<std::pair<int32_t, uint32_t>, Origin> by_use_;
 };
 
+/// The place of what another mapping that was laid over this one brought, since that is what
+/// changed; else that of the node.
+Span changed_at(const yaml::Node& node);
+
 class Reader {
  public:
   Reader(Sources& all, Diags& to, int32_t job_file) : sources(all), diags(to), file(job_file) {}
@@ -53,7 +57,7 @@ class Reader {
   /// An error at a value; where the value came from a variable, that is shown too.
   Diag& error(Diagnosis diagnosis, Span span, std::string message);
   Diag& error(Diagnosis diagnosis, const yaml::Node& node, std::string message) {
-    return error(diagnosis, node.span, std::move(message));
+    return error(diagnosis, changed_at(node), std::move(message));
   }
 
   /// True when the node is of that kind; else an error: "`inputs` is a string; expected a list".

@@ -83,7 +83,7 @@ class Substitution {
     if (!variables_.may_copy(*value, use) || !require_set(*value))
       return reader_.diags.silence(use);
     yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
-    reader_.origins.add(use, variable, copy.span);
+    reader_.origins.add(use, variable, changed_at(copy));
     node = std::move(copy);
     node.span = use;
     node.resolved = true;
