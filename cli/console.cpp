@@ -45,11 +45,13 @@ bool is_screen(std::FILE* stream) {
   return isatty(fileno(stream)) && term && std::string_view(term) != "dumb";
 }
 
-int columns_of(std::FILE* stream) {
+int screen_columns(std::FILE* stream) {
   winsize size{};
   if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
   return std::clamp<int>(size.ws_col, 20, 100);
 }
+
+int columns_of(std::FILE* stream) { return std::clamp(screen_columns(stream), 20, 100); }
 
 bool wants_color(std::FILE* stream) {
   const char* no_color = std::getenv("NO_COLOR");  // no-color.org: an empty text does not count

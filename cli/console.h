@@ -40,7 +40,9 @@ void configure(CLI::App& app, const std::string& name, std::function<std::string
 /// Is the stream a terminal with a movable cursor? TERM must not be dumb.
 bool is_screen(std::FILE* stream);
 
-/// Columns of the terminal, from 20 to 100; 100 if the stream is not a terminal.
+/// Columns of the terminal; 100 if the stream is not a terminal.
+int screen_columns(std::FILE* stream);
+/// The same for text: from 20 to 100.
 int columns_of(std::FILE* stream);
 
 /// Use colour on this stream? It must be a screen, without NO_COLOR and, on standard error, --json.
@@ -65,6 +67,8 @@ void print(std::string_view text);
 void print_painted(std::string_view text);
 /// The same, with long lines folded to the terminal's width.
 void print_folded(std::string_view text);
+/// The same where standard output is a terminal, to its whole width; elsewhere lines stay long.
+void print_fitted(std::string_view text);
 
 /// An object on a line of its own. Bytes that are no UTF-8 become U+FFFD.
 std::string json_line(const OrderedJson& object);

@@ -22,11 +22,12 @@ namespace flow::cli {
 namespace {
 
 int list_templates() {
-  print("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
+  print_fitted("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
   for (const Template& one : templates()) {
     // The first line of each says what it is.
     const std::string_view line = one.text.substr(0, one.text.find('\n'));
-    print(fmt::format("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line));
+    print_fitted(
+        fmt::format("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line));
   }
   return kDone;
 }

@@ -53,7 +53,8 @@ std::string show_text(const LoadedPlan& loaded, const plan::Job& job, const Flow
   if (options.commands) return show_commands(job);
   if (options.memory) return show_memory(job);
   if (options.ranks > 0) return show_ranks(job, options.ranks);
-  return show_job(job, entries_of(loaded, job), loaded.plan.source, options.all);
+  return show_job(job, entries_of(loaded, job), loaded.plan.source, options.all,
+                  columns_of(stdout));
 }
 
 /// A picture is of one job.
@@ -137,7 +138,7 @@ int show_file(const FlowcOptions& options) {
   }
   if (options.format != "table") return draw(*loaded, options);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
-    print(fmt::format("{}{}", i ? "\n" : "", show_text(*loaded, plan.jobs[i], options)));
+    print_fitted(fmt::format("{}{}", i ? "\n" : "", show_text(*loaded, plan.jobs[i], options)));
   return kDone;
 }
 

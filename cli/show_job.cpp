@@ -16,8 +16,6 @@
 namespace flow::cli {
 namespace {
 
-constexpr int kColumns = 100;
-
 class Listing {
  public:
   Listing(const plan::Job& job, const JobTree& tree, const std::string& source)
@@ -52,8 +50,11 @@ class Listing {
     for (const Folded& inside : line.inside) add(inside, depth + 1);
   }
 
-  std::string str() {
-    table_.fit(kColumns, {1, 0, kOutput, two_devices_ ? 7UL : 6UL}, 15);
+  std::string str(int columns) {
+    const size_t line = two_devices_ ? 7 : 6;
+    const std::vector<size_t> cut = {1, 0, kOutput, line};
+    table_.fit(columns, cut, 15);
+    table_.fit(columns, cut, 10, {line, kOutput + 3, kOutput + 2, kOutput + 1, 1});
     return table_.str();
   }
 
@@ -104,7 +105,7 @@ std::string hooks_text(const plan::Job& job) {
   return join(texts, ", ");
 }
 
-std::string totals_text(const plan::Job& job) {
+std::string totals_text(const plan::Job& job, int columns) {
   const JobTotals totals = totals_of(job);
   Table table;
   const auto row = [&table](std::string what, std::string text) {
@@ -136,19 +137,19 @@ std::string totals_text(const plan::Job& job) {
     row("returns", fmt::format("{}, to {}", job.returns->type, sinks_text(job.returns->sinks)));
   row("metrics", metrics_text(job));
   row("hooks", hooks_text(job));
-  table.fit(kColumns, {1}, 16);
-  return table.str();
+  table.fit(std::max(columns, 100), {1}, 16);
+  return folded(table.str(), static_cast<size_t>(columns));
 }
 
 }  // namespace
 
 std::string show_job(const plan::Job& job, std::span<const WrittenEntry> written,
-                     const std::string& source, bool all) {
+                     const std::string& source, bool all, int columns) {
   const JobTree tree = tree_of(job, written);
   Listing listing(job, tree, source);
   for (const Folded& line : fold(tree, job, all).inside) listing.add(line, 0);
   std::string text = fmt::format("job {}: {}\n\n{}\n{}", escaped(job.name), job_text(job),
-                                 listing.str(), totals_text(job));
+                                 listing.str(columns), totals_text(job, columns));
   const std::string probes = probes_text(job), determinism = determinism_text(job);
   if (!probes.empty()) text += "\ntaps\n" + probes;
   if (!determinism.empty()) text += "\n" + determinism;

@@ -167,7 +167,7 @@ std::string show_commands(const plan::Job& job) {
   }
   if (job.returns)
     add_commands(table, "return", "every step", job.returns->sinks, job.returns->where);
-  return fmt::format("job {}: {}\n{}", job.name,
+  return fmt::format("job {}: {}\n{}", escaped(job.name),
                      table.empty() ? "no commands" : "its commands run in the job file's directory",
                      table.str());
 }

@@ -2,6 +2,7 @@
 #include "cli/table.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "runtime/base/display.h"
 
@@ -26,7 +27,8 @@ std::vector<int> Table::widths() const {
   return widths;
 }
 
-void Table::fit(int columns, std::vector<size_t> cut, int least) {
+void Table::fit(int columns, const std::vector<size_t>& cut, int least,
+                const std::vector<size_t>& drop) {
   constexpr std::string_view kMark = "...";
   const std::vector<int> wanted = widths();
   int excess = -columns;
@@ -47,6 +49,22 @@ void Table::fit(int columns, std::vector<size_t> cut, int least) {
       cell = cell.substr(0, end).append(kMark);
     }
   }
+  std::vector<size_t> dropped;
+  for (const size_t column : drop) {
+    if (excess <= 0) break;
+    excess -= wanted[column] + 2;
+    dropped.push_back(column);
+  }
+  std::ranges::sort(dropped, std::greater());
+  for (const size_t column : dropped) erase(column);
+}
+
+void Table::erase(size_t column) {
+  const auto erase_in = [column](auto& list) {
+    if (column < list.size()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(column));
+  };
+  for (auto& cells : rows_) erase_in(cells);
+  erase_in(right_);
 }
 
 std::string Table::str() const {

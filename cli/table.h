@@ -14,13 +14,16 @@ class Table {
   /// Its cells are numbers, which end at one place.
   void align_right(size_t column);
   /// Cells that make rows wider than `columns` are cut, "like th...", in these columns one after
-  /// another until rows fit; none is cut to fewer than `least` characters.
-  void fit(int columns, std::vector<size_t> cut, int least);
+  /// another until rows fit; none is cut to fewer than `least` characters. Where that is not
+  /// enough, columns of `drop` go, one after another.
+  void fit(int columns, const std::vector<size_t>& cut, int least,
+           const std::vector<size_t>& drop = {});
   bool empty() const { return rows_.empty(); }
   std::string str() const;
 
  private:
   std::vector<int> widths() const;
+  void erase(size_t column);
 
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> right_;

@@ -63,6 +63,17 @@ TEST_CASE("lines of entries have at most 100 columns, whatever names are", "[cli
     CHECK(end - at <= 100);
 }
 
+TEST_CASE("where columns are few, whole columns of the table go, the entries last", "[cli]") {
+  const plan::Job job = stacked(2);
+  for (const int columns : {20, 40, 60, 80}) {
+    const std::string text = show_job(job, entries_of_plan(job), "job.yaml", false, columns);
+    CHECK(text.find("entry") != text.npos);
+    CHECK((text.find(" op ") != text.npos) == (columns >= 40));
+    const size_t first = text.find("entry"), end = text.find('\n', first);
+    CHECK(end - first <= static_cast<size_t>(columns));
+  }
+}
+
 TEST_CASE("names of a plan that are no names of a file do no harm", "[cli]") {
   for (const std::string name : {"", "/", "//", ":", ":diff", "a//b", "0", "0/1", "\x1b[2J"}) {
     plan::Job job = stacked(1);
