@@ -48,7 +48,7 @@ bool is_screen(std::FILE* stream) {
 int screen_columns(std::FILE* stream) {
   winsize size{};
   if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
-  return std::clamp<int>(size.ws_col, 20, 100);
+  return size.ws_col;
 }
 
 int columns_of(std::FILE* stream) { return std::clamp(screen_columns(stream), 20, 100); }
@@ -86,6 +86,10 @@ void stop_waiting_when(std::function<bool()> stopping) { stops_waiting = std::mo
 void print_to_stderr(std::string_view text) { print_painted_to_stderr(escaped_lines(text)); }
 
 void print_painted_to_stderr(std::string_view text) { write_all(STDERR_FILENO, text); }
+
+void print_in_handler(std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
 
 void print(std::string_view text) { print_painted(escaped_lines(text)); }
 

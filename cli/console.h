@@ -60,12 +60,15 @@ void print_to_stderr(std::string_view text);
 /// The same as it is. REQUIRES: text of users in it is escaped.
 void print_painted_to_stderr(std::string_view text);
 
+/// The same of a signal handler.
+void print_in_handler(std::string_view text);
+
 /// Writes to standard output and escapes terminal control characters. RunError on failure, except
 /// if the reader closed the pipe.
 void print(std::string_view text);
 /// The same as it is. REQUIRES: text of users in it is escaped.
 void print_painted(std::string_view text);
-/// The same, with long lines folded to the terminal's width.
+/// The same, with long lines folded to the terminal's width, at most 100.
 void print_folded(std::string_view text);
 /// The same where standard output is a terminal, to its whole width; elsewhere lines stay long.
 void print_fitted(std::string_view text);

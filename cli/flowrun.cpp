@@ -1,6 +1,7 @@
 // flowrun: runs a job of a job file or of a plan.
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -56,6 +57,7 @@ int64_t second_now() {
 /// program, and then its group.
 extern "C" void on_stop_signal(int signal) {
   if (stop_signal && second_now() - stop_second > 1) {
+    clear_bar_for_signal();
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -289,9 +291,7 @@ int execute(const RunOptions& options, RankSession* session) {
 
   ProgressBar bar(progress_style(options), job.name);
   const auto say = [&](const std::string& text) {
-    if (options.quiet) return;
-    bar.clear();
-    print_remark(options, text);
+    if (!options.quiet) bar.write_above([&] { print_remark(options, text); });
   };
   const auto printed = output_beside(bar, [&] {
     if (!stop_signal) say("the reader closed standard output; the run continues without it");
@@ -317,6 +317,7 @@ int execute(const RunOptions& options, RankSession* session) {
                            .overrides = overrides_of(options),
                            .out = printed.get(),
                            .json = options.json,
+                           .print_steps = isatty(STDOUT_FILENO) != 0,
                            .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
                            .say = say,

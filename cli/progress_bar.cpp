@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <new>
 #include <string_view>
@@ -21,6 +22,10 @@ namespace flow::cli {
 
 namespace {
 
+constexpr std::string_view kErase = "\r\033[J";  // from the cursor's line on
+std::atomic<bool> bar_is_drawn = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
 std::string rate_text(double steps_a_second) {
   if (steps_a_second >= 100) return fmt::format("  {:.0f} steps/s", steps_a_second);
   if (steps_a_second >= 1) return fmt::format("  {:.3g} steps/s", steps_a_second);
@@ -33,14 +38,15 @@ std::string count_text(const exec::Progress& at) {
   return fmt::format(" {:>{}}/{}", at.step, all.size(), all);
 }
 
-/// The rate, the loss and the time that is left; what is not known is empty.
-std::array<std::string, 3> details_of(const exec::Progress& at, int64_t first) {
+/// The epoch, the rate, the loss and the time that is left; what is not known is empty.
+std::array<std::string, 4> details_of(const exec::Progress& at, int64_t first) {
   const double rate = at.seconds > 0 ? static_cast<double>(at.step - first) / at.seconds : 0;
-  std::array<std::string, 3> details;
-  if (rate > 0) details[0] = rate_text(rate);
-  if (at.loss) details[1] = "  loss " + human_number(*at.loss);
+  std::array<std::string, 4> details;
+  if (at.epochs > 0) details[0] = fmt::format("  epoch {}/{}", at.epoch + 1, at.epochs);
+  if (rate > 0) details[1] = rate_text(rate);
+  if (at.loss) details[2] = "  loss " + human_number(*at.loss);
   if (rate > 0 && at.steps > 0)
-    details[2] =
+    details[3] =
         fmt::format("  {} left", human_seconds(static_cast<double>(at.steps - at.step) / rate));
   return details;
 }
@@ -49,11 +55,16 @@ std::array<std::string, 3> details_of(const exec::Progress& at, int64_t first) {
 struct Output {
   ProgressBar& bar;
   std::function<void()> on_closed;  // empty once called
+  bool on_terminal = isatty(STDOUT_FILENO);
 
   ssize_t write(std::string_view text) {
-    bar.clear();
-    if (write_all(STDOUT_FILENO, text)) return static_cast<ssize_t>(text.size());
-    const int error = errno;
+    int error = 0;
+    const auto write_text = [&] { error = write_all(STDOUT_FILENO, text) ? 0 : errno; };
+    if (on_terminal)
+      bar.write_above(write_text);
+    else
+      write_text();
+    if (error == 0) return static_cast<ssize_t>(text.size());
     if (error == EPIPE && on_closed) std::exchange(on_closed, {})();
     errno = error;
     return 0;
@@ -64,14 +75,12 @@ struct Output {
 
 std::string bar_text(const std::string& job, const exec::Progress& at, int64_t first, int width) {
   const std::string name = escaped(job), count = count_text(at);
-  std::array<std::string, 3> more = details_of(at, first);
-  const auto room =
-      [&] {  // the last column stays free: some terminals go on to the next line there
-        return width - 1 -
-               static_cast<int>(name.size() + count.size() + more[0].size() + more[1].size() +
-                                more[2].size());
-      };
-  for (const size_t least : {0, 2, 1})
+  std::array<std::string, 4> more = details_of(at, first);
+  const auto room = [&] {
+    // The last column stays free: some terminals go on to the next line there.
+    return width - 1 - static_cast<int>(name.size() + count.size() + join(more, "").size());
+  };
+  for (const size_t least : {1, 0, 3, 2})
     if (room() < 0) more[least].clear();
   std::string bar;
   constexpr int kLeast = 8, kFrame = 3, kMost = 60;
@@ -81,32 +90,30 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int64_t f
         length * (static_cast<double>(at.step) / static_cast<double>(at.steps)));
     bar = fmt::format(" [{:<{}}]", std::string(full, '='), length);
   }
-  std::string text = name + bar + count + more[0] + more[1] + more[2];
+  std::string text = name + bar + count + join(more, "");
   text.resize(std::min(text.size(), static_cast<size_t>(std::max(0, width - 1))));
   return text;
 }
 
 std::string line_text(const std::string& job, const exec::Progress& at, int64_t first) {
-  const std::array<std::string, 3> details = details_of(at, first);
-  return escaped(job) + count_text(at) + details[0] + details[1] + details[2];
+  return escaped(job) + count_text(at) + join(details_of(at, first), "");
 }
 
 void ProgressBar::begin() {
-  if (style_ == Style::kBar) draw(escaped(job_) + "  starting", columns_of(stderr));
+  const std::lock_guard lock(drawing_);
+  if (style_ == Style::kBar) draw(escaped(job_) + "  starting");
 }
 
 void ProgressBar::show(const exec::Progress& progress) {
   if (style_ == Style::kSilent) return;
+  const std::lock_guard lock(drawing_);
   if (first_ < 0) first_ = progress.step - 1;
   if (style_ == Style::kLines) return show_line(progress);
   // Ten times a second is as often as an eye follows.
   if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step != progress.steps)
     return;
   shown_at_ = progress.seconds;
-  if (style_ == Style::kBar) {
-    const int width = columns_of(stderr);
-    return draw(bar_text(job_, progress, first_, width), width);
-  }
+  if (style_ == Style::kBar) return draw(bar_text(job_, progress, first_, screen_columns(stderr)));
   OrderedJson line{{"event", "progress"}, {"job", job_}, {"step", progress.step}};
   if (progress.steps > 0) line["steps"] = progress.steps;
   line["epoch"] = progress.epoch;
@@ -122,16 +129,30 @@ void ProgressBar::show_line(const exec::Progress& progress) {
   write_(fmt::format("flowrun: {}\n", line_text(job_, progress, first_)));
 }
 
-/// What was drawn may take more than a line by now: the terminal may have become narrower.
-void ProgressBar::draw(const std::string& text, int width) {
-  const int lines_above = drawn_ > 0 ? (drawn_ - 1) / std::max(1, width) : 0;
-  const std::string up = lines_above > 0 ? fmt::format("\033[{}A", lines_above) : "";
-  write_(fmt::format("\r{}\033[J{}", up, text));
-  drawn_ = static_cast<int>(text.size());
+/// What was drawn is below the cursor, in more than a line if the terminal became narrower.
+void ProgressBar::draw(std::string text) {
+  text.resize(std::min(text.size(), static_cast<size_t>(screen_columns(stderr)) - 1));
+  bar_is_drawn = !text.empty();
+  write_(std::string(kErase) + (text.empty() ? "" : fmt::format("\n{}\033[A\r", text)));
+  drawn_ = std::move(text);
 }
 
 void ProgressBar::clear() {
-  if (drawn_ > 0) draw("", columns_of(stderr));
+  const std::lock_guard lock(drawing_);
+  if (!drawn_.empty()) draw("");
+}
+
+void ProgressBar::write_above(const std::function<void()>& write) {
+  const std::lock_guard lock(drawing_);
+  if (drawn_.empty()) return write();
+  const std::string bar = drawn_;
+  draw("");
+  write();
+  draw(bar);
+}
+
+void clear_bar_for_signal() {
+  if (bar_is_drawn) print_in_handler(kErase);
 }
 
 std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar,

@@ -87,7 +87,11 @@ class Screen:
                 self.column += len(part)
 
     def control(self, now, code):
-        if code == "\x1b[J" or code == "\x1b[K":
+        if code == "\x1b[J":
+            self.put(now, self.row, self.text(self.row)[:self.column])
+            for row in range(self.row + 1, len(self.lines)):
+                self.put(now, row, "")
+        elif code == "\x1b[K":
             self.put(now, self.row, self.text(self.row)[:self.column])
         elif code.endswith("A"):
             self.row -= int(code[2:-1] or 1)

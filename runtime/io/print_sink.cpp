@@ -10,6 +10,7 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/display.h"
 #include "runtime/base/number_format.h"
+#include "runtime/base/text.h"
 #include "runtime/io/delivered.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/numpy_text.h"
@@ -54,6 +55,13 @@ std::string quoted(const std::string& text) {
   return escaped(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+/// A terminal obeys no format; tabs of tables stay.
+std::string printable(const std::string& format) {
+  std::vector<std::string> columns = split(format, '\t');
+  for (std::string& column : columns) column = escaped(column);
+  return join(columns, "\t");
+}
+
 class PrintSink : public Sink {
  public:
   PrintSink(const plan::PrintSink& options, const SinkContext& context, std::FILE* out, bool json)
@@ -63,6 +71,7 @@ class PrintSink : public Sink {
         label_(options.label.value_or(context.label)),
         gradient_(context.gradient),
         in_scope_(context.in_scope),
+        steps_(options.step.value_or(context.print_steps && options.over != plan::Over::kRun)),
         json_(json),
         out_(out),
         keep_reduced_(context.keep_reduced),
@@ -75,6 +84,7 @@ class PrintSink : public Sink {
           fmt::format("invalid format `{}` in the print sink of `{}`; expected one number",
                       options.format, name_),
           "use numpy or one printf conversion of a double, such as %.6g");
+    options_.format = printable(options.format);
     sums_ = make_sums(options.metric, options.reduce, context);
   }
 
@@ -205,9 +215,13 @@ class PrintSink : public Sink {
   }
 
   std::string text_line(const ArrayView& value) const {
-    std::string line = call_ ? called_text(*call_) : "";
-    if (!line.empty() && !label_.empty()) line += ' ';
-    line = escaped(line + label_);
+    std::vector<std::string> words;
+    if (call_) words.push_back(called_text(*call_));
+    if (steps_)
+      words.push_back(options_.over == plan::Over::kEpoch ? fmt::format("epoch {}", epoch_ + 1)
+                                                          : fmt::format("step {}", step_));
+    if (!label_.empty()) words.push_back(label_);
+    std::string line = escaped(join(words, " "));
     if (!line.empty()) line += ": ";
     line += value_text(value);
     if ((gradient_ || in_scope_) && !sums_) {
@@ -245,7 +259,7 @@ class PrintSink : public Sink {
 
   plan::PrintSink options_;
   std::string job_, name_, label_;
-  bool gradient_, in_scope_, json_;
+  bool gradient_, in_scope_, steps_, json_;
   std::FILE* out_;
   std::function<void(const plan::ReducedMetrics&)> keep_reduced_;
   ArrayView whole_;                    // of a value that lacks no rows; no data

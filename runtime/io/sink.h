@@ -58,11 +58,12 @@ struct SinkContext {
   Shape shape;  // of one full value
   /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
   std::function<int64_t(int64_t step)> rows_at = {};
-  bool gradient = false;                    // diff.npy instead of value.npy
-  bool in_scope = false;                    // one of many that a `watch_scope` gives
-  fs::path directory;                       // DIR/returns/loss, DIR/watch/lenet/conv1
-  int64_t resume_from = 0;                  // keep what was written for steps below; 0: a fresh run
-  bool digests = false;                     // for list_files
+  bool gradient = false;     // diff.npy instead of value.npy
+  bool in_scope = false;     // one of many that a `watch_scope` gives
+  bool print_steps = false;  // lines begin with the step, where the sink does not say
+  fs::path directory;        // DIR/returns/loss, DIR/watch/lenet/conv1
+  int64_t resume_from = 0;   // keep what was written for steps below; 0: a fresh run
+  bool digests = false;      // for list_files
   const RecordedFiles* recorded = nullptr;  // null where the checkpoint does not say
   /// Nothing for a file that the checkpoint does not know, such as that of a hook which was not in
   /// the run before.
@@ -117,7 +118,8 @@ std::unique_ptr<Sink> make_stats_sink(const plan::StatsSink& options, const Sink
 fs::path stats_file(const fs::path& directory, bool gradient);
 
 /// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
-/// of a called job `JOB epoch N LABEL: VALUE`, or `JOB step N` where its caller counts steps. Or,
+/// of a called job `JOB epoch N LABEL: VALUE`, or `JOB step N` where its caller counts steps.
+/// `step N` may be before LABEL: the step of the event, or of an epoch `epoch N`, from 1. Or,
 /// as `json`, an object:
 /// {"event":"print","job":...,"name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
 /// finite is null), with `main_step` and `main_epoch` of a called job. A pipe that its reader

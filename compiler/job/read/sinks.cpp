@@ -26,6 +26,7 @@ plan::Sink read_print(const Fields& fields) {
   sink.over = fields.enumerator<plan::Over>("over");
   sink.scale = *fields.number("scale");
   sink.every = *fields.integer("every");
+  if (fields.find("step")) sink.step = fields.flag("step");
   sink.format = *fields.text("format");
   check_print_format(fields, sink.format);
   return sink;

@@ -352,7 +352,10 @@ const VariantKind& sinks() {
              {"scale", KeyType::kNumber, "1", "factor on the values"},
              text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
              {"every", KeyType::kInteger, "1", "interval in lines: print every Nth line only",
-              kAtLeastOne}}},
+              kAtLeastOne},
+             {"step", KeyType::kBool, "none",
+              "begin lines with the step, or with the epoch if `over` is epoch; default: on a "
+              "terminal, unless `over` is run"}}},
            {"command", "Streams values to a program.", "", command_keys()},
            {"stats",
             "Writes a line of CSV for each value: mean, standard deviation, extremes and a "

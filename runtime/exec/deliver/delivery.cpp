@@ -70,6 +70,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
     };
   context.gradient = delivery.gradient;
   context.in_scope = !delivery.scope.empty();
+  context.print_steps = options.print_steps;
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
   context.digests = options.digests;

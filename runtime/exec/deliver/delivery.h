@@ -98,6 +98,7 @@ struct SinkOptions {
   int64_t calls_before = 0;  // of a job that another one calls
   std::FILE* out = nullptr;
   bool json = false;
+  bool print_steps = false;
   bool run_commands = true;
   io::CommandContext commands = {};
   Sums sums = {};                               // of the checkpoint, when resuming

@@ -165,6 +165,7 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
   options.resume_from = first;
   options.out = request.out;
   options.json = request.json;
+  options.print_steps = request.print_steps;
   options.run_commands = request.commands;
   options.commands = {.job = job.name,
                       .plan_hash = plan::hash(request.plan),

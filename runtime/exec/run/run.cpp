@@ -316,7 +316,8 @@ void Run::log_step(const StepRecord& record) {
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
-        {steps_, known ? prepared_.end : 0, position.epoch, record.loss, record.seconds});
+        {steps_, known ? prepared_.end : 0, position.epoch, record.loss, record.seconds,
+         known && step_index_.has_rows() ? step_index_.at(prepared_.end - 1).epoch + 1 : 0});
 }
 
 void Run::say_skipped(const StepRecord& record) const {

@@ -35,6 +35,7 @@ struct Progress {
   int64_t epoch = 0;
   std::optional<double> loss;  // train jobs
   double seconds = 0;          // since the first call
+  int64_t epochs = 0;          // begun by then; 0: it has no epochs, or no known end
 };
 
 struct RunRequest {
@@ -54,14 +55,15 @@ struct RunRequest {
   bool restarts = false;                     // --resume that has nothing to resume
   bool verify_data = false;  // --verify-data: read all data files again, unchanged ones too
   int threads = 0;
-  bool eager = false, profile = false, fuse = true;    // as in PrepareOptions
-  bool tune = false;                                   // choose algorithms by time
-  std::optional<int64_t> permute_rows = {};            // --permute-rows: a seed
-  bool keep_choices = true;                            // in DIR
-  std::vector<std::string> overrides = {};             // for run.json
-  std::FILE* out = nullptr;                            // print sinks
-  bool json = false;                                   // print sinks write objects
-  bool commands = true;                                // command sinks run
+  bool eager = false, profile = false, fuse = true;  // as in PrepareOptions
+  bool tune = false;                                 // choose algorithms by time
+  std::optional<int64_t> permute_rows = {};          // --permute-rows: a seed
+  bool keep_choices = true;                          // in DIR
+  std::vector<std::string> overrides = {};           // for run.json
+  std::FILE* out = nullptr;                          // print sinks
+  bool json = false;                                 // print sinks write objects
+  bool print_steps = false;  // their lines begin with the step, where they do not say
+  bool commands = true;      // command sinks run
   std::function<void(const Progress&)> progress = {};  // may be empty
   /// One-off remarks: "the last batch of 40 rows is dropped". May be empty.
   std::function<void(const std::string&)> say = {};

@@ -199,6 +199,7 @@ void fields(auto& text, Is<PrintSink> auto& sink) {
   text("over", sink.over);
   text("reduce", sink.reduce);
   text("scale", sink.scale);
+  text.optional("step", sink.step);
 }
 
 void fields(auto& text, Is<CommandSink> auto& sink) {

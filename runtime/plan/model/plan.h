@@ -190,6 +190,7 @@ struct PrintSink {
   std::string format = "numpy";  // or one printf conversion of a double: "%.6g"
   int64_t every = 1;
   std::optional<Metric> metric = {};  // in the place of `reduce`
+  std::optional<bool> step = {};      // lines begin with it; absent: on a terminal
 };
 constexpr double kLongestTimeout = 1e6;  // seconds
 /// A program that is given values: one process for all of them, or one for each.

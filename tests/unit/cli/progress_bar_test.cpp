@@ -62,6 +62,29 @@ TEST_CASE("a run of which no progress is wanted shows none, however long it take
   CHECK(told.empty());
 }
 
+TEST_CASE("a bar says in which epoch it is", "[cli]") {
+  const exec::Progress second{300, 600, 1, 0.74411, 15, 4};
+  CHECK(bar_text("train", second, 0, 80)
+            .ends_with("] 300/600  epoch 2/4  20 steps/s  loss 0.7441  15 s left"));
+  CHECK(bar_text("train", second, 0, 55) == "train 300/600  epoch 2/4  loss 0.7441  15 s left");
+  CHECK(bar_text("train", second, 0, 40) == "train 300/600  loss 0.7441  15 s left");
+}
+
+TEST_CASE("a bar is a line below the cursor, and goes with other text and its owner", "[cli]") {
+  std::string told;
+  {
+    ProgressBar bar(ProgressBar::Style::kBar, "train",
+                    [&](const std::string& text) { told += text; });
+    bar.begin();
+    CHECK(told == "\r\033[J\ntrain  starting\033[A\r");
+    told.clear();
+    bar.write_above([&] { told += "line\n"; });
+    CHECK(told == "\r\033[Jline\n\r\033[J\ntrain  starting\033[A\r");
+    told.clear();
+  }
+  CHECK(told == "\r\033[J");
+}
+
 TEST_CASE("a stream has no end to show", "[cli]") {
   CHECK(bar_text("look", {42, 0, 0, {}, 21}, 0, 80) == "look 42  2 steps/s");
 }

@@ -169,6 +169,32 @@ TEST_CASE("a line is the label and the array as NumPy prints it", "[io]") {
   CHECK(bare.text() == "[ 1.  -2.5]\n");
 }
 
+std::string printed_at(plan::PrintSink options, bool on_terminal) {
+  const Array value = floats({1});
+  SinkContext context = context_of(value);
+  context.print_steps = on_terminal;
+  Printed printed(options, context);
+  (*printed).deliver({20, 2, true, value.view()});
+  return printed.text();
+}
+
+TEST_CASE("a line begins with its step where the sink says so, else on a terminal", "[io]") {
+  CHECK(printed_at({}, false) == "lenet/x: [1.]\n");
+  CHECK(printed_at({}, true) == "step 20 lenet/x: [1.]\n");
+  CHECK(printed_at({.label = {}, .step = true}, false) == "step 20 lenet/x: [1.]\n");
+  CHECK(printed_at({.label = {}, .step = false}, true) == "lenet/x: [1.]\n");
+  CHECK(printed_at({.label = ""}, true) == "step 20: [1.]\n");
+  CHECK(printed_at({.label = {}, .over = plan::Over::kEpoch}, true) == "epoch 3 lenet/x: [1.]\n");
+  CHECK(printed_at({.label = {}, .over = plan::Over::kRun}, true) == "lenet/x: [1.]\n");
+  CHECK(printed_at({.label = {}, .over = plan::Over::kRun, .step = true}, false) ==
+        "step 20 lenet/x: [1.]\n");
+}
+
+TEST_CASE("a terminal obeys nothing in a format, but for tabs", "[io]") {
+  CHECK(printed_at({.label = {}, .format = "\x1b[31m\t%g\n"}, false) ==
+        "lenet/x: [\\x1b[31m\t1\\n]\n");
+}
+
 std::string printed_in_call(const plan::CallPlace& call, const std::string& label, bool json) {
   plan::PrintSink options;
   options.label = label;
