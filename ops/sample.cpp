@@ -53,7 +53,8 @@ std::span<const OpSpec> sample() {
       .name = "sample",
       .doc = "Draws a token from logits by temperature, then top_k, then top_p; with temperature "
              "0, the largest logit. On ties, the first. The draw depends on the seed, the entry, "
-             "the position and the row in the data.",
+             "the position and the row in the data; and on the pass of a loop whose passes have "
+             "the same position.",
       .formula = "y[...] = i with probability softmax(x[...] / temperature)[i]",
       .operands = {{"in", "logits: (..., tokens)"},
                    {.name = "position",
@@ -75,12 +76,14 @@ std::span<const OpSpec> sample() {
                       .fallback = "1",
                       .doc = "keep the fewest likeliest tokens whose probabilities reach this sum",
                       .max = 1}},
-      .plan_attributes = {{"consumer", Kind::kText},
+      .plan_attributes = {{.name = "by_pass", .kind = Kind::kFlag, .optional = true},
+                          {"consumer", Kind::kText},
                           {"temperature", Kind::kMagnitude},
                           {"top_k", Kind::kOffset},
                           {"top_p", Kind::kMagnitude}},
       .normalise = normalise_sample,
       .infer = infer_sample,
+      .draws_by_position = true,
       .flops = {2, Flops::Each::kFirst},
       .domain = Domain::kWide,
       .examples = {"sample(f32[5,40], i32[])", "sample(f32[3,7], i64[3]) top_k=3",

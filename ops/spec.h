@@ -196,6 +196,9 @@ struct OpSpec {
   bool between_devices = false;  // its operand lies on another device than its result
   bool product = false;          // mixed jobs round its first two operands to 16 bits
   bool for_updates = false;      // computed for updates of variables alone
+  /// What it draws depends on its second operand, a position, and not on the pass of a loop unless
+  /// `by_pass` says so.
+  bool draws_by_position = false;
   /// Operands in each of which the op is linear, the others given: what it makes of the parts of a
   /// sum are the parts of what it makes of the sum.
   std::vector<size_t> linear = {};

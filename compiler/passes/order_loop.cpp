@@ -46,17 +46,16 @@ class LoopOrder {
   }
 
  private:
-  /// What depends on no state is computed once.
+  /// What no pass has to compute is computed once. A draw by position takes that of the pass where
+  /// all passes have the same position.
   void find_parts() {
-    std::vector<bool> varies(graph_.values.size());
-    for (const ir::State& state : graph_.loop->states) varies[state.value.index()] = true;
+    const std::vector<bool> varies = values_of_passes(graph_);
     for (ir::Node& node : graph_.nodes) {
-      if (node.loop_part == LoopPart::kAfter) continue;
-      const std::vector<ValueId> read = reads_of(node);
-      if (std::ranges::none_of(read, [&](ValueId id) { return varies[id.index()]; })) continue;
+      if (!varies[node.results[0].index()]) continue;
       node.loop_part = LoopPart::kPass;
-      for (const ValueId result : node.results) varies[result.index()] = true;
-      for (const ir::EpilogueOp& fused : node.epilogue) varies[fused.replaced.index()] = true;
+      if (node.op->draws_by_position && node.operands.size() > 1 &&
+          !varies[node.operands[1].index()])
+        node.attributes.set("by_pass", true);
     }
   }
 

@@ -15,4 +15,8 @@ std::vector<int> main_reads(const ir::Graph& graph);
 /// Every value that the node reads, its epilogue ops' operands included.
 std::vector<ir::ValueId> reads_of(const ir::Node& node);
 
+/// By ValueId: does each pass of the loop compute it? It depends on a state or on random numbers.
+/// Numbers that the first value of a state depends on are drawn once.
+std::vector<bool> values_of_passes(const ir::Graph& graph);
+
 }  // namespace flow::passes

@@ -1,6 +1,7 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-// SC'11) and the draws made from it. A draw is a pure function of (seed, name, step, element);
-// no state is kept. Integer functions are shared with device code and must stay free of libm.
+// SC'11) and the draws made from it. A draw is a pure function of (seed, name, step, element), and
+// of the pass in a loop; no state is kept. Integer functions are shared with device code and must
+// stay free of libm.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,8 @@ FLOW_HOST_DEVICE inline PhiloxBlock philox4x32_10(PhiloxBlock counter, PhiloxKey
   return counter;
 }
 
-/// Block `block` of the draw at `step`: element i takes word i % 4 of block i / 4.
+/// Block `block` of the draw at `step`: element i takes word i % 4 of block i / 4. Draws in a loop
+/// have their pass as `attempt`.
 FLOW_HOST_DEVICE inline PhiloxBlock philox_block(PhiloxKey key, uint32_t step, uint64_t block,
                                                  uint32_t attempt = 0) {
   return philox4x32_10(

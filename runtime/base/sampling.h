@@ -19,6 +19,7 @@ struct Sampling {
   double top_p = 1;        // of all weights, the share that the likeliest tokens together reach
   int64_t top_k = 0;       // how many of the likeliest tokens are left; 0: all
   PhiloxKey key = {};
+  bool by_pass = false;  // passes of a loop draw different numbers at one position
 };
 
 /// More tokens, whose weights are at most kUnitWeight, could overflow a sum.
@@ -86,10 +87,11 @@ FLOW_HOST_DEVICE inline uint64_t multiply_high(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + ((a0 * b1 + static_cast<uint32_t>(middle)) >> 32);
 }
 
-/// A number in [0, all): a function of (seed, entry, position, row).
-FLOW_HOST_DEVICE inline uint64_t draw_weight(PhiloxKey key, int64_t position, uint64_t row,
-                                             uint64_t all) {
-  const PhiloxBlock words = philox_block(key, static_cast<uint32_t>(position), row);
+/// A number in [0, all): a function of (seed, entry, position, row, pass).
+FLOW_HOST_DEVICE inline uint64_t draw_weight(const Sampling& sampling, int64_t position,
+                                             uint64_t row, int64_t pass, uint64_t all) {
+  const PhiloxBlock words = philox_block(sampling.key, static_cast<uint32_t>(position), row,
+                                         sampling.by_pass ? static_cast<uint32_t>(pass) : 0);
   return multiply_high(all, uint64_t{words.words[0]} << 32 | words.words[1]);
 }
 

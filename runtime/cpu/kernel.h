@@ -70,9 +70,14 @@ struct CallState {
   double learning_rate = 0;
   int64_t shard = 0;
   std::optional<exec::Fault>* fault = nullptr;  // the first fault of a call is kept
+  int64_t pass = 0;                             // of a loop
 
   /// As an update sees it whose variable has a learning rate `scale` times that of the call.
-  CallState at_rate(double scale) const { return {step, learning_rate * scale, shard, fault}; }
+  CallState at_rate(double scale) const {
+    CallState scaled = *this;
+    scaled.learning_rate *= scale;
+    return scaled;
+  }
 };
 
 using Launch = std::function<void(const Buffers&, const CallState&)>;

@@ -38,10 +38,11 @@ struct CallBlock {
   int64_t step = 0;
   double learning_rate = 0;
   int64_t shard = 0;
+  int64_t pass = 0;  // of a loop; the device counts them
 
   /// As an update sees it whose variable has a learning rate `scale` times that of the call.
   FLOW_HOST_DEVICE CallBlock at_rate(double scale) const {
-    return {step, learning_rate * scale, shard};
+    return {step, learning_rate * scale, shard, pass};
   }
 };
 

@@ -1,9 +1,15 @@
 """Loops of predict jobs: what passes read and return, and when they end."""
+import sys
 import unittest
 
 import numpy as np
 
 from first_test import First, hash_of
+from flow import SOURCE
+
+sys.path.insert(0, str(SOURCE / "tests" / "property"))
+import draw_judge  # noqa: E402
+from draw_judge import flow_random  # noqa: E402
 
 # What each part of a loop does, with numbers that are easily followed.
 COUNTING = """flow: 1
@@ -31,8 +37,67 @@ jobs:
       loop: {feed: {state: more, number: next, before: number}, steps: 4, until: enough, last: [more]}
 """
 
+# Draws with and without an operand that is fed, and tokens at one position.
+DRAWING = """flow: 1
+seed: 5
+jobs:
+  run:
+    type: predict
+    inputs:
+      x: {shape: [3, 7], dtype: float32, from: {type: random_normal}}
+      p: {shape: [3, 7], dtype: float32, from: {type: constant, value: 0.5}}
+      n: {shape: [], dtype: int32, rows: false, from: {type: constant, value: 4}}
+    graph:
+      uniform: {op: random_uniform, shape: [5]}
+      normal:  {op: random_normal, like: x}
+      gumbel:  {op: gumbel, like: p}
+      ones:    {op: bernoulli, in: p}
+      places:  {op: multinomial, in: p, samples: 9, logits: false}
+      nine:    {op: constant, value: 9, dtype: int32}
+      token:   {op: sample, in: p, position: nine}
+      moved:   {op: sample, in: p, position: n}
+      next:    {op: add, in: [n, 1]}
+      once:    {op: random_normal, shape: [4]}
+      state:   {op: identity, in: once}
+      kept:    {op: add, in: [state, 0]}
+      y:       {op: add, in: [x, normal]}
+    returns: {value: [uniform, normal, gumbel, ones, places, token, moved, kept], to: npy}
+    run: {steps: 2LOOP}
+"""
+
 
 class Loop(First):
+    def drawn(self, out, *flags, loop=", loop: {feed: {x: y, n: next, state: kept}, steps: 4}"):
+        self.write("draw.yaml", DRAWING.replace("LOOP", loop))
+        self.flowrun("draw.yaml", "-o", out, "--quiet", *flags)
+        return {path.parent.name: np.load(path) for path in (self.dir / out / "returns").rglob("value.npy")}
+
+    def test_each_pass_draws_new_numbers_and_the_first_those_of_a_job_without_a_loop(self):
+        """The pass is the fourth word of the counter, as numerics has it: the judge is NumPy."""
+        made, plain = self.drawn("out"), self.drawn("plain", loop="")
+        for step in range(2):
+            for at in range(4):
+                uniform = (flow_random.words(5, "uniform", step, 5, at) >> np.uint64(8)) * 2.0**-24
+                np.testing.assert_array_equal(made["uniform"][step, at], uniform.astype(np.float32))
+                normal = flow_random.normal01(5, "normal", step, 21, at).reshape(3, 7)
+                np.testing.assert_allclose(made["normal"][step, :, at], normal, rtol=1e-5, atol=1e-6)
+                for row in range(3):
+                    token, moved = (draw_judge.token([.5] * 7, position, 3 * step + row, 1, 0, 1, 5, name, of_pass)
+                                    for name, position, of_pass in (("token", 9, at), ("moved", 4 + at, 0)))
+                    self.assertEqual((made["token"][step, row, at], made["moved"][step, row, at]), (token, moved))
+        for name in ("uniform", "normal", "gumbel", "ones", "places", "token"):
+            of_pass = np.moveaxis(made[name], 1 if name == "uniform" else 2, 0)
+            np.testing.assert_array_equal(of_pass[0], plain[name], name)
+            self.assertEqual(len({array.tobytes() for array in of_pass}), 4, name)
+        np.testing.assert_array_equal(made["kept"], plain["kept"][:, None].repeat(4, 1))  # what a state begins with
+
+    def test_threads_and_a_resume_change_no_draw_of_a_pass(self):
+        whole = self.drawn("whole")
+        for name, array in self.drawn("threads", "--threads", 3).items():
+            np.testing.assert_array_equal(array, whole[name], name)
+        self.drawn("parts", "--steps", 1)
+        for name, array in self.drawn("parts", "--resume").items():
+            np.testing.assert_array_equal(array, whole[name], name)
     def count(self, out, limit, *flags, rows=5):
         x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
         np.save(self.dir / "x.npy", x)

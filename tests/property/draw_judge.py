@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden" / 
 import flow_random  # noqa: E402
 
 
-def token(logits, position, row, temperature, top_k, top_p, seed, name):
+def token(logits, position, row, temperature, top_k, top_p, seed, name, of_pass=0):
     """Of one row. Weights are whole multiples of 2^-40 of the largest; `name` is the entry's."""
     logits = np.asarray(logits, np.float64)
     order = np.argsort(-logits, kind="stable")[: top_k or None]
@@ -19,7 +19,7 @@ def token(logits, position, row, temperature, top_k, top_p, seed, name):
             total += weights[kept]
             kept += 1
         order, weights = order[:kept], weights[:kept]
-    words = flow_random.philox4x32_10([row & 0xFFFFFFFF, row >> 32, position & 0xFFFFFFFF, 0], flow_random.key_of(seed, name))
+    words = flow_random.philox4x32_10([row & 0xFFFFFFFF, row >> 32, position & 0xFFFFFFFF, of_pass], flow_random.key_of(seed, name))
     drawn = sum(weights) * (int(words[0]) << 32 | int(words[1])) >> 64
     for place, weight in sorted(zip(order, weights)):
         if drawn < weight:

@@ -28,8 +28,9 @@ class LoopBinder {
     for (const Fed& fed : loop_.feed) feed(fed);
     for (const Fed& fed : loop_.first) replace_first(fed);
     if (reader_.diags.error_count() > before) return false;
-    find_varying();
+    varies_ = passes::values_of_passes(graph_);
     for (const ir::State& state : graph_.loop->states) check_first(state);
+    check_draws();
     bind_until();
     for (const Name& name : loop_.last) check_last(name);
     check_hooks();
@@ -103,15 +104,6 @@ class LoopBinder {
     return {};
   }
 
-  /// By ValueId: does it change from pass to pass?
-  void find_varying() {
-    varies_.assign(graph_.values.size(), false);
-    for (const ir::State& state : graph_.loop->states) varies_[state.value.index()] = true;
-    for (const ir::Node& node : graph_.nodes)
-      if (std::ranges::any_of(passes::reads_of(node), [&](ValueId id) { return varies(id); }))
-        for (const ValueId result : node.results) varies_[result.index()] = true;
-  }
-
   bool varies(ValueId value) const {
     return value.index() < varies_.size() && varies_[value.index()];
   }
@@ -121,6 +113,28 @@ class LoopBinder {
     error(loop_.span,
           fmt::format("the first value of `{}` depends on what the loop feeds", state.name))
         .with_hint("name a result that depends on no fed value in `first`");
+  }
+
+  /// Random numbers that a first value depends on are drawn once, those of a pass in each pass.
+  void check_draws() {
+    std::vector<bool> drawn(graph_.values.size());
+    for (const ir::Node& node : graph_.nodes) {
+      const std::vector<ValueId> reads = passes::reads_of(node);
+      const auto read = std::ranges::find_if(reads, [&](ValueId id) { return drawn[id.index()]; });
+      const bool draws = node.attributes.has("consumer") && !node.op->draws_by_position;
+      if (!varies(node.results[0]))
+        for (const ValueId result : node.results)
+          drawn[result.index()] = draws || read != reads.end();
+      else if (read != reads.end())
+        error(
+            node.span,
+            fmt::format("`{}` reads `{}` in each pass, whose random numbers are drawn once, for a "
+                        "first value; expected separate draws",
+                        node.name, graph_[*read].name))
+            .with_hint(
+                "write an entry of its own for new numbers in each pass; for the same numbers, use "
+                "an input with `from: {type: random_normal}`");
+    }
   }
 
   void bind_until() {
@@ -272,7 +286,7 @@ class LoopBinder {
   const Job& job_;
   const Loop& loop_;
   Bindings& bound_;
-  std::vector<bool> varies_;
+  std::vector<bool> varies_;  // by ValueId: does each pass compute it?
   ValueId pass_, passes_, one_, numbers_;
 };
 

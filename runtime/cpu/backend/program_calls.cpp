@@ -90,7 +90,7 @@ bool CpuProgram::runs(size_t step, const exec::Call& call) const {
 
 void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
   const CallState state{turn.call.step, turn.call.learning_rate, turn.shard,
-                        &faults_[turn.output_slot]};
+                        &faults_[turn.output_slot], turn.call.pass};
   for (size_t i = first; i < end; ++i) {
     const BoundStep& step = steps_[i];
     const bool ran = runs(i, turn.call);

@@ -5,8 +5,8 @@
 
 namespace flow::cpu {
 
-FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, int64_t blocks,
-                                uint32_t* words) {
+FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first,
+                                int64_t blocks, uint32_t* words) {
   constexpr int64_t kBlocks = kRandomWords / 4;
   uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
   for (int64_t i = 0; i < blocks; ++i) {
@@ -14,7 +14,7 @@ FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, in
     c0[i] = static_cast<uint32_t>(block);
     c1[i] = static_cast<uint32_t>(block >> 32);
     c2[i] = step;
-    c3[i] = 0;
+    c3[i] = pass;
   }
   for (int round = 0; round < 10; ++round) {
 #pragma omp simd

@@ -12,7 +12,8 @@ inline constexpr int64_t kRandomWords = 256;
 
 /// Words of the blocks first ... first + blocks - 1, as philox_block gives them one by one.
 /// REQUIRES: 4 * blocks <= kRandomWords
-void draw_words(PhiloxKey key, uint32_t step, uint64_t first, int64_t blocks, uint32_t* words);
+void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first, int64_t blocks,
+                uint32_t* words);
 
 struct RandomWords {
   PhiloxKey key;
@@ -39,8 +40,8 @@ void for_random_words(const RandomWords& draw, const CallState& state, int64_t f
   for (int64_t i = first, count = 0; i < end; i += count) {
     const int64_t at = draw.place.at(i, state.shard), skipped = at % 4;
     count = std::min({kRandomWords - skipped, end - i, draw.place.run - i % draw.place.run});
-    draw_words(draw.key, static_cast<uint32_t>(state.step), static_cast<uint64_t>(at / 4),
-               ceil_div(skipped + count, 4), words);
+    draw_words(draw.key, static_cast<uint32_t>(state.step), static_cast<uint32_t>(state.pass),
+               static_cast<uint64_t>(at / 4), ceil_div(skipped + count, 4), words);
     take(i, words, skipped, count);
   }
 }

@@ -35,7 +35,8 @@ inline Sampling sampling_of(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   return {attributes.get<double>("temperature"), attributes.get<double>("top_p"),
           attributes.get<int64_t>("top_k"),
-          philox_key(request.seed, attributes.get<std::string>("consumer"))};
+          philox_key(request.seed, attributes.get<std::string>("consumer")),
+          attributes.has("by_pass")};
 }
 
 /// A number in [0, all) for row `row` of this call.
@@ -45,7 +46,7 @@ inline uint64_t draw_of_row(const SampleSizes& sizes, const Sampling& sampling,
   const int64_t position =
       integer_at(sizes.position, buffers.inputs[1], sizes.position_of_row ? row : 0);
   const int64_t number = state.step * sizes.whole_rows + sizes.place.at(row, state.shard);
-  return draw_weight(sampling.key, position, static_cast<uint64_t>(number), all);
+  return draw_weight(sampling, position, static_cast<uint64_t>(number), state.pass, all);
 }
 
 }  // namespace flow::cpu

@@ -22,7 +22,8 @@ Kernel prepare_dropout(const Request& request) {
       bool* mask = output<bool>(buffers, 1);
       for (int64_t i = 0; i < n; ++i) {
         const auto word = static_cast<uint64_t>(place.at(i, state.shard));
-        const PhiloxBlock block = philox_block(key, static_cast<uint32_t>(state.step), word / 4);
+        const PhiloxBlock block = philox_block(key, static_cast<uint32_t>(state.step), word / 4,
+                                               static_cast<uint32_t>(state.pass));
         const bool keep = block[word % 4] >= dropout_threshold(rate);
         y[i] = keep ? static_cast<T>(static_cast<double>(x[i]) * (1.0 / (1.0 - rate))) : T{0};
         if (mask) mask[i] = keep;

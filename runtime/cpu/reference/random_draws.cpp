@@ -21,7 +21,9 @@ struct WordSource {
   /// The block of an element, and its place there.
   std::pair<PhiloxBlock, size_t> at(int64_t element, const CallState& state) const {
     const auto word = static_cast<uint64_t>(place.at(element, state.shard));
-    return {philox_block(key, static_cast<uint32_t>(state.step), word / 4), word % 4};
+    return {philox_block(key, static_cast<uint32_t>(state.step), word / 4,
+                         static_cast<uint32_t>(state.pass)),
+            word % 4};
   }
 
   PhiloxKey key;

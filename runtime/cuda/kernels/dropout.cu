@@ -28,11 +28,11 @@ struct Drop {
 template <typename T>
 __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
                                 const CallBlock* call) {
-  const auto step = static_cast<uint32_t>(call->step);
+  const auto step = static_cast<uint32_t>(call->step), pass = static_cast<uint32_t>(call->pass);
   for (int64_t block = first_index(); block * kWords < n; block += index_step()) {
     const int64_t first = block * kWords;
     const int64_t drawn = drop.place.per_shard ? drop.place.at(first, call->shard) / kWords : block;
-    const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(drawn));
+    const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(drawn), pass);
     const bool whole = first + kWords <= n;
     Four<T> four;
     Four<bool> kept;
@@ -56,10 +56,11 @@ __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop dr
 template <typename T>
 __global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
                                  const CallBlock* call) {
-  const auto step = static_cast<uint32_t>(call->step);
+  const auto step = static_cast<uint32_t>(call->step), pass = static_cast<uint32_t>(call->pass);
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const int64_t at = drop.place.at(i, call->shard);
-    const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(at / kWords));
+    const PhiloxBlock words =
+        philox_block(drop.key, step, static_cast<uint64_t>(at / kWords), pass);
     const bool kept = words.word(at % kWords) >= drop.threshold;
     y[i] = kept ? x[i] * factor : T{0};
     if (mask) mask[i] = kept;

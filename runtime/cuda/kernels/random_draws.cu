@@ -3,6 +3,7 @@
 #include "runtime/base/convert.h"
 #include "runtime/base/random_values.h"
 #include "runtime/base/whole_index.h"
+#include "runtime/cuda/kernels/count_pass.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
@@ -17,7 +18,8 @@ struct WordSource {
   WholeIndex place;
 
   __device__ PhiloxBlock block(int64_t drawn, const CallBlock* call) const {
-    return philox_block(key, static_cast<uint32_t>(call->step), static_cast<uint64_t>(drawn));
+    return philox_block(key, static_cast<uint32_t>(call->step), static_cast<uint64_t>(drawn),
+                        static_cast<uint32_t>(call->pass));
   }
   /// Are four elements that lie together here one block of the whole batch?
   bool keeps_blocks() const { return place.per_shard == 0 || place.run % kWordsOfBlock == 0; }
@@ -169,7 +171,13 @@ Kernel prepare_draw_indices(const Request& request) {
   });
 }
 
+__global__ void add_pass(CallBlock* call) { ++call->pass; }
+
 }  // namespace
+
+void count_pass(CallBlock* call, const LaunchState& state) {
+  launch(state.driver, state.stream, "count_pass", LaunchShape{{1}, {1}}, add_pass, call);
+}
 
 std::span<const KernelEntry> kernels::random_draws() {
   static constexpr KernelEntry kKernels[] = {

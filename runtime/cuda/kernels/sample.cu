@@ -126,8 +126,8 @@ __global__ void draw_tokens(const T* logits, int64_t rows, int64_t tokens, Sampl
       bound = bound_of(row, bound, share_of(row.sum(weigh_kept), sampling.top_p), weigh);
     const auto number = static_cast<uint64_t>(call->step * positions.whole_rows +
                                               positions.place.at(r, call->shard));
-    const uint64_t drawn = draw_weight(sampling.key, positions.values[positions.of_row ? r : 0],
-                                       number, row.sum(weigh_kept));
+    const uint64_t drawn = draw_weight(sampling, positions.values[positions.of_row ? r : 0], number,
+                                       call->pass, row.sum(weigh_kept));
     const int64_t place = row.place_of(drawn, weigh_kept);
     if (threadIdx.x == 0) out[r] = static_cast<int32_t>(place);
   }
@@ -149,7 +149,8 @@ Sampling sampling_of(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   return {attributes.get<double>("temperature"), attributes.get<double>("top_p"),
           attributes.get<int64_t>("top_k"),
-          philox_key(request.seed, attributes.get<std::string>("consumer"))};
+          philox_key(request.seed, attributes.get<std::string>("consumer")),
+          attributes.has("by_pass")};
 }
 
 Kernel prepare_sample(const Request& request) {

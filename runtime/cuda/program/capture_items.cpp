@@ -23,6 +23,12 @@ std::optional<ProgramFingerprints> fingerprints_of(const PreparedJob& job,
   return ProgramFingerprints(job, memory);
 }
 
+bool draws_in_passes(const plan::Job& job) {
+  return job.loop && std::ranges::any_of(job.steps, [](const plan::Step& step) {
+           return step.attributes.has("consumer");
+         });
+}
+
 }  // namespace
 
 GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job,
@@ -36,6 +42,7 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
       first_shard_(job.first_shard),
       end_shard_(job.end_shard),
       rank_sums_(rank_sums),
+      draws_in_passes_(draws_in_passes(job.grouped.job)),
       fingerprints_(fingerprints_of(job, memory)),
       copies_(driver, driver.create_stream()),
       made_(driver, driver.create_event()),

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/driver/kernel_loader.h"
+#include "runtime/cuda/kernels/count_pass.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 
 namespace flow::cuda {
@@ -26,6 +27,7 @@ void GraphCapture::put(size_t part, std::span<const uint8_t> wanted, size_t inpu
   const size_t first = index == 0 ? 0 : ends[index - 1];
   if (!of_job && first > 0 && items_[first - 1].gather) finish_item(first - 1, wanted, output_slot);
   for (size_t i = first; i < ends[index]; ++i) put_item(i, wanted, output_slot);
+  if (draws_in_passes_ && part == 1) count_pass(memory_.call(), launch_state(output_slot));
   const bool last = part + 1 == part_ends_.size() || part + 1 == parts();
   if (last && takes_fingerprints_)
     fingerprints_->copy_to_host(output_slot, launch_state(output_slot));
@@ -180,6 +182,7 @@ void GraphCapture::rehearse(const PreparedJob& job) {
     }
   }
   join_parts(sums_.always, 0, end_shard_ - first_shard_, launch_state(0));
+  if (draws_in_passes_) count_pass(memory_.call(), launch_state(0));
   load_updates();
 }
 

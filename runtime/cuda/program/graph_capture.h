@@ -180,6 +180,7 @@ class GraphCapture {
   const int64_t shards_;
   const int64_t first_shard_, end_shard_;            // of this rank
   RankSums* const rank_sums_;                        // null: there is one rank
+  const bool draws_in_passes_;                       // of a loop
   std::optional<ProgramFingerprints> fingerprints_;  // where it takes them
   bool takes_fingerprints_ = false;                  // in what is put
   OwnedStream copies_;

@@ -88,7 +88,7 @@ class ProgramMemory {
   std::byte* address(const exec::Place& place) const;
   std::byte* arena() const { return arena_.get(); }
   std::byte* device_inputs() const { return inputs_.get(); }
-  const CallBlock* call() const { return reinterpret_cast<const CallBlock*>(inputs_.get()); }
+  CallBlock* call() const { return reinterpret_cast<CallBlock*>(inputs_.get()); }
   const int64_t* rows() const {
     return reinterpret_cast<const int64_t*>(inputs_.get() + input_layout_.rows);
   }

@@ -36,6 +36,7 @@ struct Call {
   /// For each tensor of Program::deliverables: is it wanted in this call? A probe runs if it is.
   std::span<const uint8_t> wanted;
   size_t segment = 0;         // of a part of a job: which of its segments is launched
+  int64_t pass = 0;           // of a loop, from 0
   bool fingerprints = false;  // takes them, where the program was prepared for that
 };
 

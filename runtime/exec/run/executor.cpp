@@ -217,7 +217,10 @@ void Executor::launch(int64_t step) {
     begin_ = run_.since.value_or(woken_);
   }
   const Timed timed(run_.profile, Activity::kLaunch, step);
-  const Call call{step, record.learning_rate, wanted_, 0, takes_fingerprints(step)};
+  const Call call{.step = step,
+                  .learning_rate = record.learning_rate,
+                  .wanted = wanted_,
+                  .fingerprints = takes_fingerprints(step)};
   if (run_.ranks) run_.ranks->enter(RankActivity::kComputing, step);
   launched_ = Clock::now();
   with_all_ranks([&] { run_.program.launch(call, input_slot(step), output_slot(step)); });

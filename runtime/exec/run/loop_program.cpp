@@ -17,14 +17,15 @@ class LoopProgram : public WrappedProgram {
       : WrappedProgram(std::move(program)), loop_(*job.loop), parts_(segments_of(job).size()) {}
 
   void launch(const Call& call, size_t input_slot, size_t output_slot) override {
-    const auto launch_part = [&](LoopPart part) {
+    const auto launch_part = [&](LoopPart part, int64_t pass = 0) {
       Call of_part = call;
       of_part.segment = part;
+      of_part.pass = pass;
       wrapped().launch(of_part, input_slot, output_slot);
     };
     launch_part(kBefore);
     for (int64_t pass = 0; pass < loop_.passes; ++pass) {
-      launch_part(kPass);
+      launch_part(kPass, pass);
       if (ends_after_pass(output_slot)) break;
     }
     if (parts_ > kAfter) launch_part(kAfter);

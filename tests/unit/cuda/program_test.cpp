@@ -5,11 +5,14 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
+#include "runtime/cpu/backend/backend.h"
+#include "runtime/exec/run/loop_program.h"
 #include "runtime/io/npy.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
+#include "tests/unit/job/compiled.h"
 
 using namespace flow;
 using test::FakeGpu;
@@ -76,7 +79,7 @@ TEST_CASE("fingerprints follow their steps in the stream, and come to the host i
                                                                 small.late});
   write(*program, small.g, 0, {1, -3});
   gpu.driver->forget_calls();
-  program->launch({0, 0.5, {}, 0, true}, 0, 0);
+  program->launch({.step = 0, .learning_rate = 0.5, .wanted = {}, .fingerprints = true}, 0, 0);
   program->wait(0);
   CHECK(gpu.driver->calls() ==
         std::vector<std::string>{
@@ -211,6 +214,45 @@ TEST_CASE("a captured call is one launch, and its slot's graph another for what 
         std::vector<std::string>{"launch graph stream 1", "record stream 1", "synchronize event",
                                  "launch graph stream 1", "record stream 1", "synchronize event"});
   CHECK(read(*program, small.w, 2) == std::vector<float>{-1, -2});
+}
+
+TEST_CASE("each pass of a loop draws what it draws on the CPU", "[cuda]") {
+  const plan::Plan plan = plan_of(
+      "flow: 1\njobs:\n  run:\n    type: predict\n    inputs:\n"
+      "      x: {shape: [3, 5], dtype: float32}\n    graph:\n"
+      "      normal: {op: random_normal, like: x}\n      ones: {op: bernoulli, in: normal}\n"
+      "      four: {op: constant, value: 4, dtype: int32}\n"
+      "      places: {op: multinomial, in: x, samples: 9}\n"
+      "      token: {op: sample, in: x, position: four}\n      y: {op: add, in: [x, 1]}\n"
+      "    returns: {value: [normal, ones, places, token]}\n"
+      "    run: {loop: {feed: {x: y}, steps: 3}}\n");
+  const plan::Job& job = plan.jobs[0];
+  const std::vector<std::string> names = {"normal:all", "ones:all", "places:all", "token:all"};
+  const auto drawn = [&](exec::Backend& backend, bool eager) {
+    exec::PrepareOptions options;
+    for (const std::string& name : names) options.deliverables.push_back(test::tensor(job, name));
+    options.segments = exec::segments_of(job);
+    options.eager = eager;
+    const auto program = exec::make_loop(job, backend.prepare(job, options));
+    const std::vector<uint8_t> wanted(names.size(), 1);
+    std::vector<std::vector<std::byte>> made;
+    for (const int64_t step : {0, 1}) {
+      program->launch({.step = step, .wanted = wanted}, 0, 0);
+      program->wait(0);
+      for (const plan::TensorId id : options.deliverables) {
+        const auto bytes = program->delivered(id, 0);
+        made.emplace_back(bytes.begin(), bytes.end());
+      }
+    }
+    return made;
+  };
+  const auto expected = drawn(*cpu::make_backend(), false);
+  CHECK(expected[0] != expected[names.size()]);  // of another step
+  for (const bool eager : {false, true}) {
+    FakeGpu gpu;
+    CHECK(drawn(*gpu.backend, eager) == expected);
+    CHECK(gpu.driver->problems().empty());
+  }
 }
 
 TEST_CASE("a variable is delivered as it was before the call's update", "[cuda]") {

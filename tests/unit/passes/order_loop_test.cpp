@@ -38,6 +38,16 @@ TEST_CASE("what depends on no state runs once", "[passes]") {
   CHECK(std::ranges::count(parts[1], "n2") == 1);
 }
 
+TEST_CASE("each pass draws its own numbers, but for those that a state begins with", "[passes]") {
+  const auto parts = parts_of(
+      "      start: {op: random_normal, shape: [2, 3]}\n      z: {op: multiply, in: [start, 1]}\n"
+      "      state: {op: constant, value: 0, shape: [2, 3]}\n      w: {op: add, in: [state, 1]}\n"
+      "      noise: {op: random_normal, shape: [2, 3]}\n      y: {op: add, in: [x, noise]}\n",
+      "{feed: {x: y, state: w}, first: {state: z}, steps: 3}");
+  CHECK(std::ranges::count(parts[0], "start") == 1);
+  for (const char* name : {"noise", "y"}) CHECK(std::ranges::count(parts[1], name) == 1);
+}
+
 TEST_CASE("a state is written in place where nothing reads it any more", "[passes]") {
   const std::string run = "{feed: {x: w}, steps: 3, last: [y]}";
   const std::string write =
