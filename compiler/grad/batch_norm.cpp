@@ -23,23 +23,14 @@ bool shards_have_rows(const ir::Graph& graph, const ir::Value& x, int axis) {
   return graph.shards > 1 && x.batch_axis >= 0 && x.batch_axis != axis;
 }
 
-/// Elements that share one mean: of one shard, where each normalizes its own rows.
-int64_t elements_of_mean(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Value& x = graph[node.operands[0]];
-  const auto axis = static_cast<int>(node.attributes.get<int64_t>("axis"));
-  const bool of_shard = shards_have_rows(graph, x, axis) && !node.attributes.has("synchronized");
-  return x.shape.elements() / x.shape[axis] / (of_shard ? graph.shards : 1);
-}
-
-/// The moving statistics take in those of this call. `normalised`: the first result of batch_norm.
-void move_statistics(const LayerContext& context, ValueId normalised, ValueId moving_mean,
-                     ValueId moving_variance) {
+/// The moving statistics take in those of this call, each of `count` values. `normalised`: the
+/// first result of batch_norm.
+void move_statistics(const LayerContext& context, ValueId normalised, int64_t count,
+                     ValueId moving_mean, ValueId moving_variance) {
   ir::Graph& graph = context.builder.graph();
   const ir::Node& node = *graph.producer_of(normalised);
-  const int64_t count = elements_of_mean(graph, node);
   // The variance of a sample is that of where it comes from times (n - 1) / n.
-  const double unbias =
-      static_cast<double>(count) / static_cast<double>(std::max<int64_t>(count - 1, 1));
+  const double unbias = static_cast<double>(count) / static_cast<double>(count - 1);
   const ValueId moved = context.builder.add(
       "move_statistics", graph[moving_mean].name + ":update",
       {node.results[1], node.results[2], latest(graph, moving_mean),
@@ -68,12 +59,20 @@ ValueId expand_batch_normalization(LayerContext& context) {
   if (!context.train)
     return context.add("batch_norm_predict", "normalize",
                        {context.operands[0], gamma, beta, mean, variance}, attributes);
-  if (context.attributes.get<bool>("synchronized") && shards_have_rows(context.graph(), x, *axis))
-    attributes.set("synchronized", true);
+  const bool shards = shards_have_rows(context.graph(), x, *axis);
+  const bool synchronized = shards && context.attributes.get<bool>("synchronized");
+  if (synchronized) attributes.set("synchronized", true);
+  const bool by_shard = shards && !synchronized;
+  const int64_t count =
+      x.shape.elements() / x.shape[*axis] / (by_shard ? context.graph().shards : 1);
+  if (!has_values(context, count, by_shard ? "channel of a shard" : "channel",
+                  by_shard ? "use fewer shards, a larger batch or `synchronized: true`"
+                           : "use a larger batch"))
+    return {};
   const ValueId y =
       context.add("batch_norm", "normalize", {context.operands[0], gamma, beta}, attributes);
   if (y.valid() && mean.valid() && variance.valid() && context.trainable)
-    move_statistics(context, y, mean, variance);
+    move_statistics(context, y, count, mean, variance);
   return y;
 }
 

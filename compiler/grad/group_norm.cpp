@@ -19,6 +19,8 @@ ValueId expand_group_norm(LayerContext& context) {
   ops::Call call = context.call();
   ops::has_groups(call);
   if (context.report(call)) return {};
+  const int64_t groups = x.shape[0] * context.attributes.get<int64_t>("groups");
+  if (!has_values(context, x.shape.elements() / groups, "group", "use fewer groups")) return {};
   const auto [gamma, beta] = add_affine(context, x.dtype, {x.shape[1]}, true, true);
   return context.add("group_normalize", "normalize", {context.operands[0], gamma, beta},
                      groups_and_epsilon(context.attributes));
@@ -27,7 +29,10 @@ ValueId expand_group_norm(LayerContext& context) {
 /// Each channel is a group.
 ValueId expand_instance_norm(LayerContext& context) {
   const ir::Value x = context.operand(0);
-  if (!has_channels(context, 3)) return {};
+  if (!has_channels(context, 3) ||
+      !has_values(context, x.shape.elements(2, x.shape.rank()), "channel of a sample",
+                  "use `batch_normalization` or `layer_norm`"))
+    return {};
   const auto [gamma, beta] = add_affine(context, x.dtype, {x.shape[1]}, true, true);
   return context.add("group_normalize", "normalize", {context.operands[0], gamma, beta},
                      {{"groups", x.shape[1]}, {"epsilon", *context.attributes.find("epsilon")}});

@@ -18,6 +18,9 @@ ValueId expand_layer_norm(LayerContext& context) {
   ops::Call call = context.call();
   const auto axis = ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), x.shape);
   if (context.report(call)) return {};
+  if (!has_values(context, x.shape.from(*axis).elements(), "row",
+                  "normalize over more axes, or use more units"))
+    return {};
   const auto [gamma, beta] =
       add_affine(context, x.dtype, x.shape.from(*axis), context.attributes.get<bool>("scale"),
                  context.attributes.get<bool>("center"));

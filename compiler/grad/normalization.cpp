@@ -1,5 +1,8 @@
-// gamma and beta of the layers that normalise.
+// What the layers that normalise have in common: gamma and beta, and enough values.
 #include "compiler/grad/normalization.h"
+
+#include <fmt/format.h>
+
 #include "compiler/grad/rules.h"
 
 namespace flow {
@@ -30,6 +33,18 @@ Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, 
                   bool center) {
   const ir::ValueId gamma = add_gamma(context, dtype, shape, scale);
   return {gamma, add_part(context, "beta", center, 0, dtype, shape)};
+}
+
+bool has_values(const LayerContext& context, int64_t values, std::string_view of,
+                std::string_view hint) {
+  if (!context.train || values > 1) return true;
+  context.site()
+      .bad_operand(0, Diagnosis::kShapeMismatch,
+                   fmt::format("each {} has one value, so the result is constant; expected at "
+                               "least 2 values in training",
+                               of))
+      .with_hint(std::string(hint));
+  return false;
 }
 
 }  // namespace flow

@@ -1,4 +1,4 @@
-// gamma and beta of the layers that normalise.
+// What the layers that normalise have in common: gamma and beta, and enough values.
 #pragma once
 
 #include "compiler/grad/rules.h"
@@ -16,5 +16,10 @@ ir::ValueId add_gamma(const LayerContext& context, DType dtype, const Shape& sha
 /// Adds both, of that dtype and shape.
 Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, bool scale,
                   bool center);
+
+/// Reports a layer of a train job that takes each mean of `values` = 1 value: its result is beta,
+/// whatever its operand is. `of`: what a mean is of, "channel".
+bool has_values(const LayerContext& context, int64_t values, std::string_view of,
+                std::string_view hint);
 
 }  // namespace flow
