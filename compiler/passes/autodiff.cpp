@@ -189,13 +189,16 @@ class Autodiff {
   }
 
   /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimised
-  /// of losses that shards have for themselves is their mean.
+  /// of losses that shards have for themselves is their mean; of several losses, the sum of their
+  /// means, which is that of the first one's elements, divided.
   void seed(const Loss& of) {
     const ir::Value loss = graph_[of.value];
     builder_.place_on(loss.device);
     const std::string name = name_of_part(of.value, arrived_[of.value.index()] + 1);
     const std::vector<int64_t> shape = loss.shape.extents();
-    const double share = graph_.is_own(of.value) ? 1 / static_cast<double>(graph_.shards) : 1;
+    const double share = static_cast<double>(training_.loss_elements(graph_)) /
+                         static_cast<double>(loss.shape.elements()) /
+                         static_cast<double>(graph_.is_own(of.value) ? graph_.shards : 1);
     const ValueId part =
         context_.loss_scale.valid()
             ? builder_.add("broadcast_to", name, {scale_of(share, name, loss.span)},

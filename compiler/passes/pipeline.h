@@ -31,7 +31,7 @@ struct LossScale {
 
 /// What the job file says about training; data for the passes. Absent in predict jobs.
 struct Training {
-  std::vector<Loss> losses;               // at least one, of equally many elements
+  std::vector<Loss> losses;               // at least one
   std::vector<ir::ValueId> variables;     // to be trained
   std::vector<double> rate_scales;        // by variable: times the learning rate
   std::vector<double> weight_decays;      // by variable; 0 where the op knows none
@@ -54,7 +54,7 @@ struct Training {
 
   /// "a", "a + b"
   std::string loss_name() const;
-  /// Of each loss, before the batch is cut into shards.
+  /// Of the first loss, before the batch is cut into shards.
   int64_t loss_elements(const ir::Graph& graph) const;
   bool scales_dynamically() const { return loss_scale && loss_scale->dynamic; }
   /// The constant factor on all gradients; 1 where the scale is dynamic.
@@ -74,7 +74,7 @@ struct Context {
   std::optional<DType> low_precision;  // the 16-bit dtype of products, in mixed jobs
   // Made by the passes:
   ir::ValueId mean_loss;               // the scalar that is logged
-  int64_t loss_elements = 1;           // of each loss, of the whole batch
+  int64_t loss_elements = 1;           // of the first loss, of the whole batch
   ir::ValueId loss_scale, factor;      // dynamic: the variable; what gradients are multiplied by
   ir::ValueId gradient_norm;           // of all gradients before they are clipped; invalid: unknown
   std::vector<SparseGradient> sparse;  // of variables that are trained by them

@@ -53,7 +53,6 @@ class OptimizerBinder {
       else
         good_ = false;
     }
-    for (const passes::Loss& loss : training_.losses) check_elements(loss);
   }
 
   bool is_loss(const Name& name, ir::ValueId loss) {
@@ -65,21 +64,6 @@ class OptimizerBinder {
             ? fmt::format("`{}` is not computed; expected the result of an op", value.name)
             : fmt::format("`{}` is {}; expected a float tensor", value.name, name_of(value.dtype)));
     return false;
-  }
-
-  /// Gradients of sums become gradients of means by one factor.
-  void check_elements(const passes::Loss& loss) {
-    const passes::Loss& first = training_.losses.front();
-    const Shape &shape = instance_.graph[loss.value].shape,
-                &other = instance_.graph[first.value].shape;
-    if (shape.elements() == other.elements()) return;
-    reader_
-        .error(Diagnosis::kNotALoss, loss.span,
-               fmt::format("`{}` is {} and `{}` is {}; expected the same number of elements",
-                           loss.name, shape.str(), first.name, other.str()))
-        .label(first.span, "the other loss")
-        .with_hint("reduce each loss to a scalar with `{op: reduce_mean}`");
-    good_ = false;
   }
 
   void bind_variables() {

@@ -46,7 +46,7 @@ const VariantKind& optimizers() {
        section("learning_rate_scales", "none", "learning rate factors by variable name or glob",
                learning_rate_scales()),
        {"minimize", KeyType::kGlobs, "",
-        "loss to minimize, or list of losses with the same number of elements"},
+        "loss to minimize (the mean of its elements), or list of losses (the sum of their means)"},
        {"variables", KeyType::kGlobs, "none",
         "variables to train: a name or glob, or a list; default: all"},
        variant("grad_clipping", "none", "gradient clipping", grad_clippings()),
