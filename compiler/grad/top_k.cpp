@@ -33,16 +33,17 @@ ir::ValueId all_of(const LayerContext& context, ir::ValueId x, int64_t axis) {
   return context.add("top_k", "top", {x}, {{"k", n}, {"axis", axis}});
 }
 
+/// In ascending order, the other way round for the elements the other way round: of equal ones, the
+/// first is the first again.
 ir::ValueId expand_sort(LayerContext& context) {
   const auto axis = sorted_axis(context);
   if (!axis) return {};
-  const ir::ValueId values = all_of(context, context.operands[0], *axis);
-  if (context.attributes.get<bool>("descending")) return values;
-  return reversed(context, "", values, *axis);
+  const ir::ValueId x = context.operands[0];
+  if (context.attributes.get<bool>("descending")) return all_of(context, x, *axis);
+  const ir::ValueId top = all_of(context, reversed(context, "reversed", x, *axis), *axis);
+  return reversed(context, "", top, *axis);
 }
 
-/// In ascending order, the other way round for the elements the other way round: of equal ones, the
-/// first is the first again.
 ir::ValueId expand_argsort(LayerContext& context) {
   const auto axis = sorted_axis(context);
   if (!axis) return {};

@@ -1,4 +1,5 @@
 """Jobs of which some gradients are wanted and others not: they run, and watching changes no bit of what is trained."""
+import json
 import unittest
 
 import numpy
@@ -77,6 +78,67 @@ class Gradients(FlowTest):
                     for file in trained:
                         if file != "checkpoint.json":
                             self.assertEqual(found[file], trained[file], f"{name}: {file}")
+
+    def test_equal_elements_are_sorted_with_their_gradients_in_their_order(self):
+        """The judge is NumPy's stable argsort: element i of the sorted axis has the gradient of the element that argsort names."""
+        x = numpy.array([[2, 1, 1, 2, 1, -1], [0, 0, 0, 0, 0, 0]], numpy.float32)
+        numpy.save(self.dir / "x.npy", x)
+        for precision in ("float32", "float64"):
+            for descending in ("false", "true"):
+                self.write("job.yaml", f"""flow: 1
+jobs:
+  train:
+    type: train
+    precision: {precision}
+    inputs: {{c: {{shape: [2, 6], dtype: float32, from: {{type: iota}}}}}}
+    graph:
+      x:     {{op: variable, shape: [2, 6], initializer: {{type: npy, path: x.npy}}}}
+      s:     {{op: sort, in: x, axis: 1, descending: {descending}}}
+      order: {{op: argsort, in: x, axis: 1, descending: {descending}}}
+      loss:  {{op: multiply, in: [s, c]}}
+    optimizer: {{type: sgd, learning_rate: 0.1, minimize: loss}}
+    hooks: [{{watch_diff: x, to: npy}}]
+    returns: {{value: [order, s], to: npy}}
+    run: {{steps: 1}}
+""")
+                self.flowrun("job.yaml", "-o", "out", "--force", "--quiet")
+                order = numpy.argsort(-x if descending == "true" else x, axis=1, kind="stable")
+                expected = numpy.zeros((2, 6))
+                numpy.put_along_axis(expected, order, numpy.arange(12.0).reshape(2, 6), 1)
+                numpy.testing.assert_array_equal(self.load("out/returns/order/value.npy")[0], order)
+                numpy.testing.assert_array_equal(self.load("out/returns/s/value.npy")[0], numpy.take_along_axis(x, order, 1))
+                numpy.testing.assert_array_equal(self.load("out/watch/x/diff.npy")[0], expected)
+
+    def test_of_losses_of_any_size_the_sum_of_their_means_is_minimized(self):
+        x = numpy.arange(12, dtype=numpy.float32).reshape(4, 3) / 8
+        numpy.save(self.dir / "x.npy", x)
+        self.write("job.yaml", """flow: 1
+vars: {shards: 1, losses: [rows, penalty, each]}
+jobs:
+  train:
+    type: train
+    precision: float64
+    shards: $shards
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {npy: x.npy}}}
+    graph:
+      w:       {op: variable, shape: [3], initializer: {type: constant, value: 0.5}}
+      each:    {op: multiply, in: [x, w]}
+      rows:    {op: reduce_sum, in: each, axis: 1}
+      squares: {op: square, in: w}
+      penalty: {op: reduce_sum, in: squares}
+    optimizer: {type: sgd, learning_rate: 1, minimize: $losses}
+    hooks: [{watch_diff: w, of: mean, to: npy}]
+    run: {steps: 1}
+""")
+        x = x.astype(numpy.float64)
+        expected = x.mean(0) + 2 * 0.5 + x.mean(0) / 3
+        loss = (x * .5).sum(1).mean() + 3 * .25 + (x * .5).mean()
+        for losses in ("[rows, penalty, each]", "[penalty, each, rows]", "[each, rows, penalty]"):
+            for shards in (1, 2):
+                self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--set", f"vars.losses={losses}", "--set", f"vars.shards={shards}")
+                numpy.testing.assert_allclose(self.load("out/watch/w/diff.npy")[0], expected, rtol=1e-12)
+                numpy.testing.assert_allclose(numpy.load(self.checkpoint("out") / "w.npy"), 0.5 - expected, rtol=1e-12)
+                self.assertAlmostEqual(json.loads((self.dir / "out/metrics.jsonl").read_text())["loss"], loss, 12)
 
     def test_the_gradient_of_a_shared_weight_is_the_sum_of_those_of_its_copies(self):
         def write(file, shared):
