@@ -60,7 +60,7 @@ class ClassLoss {
     if (reduction == "none") return loss;
     if (reduction == "sum" || is_weighted() || ignored()) {
       const ValueId sum = context_.add("reduce_sum", "sum", {loss}, all_axes());
-      return reduction == "sum" ? sum : context_.add("divide", "mean", {sum, total_weight()}, {});
+      return reduction == "sum" ? sum : quotient(sum, total_weight());
     }
     return context_.add("reduce_mean", "mean", {loss}, all_axes());
   }
@@ -90,6 +90,15 @@ class ClassLoss {
     class_labels();
     return context_.add("where", part,
                         {left_out_, number("zero", 0, context_.compute_dtype()), rows}, {});
+  }
+
+  /// Of sums over the whole batch, however many shards add to them.
+  ValueId quotient(ValueId sum, ValueId weight) {
+    const ValueId mean = context_.add("divide", "mean", {sum, weight}, {});
+    ir::Graph& graph = context_.builder.graph();
+    if (mean.valid() && graph.shards > 1 && graph[sum].combine && graph[weight].combine)
+      graph.nodes.back().once = true;
+    return mean;
   }
 
   /// The sum of the weights of the labels that count.

@@ -228,6 +228,10 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
             device_,
             false,
             per_shard};
+  node.once = std::ranges::any_of(node.operands, [&](ValueId id) {
+    const Node* producer = id.valid() ? graph_.producer_of(id) : nullptr;
+    return producer && producer->once;
+  });
   const NodeId id(graph_.nodes.size());
   for (size_t i = 0; i < count; ++i) {
     const auto& [dtype, shape, batch_axis, combine] = results[i];

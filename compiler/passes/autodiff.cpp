@@ -7,6 +7,7 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
+#include "ops/known.h"
 #include "runtime/base/check.h"
 
 namespace flow::passes {
@@ -34,18 +35,117 @@ class Autodiff {
     for (const Loss& loss : training_.losses)
       if (!check_loss(loss)) return;
     mark_needed();
-    mark_reached();
+    mark_reached(training_.losses);
     if (!check_variables() || !check_sparse()) return;
     if (training_.scales_dynamically()) add_scale();
-    for (const Loss& loss : training_.losses) seed(loss);
-    for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
-      if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
+    const std::vector<Group> groups = groups_of_losses();
+    if (groups.size() == 1 && !groups.front().divisor.valid()) {
+      differentiate(groups.front().losses);
+    } else {
+      for (const Group& group : groups) differentiate(group);
+      if (!diags_.has_errors()) join_parts();
+    }
     for (const ValueId of : training_.gradients_of)
       if (graph_.gradient_of(of).valid()) graph_.watched.push_back(delivered(of));
   }
 
  private:
+  /// Losses that are sums over all shards, divided by a number that is known when these are done:
+  /// gradients are those of the sums, divided behind the shards. Or (invalid) losses as they are.
+  struct Group {
+    ValueId divisor;
+    std::vector<Loss> losses;
+  };
+  /// A part of the gradient of a value: that of the losses of one group.
+  struct Part {
+    ValueId of, gradient, divisor;
+  };
+
   bool is_wanted(ValueId id) const { return needed_[id.index()]; }
+
+  std::vector<Group> groups_of_losses() const {
+    std::vector<Group> groups;
+    for (Loss loss : training_.losses) {
+      const ir::Node* maker = graph_.producer_of(loss.value);
+      ValueId divisor;
+      if (maker && maker->once && maker->op == ops::kDivide && !is_wanted(maker->operands[1])) {
+        loss.value = maker->operands[0];
+        divisor = maker->operands[1];
+      }
+      const auto known = std::ranges::find(groups, divisor, &Group::divisor);
+      Group& group = known == groups.end() ? groups.emplace_back(Group{divisor, {}}) : *known;
+      group.losses.push_back(std::move(loss));
+    }
+    return groups;
+  }
+
+  void differentiate(const std::vector<Loss>& losses) {
+    for (size_t i = forward_; i-- > 0;)
+      if (graph_.nodes[i].once && is_on_path(graph_.nodes[i])) return report_once(graph_.nodes[i]);
+    for (const Loss& loss : losses) seed(loss);
+    for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
+      if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
+  }
+
+  /// One group of several, whose gradients are parts.
+  void differentiate(const Group& group) {
+    reached_.assign(reached_.size(), false);
+    uses_.assign(uses_.size(), 0);
+    arrived_.assign(arrived_.size(), 0);
+    gradients_.assign(gradients_.size(), {});
+    mark_reached(group.losses);
+    const size_t before = graph_.gradients.size();
+    differentiate(group.losses);
+    for (size_t i = before; i < graph_.gradients.size(); ++i)
+      parts_.push_back({graph_.gradients[i].first, graph_.gradients[i].second, group.divisor});
+    graph_.gradients.resize(before);
+  }
+
+  void report_once(const ir::Node& node) {
+    diags_
+        .error(Diagnosis::kNonlinearInPart, node.span,
+               fmt::format("{}: `{}` computes the loss from a mean over the labels that count, "
+                           "which {} shards make together; expected that mean in `minimize`",
+                           node.name, node.op->name, graph_.shards))
+        .with_hint(
+            "list the means: `minimize: [a, b]`, or write `reduction: sum`, or use one shard");
+  }
+
+  /// The gradients of variables, from those of all groups. No shard has a gradient of rows.
+  void join_parts() {
+    for (const ValueId of : training_.gradients_of)
+      if (graph_[of].role != plan::Role::kVariable) return report_gradient_of_rows(of);
+    for (const ValueId of : training_.variables) join_parts(of);
+    for (const ValueId of : training_.gradients_of)
+      if (!graph_.gradient_of(of).valid()) join_parts(of);
+  }
+
+  void join_parts(ValueId of) {
+    const ir::Value value = graph_[of];
+    builder_.place_on(value.device);
+    builder_.compute_per_shard(ir::PerShard::kNever);
+    ValueId gradient;
+    for (const Part& part : parts_) {
+      if (part.of != of) continue;
+      const ValueId one = part.divisor.valid()
+                              ? builder_.add("divide", value.name + ":diff.divided",
+                                             {part.gradient, part.divisor}, {}, value.span)
+                              : part.gradient;
+      gradient = gradient.valid() ? builder_.add("add", value.name + ":diff.joined",
+                                                 {gradient, one}, {}, value.span)
+                                  : one;
+    }
+    if (gradient.valid()) graph_.gradients.emplace_back(of, gradient);
+  }
+
+  void report_gradient_of_rows(ValueId of) {
+    diags_
+        .error(Diagnosis::kOwnOfShards, graph_[of].span,
+               fmt::format("the gradient of `{}` depends on the labels that count in all {} "
+                           "shards; expected that of a variable",
+                           graph_[of].name, graph_.shards))
+        .with_hint("watch gradients of variables, or write `reduction: sum`, or use one shard");
+  }
 
   bool check_loss(const Loss& loss) {
     const DType dtype = graph_[loss.value].dtype;
@@ -87,8 +187,8 @@ class Autodiff {
   }
 
   /// A needed value is reached if a loss depends on it; counts the parts that its gradient has.
-  void mark_reached() {
-    for (const Loss& loss : training_.losses) {
+  void mark_reached(const std::vector<Loss>& losses) {
+    for (const Loss& loss : losses) {
       reached_[loss.value.index()] = needed_[loss.value.index()];
       ++uses_[loss.value.index()];
     }
@@ -423,6 +523,7 @@ class Autodiff {
   std::vector<bool> needed_, reached_;
   std::vector<int> uses_, arrived_;
   std::vector<ValueId> gradients_;
+  std::vector<Part> parts_;
   std::map<ValueId, std::vector<Picked>> picked_;  // of variables with sparse gradients
 };
 

@@ -1,4 +1,5 @@
 """A batch cut into shards: the numbers of the whole batch, and the same bits on any number of threads and after a resume."""
+import json
 import unittest
 
 import numpy as np
@@ -50,6 +51,29 @@ jobs:
 """
 IN_SHARDS = {"rows": "identity", "shape": "", "per_shard": ", per_shard: true"}
 IN_PARTS = {"rows": "reshape", "shape": ", shape: [$parts, $rows, 4]", "per_shard": ""}
+
+# Means over the labels that count, and a mean of other elements.
+TOKENS = """flow: 1
+vars: {shards: 1, losses: [a]}
+jobs:
+  train:
+    type: train
+    precision: float64
+    shards: $shards
+    inputs:
+      x: {shape: [16, 5], dtype: float32, from: {npy: x.npy}}
+      y: {shape: [16], dtype: int64, from: {npy: y.npy}}
+      factors: {shape: [3], dtype: float32, rows: false, from: {npy: factors.npy}}
+    graph:
+      logits: {op: dense, in: x, units: 3, use_bias: false}
+      log:    {op: log_softmax, in: logits}
+      a:      {op: sparse_softmax_cross_entropy_with_logits, labels: y, logits: logits, ignore_index: 9, reduction: mean}
+      b:      {op: nll, labels: y, log_probs: log, weights: factors, ignore_index: 9, reduction: mean}
+      c:      {op: square, in: logits}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: $losses}
+    hooks: [{watch: logits/weight, to: npy}, {watch_diff: logits/weight, of: mean, to: npy}]
+    run: {steps: 1}
+"""
 
 
 class Shards(FlowTest):
@@ -184,6 +208,49 @@ jobs:
             self.assertEqual(whole.keys(), cut.keys())
             for name, array in whole.items():
                 np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-11, err_msg=f"{name}, {shards} shards")
+
+    def test_a_mean_over_the_labels_that_count_is_that_of_all_shards(self):
+        """The judge is the formula in NumPy: every third label counts nothing, and no label of the last shard counts."""
+        self.write("tokens.yaml", TOKENS)
+        random = np.random.default_rng(3)
+        x, y = random.uniform(-1, 1, (16, 5)).astype(np.float32), random.integers(0, 3, 16)
+        y[::3] = y[14:] = 9
+        factors = np.array([1, 2, 0.5], np.float32)
+        for name, array in {"x": x, "y": y, "factors": factors}.items():
+            np.save(self.dir / f"{name}.npy", array)
+        for losses, flags in (("[a]", ()), ("[b]", ()), ("[a, b, c]", ()), ("[a]", ("--set", "+jobs.train.optimizer.momentum=0.5"))):
+            made = {}
+            for shards in (1, 2, 8):
+                out = f"{losses}{len(flags)}-{shards}"
+                self.flowrun("train", "tokens.yaml", "-o", out, "--quiet", "--set", f"vars.shards={shards}", "--set", f"vars.losses={losses}", *flags)
+                made[shards] = [self.load(f"{out}/watch/logits/weight/value.npy")[0], np.load(self.checkpoint(out) / "logits/weight.npy"),
+                                json.loads((self.dir / out / "metrics.jsonl").read_text())["loss"], self.load(f"{out}/watch/logits/weight/diff.npy")[0]]
+            weight, stepped = made[1][:2]
+            scores = x.astype(np.float64) @ weight.T
+            prob = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+            known = np.where(y < 9, y, 0)
+            row = -np.log(prob[np.arange(16), known])
+            slope = prob - np.eye(3)[known]
+            expected, expected_loss = 0, 0
+            for name, counts in (("a", (y < 9) * 1.0), ("b", (y < 9) * factors[known]), ("c", np.full(16, 1.0))):
+                if name in losses:
+                    rows, slopes = (row, slope) if name != "c" else ((scores**2).mean(1), 2 * scores / 3)
+                    expected_loss += (rows * counts).sum() / counts.sum()
+                    expected += (slopes * counts[:, None]).T @ x / counts.sum()
+            for shards, (_, moved, value, diff) in made.items():
+                self.assertAlmostEqual(value, expected_loss, 12)
+                np.testing.assert_allclose(diff, expected, rtol=1e-9, atol=1e-12, err_msg=f"{losses}, {shards} shards")
+                np.testing.assert_allclose(moved, stepped, rtol=1e-12, atol=1e-14)
+
+    def test_without_a_label_that_counts_the_loss_says_so(self):
+        self.write("tokens.yaml", TOKENS)
+        np.save(self.dir / "x.npy", np.ones((16, 5), np.float32))
+        np.save(self.dir / "y.npy", np.full(16, 9))
+        np.save(self.dir / "factors.npy", np.ones(3, np.float32))
+        for shards in (1, 4):
+            stderr = self.flowrun("train", "tokens.yaml", "-o", f"none-{shards}", "--set", f"vars.shards={shards}", status=1).stderr
+            self.assertIn("step 0: the loss `a` is nan: all labels are ignored or have weight 0\n   hint: put a label that counts", stderr)
+            self.assertNotIn("learning rate", stderr)
 
     def test_an_op_along_the_batch_works_on_each_shard(self):
         self.write("along.yaml", """flow: 1

@@ -290,10 +290,10 @@ void Executor::inspect(StepRecord& record, size_t slot) {
   if (const std::optional<Fault> fault = run_.program.fault(slot))
     throw fault_error(*fault, record.step, run_.job, run_.input_pipeline);
   if (!run_.job.optimizer) return;
-  read_losses(run_.program, slot, *run_.job.optimizer, record);
+  read_losses(run_.program, slot, run_.job, record);
   if (std::isfinite(*record.loss) || !run_.job.run.fail_on_nonfinite) return;
-  loss_failure_ = fmt::format("{}: step {}: the loss `{}` is {}", run_.job.optimizer->where,
-                              record.step, run_.job.optimizer->loss_name, shortest(*record.loss));
+  loss_failure_ = fmt::format("{}: step {}: {}", run_.job.optimizer->where, record.step,
+                              text_of_loss(*run_.job.optimizer, record));
 }
 
 void Executor::capture(int64_t step) {
@@ -385,6 +385,7 @@ RunResult Executor::execute() {
   result.steps = computed_.completed();
   if (result.steps > run_.first) {
     result.last_loss = record_of(result.steps - 1).loss;
+    result.without_labels = record_of(result.steps - 1).without_labels;
     result.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     result.since = begin_;
   }

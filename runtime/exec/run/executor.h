@@ -32,7 +32,10 @@ size_t input_slots(const plan::Job& job);
 /// One for each call and each delivery that may be in flight.
 size_t output_slots(const plan::Job& job, const Backend& backend);
 
-/// What runs read of every call: the loss first, and what ends a loop.
+/// What the loss, or a part of it, is divided by: the weight of the labels that count.
+std::vector<plan::TensorId> divisors_of_loss(const plan::Job& job);
+
+/// What runs read of every call: the loss first, what it is divided by, and what ends a loop.
 std::vector<plan::TensorId> read_in_each_call(const plan::Job& job);
 
 /// The tensors that a job's calls are asked for: those that each call reads, then what is
@@ -45,6 +48,7 @@ struct StepRecord {
   int64_t step = 0;
   double learning_rate = 0;
   std::optional<double> loss;                // train jobs
+  bool without_labels = false;               // a divisor of the loss is 0: no label counts
   std::optional<double> loss_scale;          // of those with a dynamic one
   std::optional<double> gradient_norm = {};  // before clipping, where it is computed
   bool skipped = false;                      // a gradient was not finite: nothing is updated
@@ -91,7 +95,8 @@ struct Execution {
 struct RunResult {
   int64_t steps = 0;  // global step reached: calls that are complete
   std::optional<double> last_loss;
-  double seconds = 0;  // of all calls and deliveries, since the first
+  bool without_labels = false;  // of the last step, as in its record
+  double seconds = 0;           // of all calls and deliveries, since the first
   std::optional<std::chrono::steady_clock::time_point> since;  // when that began
   std::optional<std::chrono::steady_clock::time_point> first_call_done;
   Stop stop = Stop::kNone;

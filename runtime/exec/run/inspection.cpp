@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "runtime/base/text.h"
+
 namespace flow::exec {
 namespace {
 
@@ -37,15 +39,22 @@ double delivered_scalar(const Program& program, plan::TensorId tensor, size_t sl
   return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
 }
 
-void read_losses(const Program& program, size_t slot, const plan::Optimizer& optimizer,
-                 StepRecord& record) {
+void read_losses(const Program& program, size_t slot, const plan::Job& job, StepRecord& record) {
   const auto scalar = [&](plan::TensorId id) { return delivered_scalar(program, id, slot); };
-  record.loss = scalar(optimizer.loss);
-  if (optimizer.gradient_norm) record.gradient_norm = scalar(*optimizer.gradient_norm);
-  if (const auto& scale = optimizer.loss_scale) {
+  record.loss = scalar(job.optimizer->loss);
+  record.without_labels = std::isnan(*record.loss) &&
+                          std::ranges::any_of(divisors_of_loss(job),
+                                              [&](plan::TensorId id) { return scalar(id) == 0; });
+  if (job.optimizer->gradient_norm) record.gradient_norm = scalar(*job.optimizer->gradient_norm);
+  if (const auto& scale = job.optimizer->loss_scale) {
     record.loss_scale = scalar(scale->scale);
     record.skipped = std::isnan(scalar(scale->factor));
   }
+}
+
+std::string text_of_loss(const plan::Optimizer& optimizer, const StepRecord& record) {
+  return fmt::format("the loss `{}` is {}{}", optimizer.loss_name, shortest(*record.loss),
+                     record.without_labels ? ": all labels are ignored or have weight 0" : "");
 }
 
 RunError fault_error(const Fault& fault, int64_t step, const plan::Job& job,

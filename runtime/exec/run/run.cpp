@@ -19,6 +19,7 @@
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/followed_values.h"
+#include "runtime/exec/run/inspection.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/exec/run/run_outputs.h"
@@ -33,6 +34,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kCalmDown = "try a smaller learning rate";
+constexpr const char* kCountLabels =
+    "put a label that counts into each batch: check `ignore_index`, the weights and the labels";
 
 std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
 
@@ -308,8 +311,7 @@ void Run::log_step(const StepRecord& record) {
           record.step, position.epoch, *record.loss, record.learning_rate, record.seconds,
           record.loss_scale, record.skipped, std::nullopt, record.gradient_norm});
     if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
-      warning_.say(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
-                                            shortest(*record.loss)));
+      warning_.say(record.step, text_of_loss(*job_.optimizer, record));
     if (record.skipped) say_skipped(record);
   }
   if (record.saves) checkpoint_writer_->save(steps_, outputs_.with_logs(record.outputs));
@@ -389,7 +391,7 @@ void Run::conclude(const RunResult& result) {
   outcome_.error = result.failure;
   const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
   if (result.last_loss && !std::isfinite(*result.last_loss))
-    outcome_.hint = looked ? kCalmDown : kFindNonfinite;
+    outcome_.hint = result.without_labels ? kCountLabels : looked ? kCalmDown : kFindNonfinite;
   if (!result.failure.empty())
     outcome_.exit_status = kCheckFailed;
   else if (outcome_.stop == Stop::kSignal)

@@ -1,6 +1,7 @@
 // How many buffers a job's calls need, and for what.
 #include <algorithm>
 
+#include "ops/known.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/memory.h"
 
@@ -21,10 +22,28 @@ size_t output_slots(const plan::Job& job, const Backend& backend) {
   return std::max<size_t>(backend.asynchronous() ? 2 : 1, static_cast<size_t>(pipeline_of(job)));
 }
 
+std::vector<plan::TensorId> divisors_of_loss(const plan::Job& job) {
+  std::vector<plan::TensorId> divisors, parts;
+  if (job.optimizer) parts.push_back(job.optimizer->loss);
+  for (size_t i = 0; i < parts.size(); ++i)
+    for (const plan::Step& step : job.steps) {
+      if (step.outputs[0] != parts[i] || step.per_shard || !step.epilogue.empty()) continue;
+      for (const plan::TensorId input : step.inputs)
+        if (step.op == ops::kAdd && std::ranges::find(parts, input) == parts.end())
+          parts.push_back(input);
+      if (step.op == ops::kDivide && job[step.inputs[1]].role == plan::Role::kResult &&
+          job[step.inputs[1]].shape.rank() == 0)
+        divisors.push_back(step.inputs[1]);
+    }
+  return divisors;
+}
+
 std::vector<plan::TensorId> read_in_each_call(const plan::Job& job) {
   std::vector<plan::TensorId> list;
   if (job.optimizer)
     plan::visit_tensors(*job.optimizer, [&list](plan::TensorId id) { list.push_back(id); });
+  for (const plan::TensorId divisor : divisors_of_loss(job))
+    if (std::ranges::find(list, divisor) == list.end()) list.push_back(divisor);
   if (job.loop && job.loop->until.valid()) list.push_back(job.loop->until);
   return list;
 }
