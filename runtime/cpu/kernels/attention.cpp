@@ -40,7 +40,16 @@ class Forward {
  private:
   int64_t space() const { return tiles_.space() + 2 * kTileQueries; }
 
+  /// A value that a row does not see makes it NaN only where that is NaN or infinite itself.
   void attend(const Buffers& buffers, const Queries& q, const Space& space) const {
+    attend(buffers, q, space, Numbers::kFinite);
+    const int64_t depth = tiles_.at.value_depth;
+    const int64_t first = q.batch * tiles_.at.queries + q.first;
+    if (!all_finite(output<float>(buffers, 0) + first * depth, q.count * depth))
+      attend(buffers, q, space, Numbers::kAny);
+  }
+
+  void attend(const Buffers& buffers, const Queries& q, const Space& space, Numbers numbers) const {
     const Attention& at = tiles_.at;
     const int64_t first = q.batch * at.queries + q.first;
     const Matrix query{input<float>(buffers, 0) + first * at.depth, at.depth};
@@ -52,10 +61,11 @@ class Forward {
       multiply('N', 'T', {q.count, k.count, at.depth}, static_cast<float>(at.scale), query,
                {input<float>(buffers, 1) + key * at.depth, at.depth}, 0.0f, space.scores,
                tiles_.width);
-      for (int64_t row = 0; row < q.count; ++row) weigh(buffers, q, k, row, space, out);
-      multiply('N', 'N', {q.count, at.value_depth, k.count}, 1.0f, {space.scores, tiles_.width},
-               {input<float>(buffers, 2) + key * at.value_depth, at.value_depth},
-               k.opens ? 0.0f : 1.0f, out, at.value_depth);
+      for (int64_t row = 0; row < q.count; ++row) weigh(buffers, q, k, row, space, out, numbers);
+      multiply_weights(numbers, 'N', {q.count, at.value_depth, k.count}, 1.0f,
+                       {space.scores, tiles_.width},
+                       {input<float>(buffers, 2) + key * at.value_depth, at.value_depth},
+                       k.opens ? 0.0f : 1.0f, out, at.value_depth);
     });
     if (!sees_any) std::fill_n(out, q.count * at.value_depth, 0.0f);
     float* log_sums = output<float>(buffers, 1);
@@ -70,9 +80,9 @@ class Forward {
   /// The weights of a query's keys from their scores, in place; what the keys before gave is made
   /// smaller where there is a new largest score.
   void weigh(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
-             const Space& space, float* out) const {
+             const Space& space, float* out, Numbers numbers) const {
     float* scores = space.scores + row * tiles_.width;
-    const int64_t length = tiles_.finish_scores(buffers, q, k, row, scores);
+    const int64_t length = tiles_.finish_scores(buffers, q, k, row, scores, numbers);
     const float before = space.largest[row];
     const float largest = std::max(before, largest_of(scores, length));
     if (largest == kHidden) {  // all hidden, or NaN

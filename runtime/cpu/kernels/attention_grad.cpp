@@ -43,15 +43,36 @@ class SlopesOfTiles {
   Matrix key(const Buffers& b, const Queries& q, const Keys& k) const {
     return {input<float>(b, 2) + row(q, k) * tiles.at.depth, tiles.at.depth};
   }
+  Matrix value(const Buffers& b, const Queries& q, const Keys& k) const {
+    return {input<float>(b, 3) + row(q, k) * tiles.at.value_depth, tiles.at.value_depth};
+  }
 
-  void compute(const Buffers& b, const Queries& q, const Keys& k, const TileSlopes& to) const {
+  /// Of the queries: dy, query, out and logsumexp.
+  Numbers numbers(const Buffers& b, const Queries& q) const {
     const Attention& at = tiles.at;
-    const Matrix value{input<float>(b, 3) + row(q, k) * at.value_depth, at.value_depth};
+    const bool finite =
+        all_finite(dy(b, q).data, q.count * at.value_depth) &&
+        all_finite(query(b, q).data, q.count * at.depth) &&
+        all_finite(input<float>(b, 4) + row(q) * at.value_depth, q.count * at.value_depth) &&
+        all_finite(input<float>(b, 5) + row(q), q.count);
+    return finite ? Numbers::kFinite : Numbers::kAny;
+  }
+  /// Of the keys, too.
+  Numbers numbers(const Buffers& b, const Queries& q, const Keys& k, Numbers of_queries) const {
+    const bool finite = of_queries == Numbers::kFinite &&
+                        all_finite(key(b, q, k).data, k.count * tiles.at.depth) &&
+                        all_finite(value(b, q, k).data, k.count * tiles.at.value_depth);
+    return finite ? Numbers::kFinite : Numbers::kAny;
+  }
+
+  void compute(const Buffers& b, const Queries& q, const Keys& k, Numbers numbers,
+               const TileSlopes& to) const {
+    const Attention& at = tiles.at;
     multiply('N', 'T', {q.count, k.count, at.depth}, static_cast<float>(at.scale), query(b, q),
              key(b, q, k), 0.0f, to.weights, tiles.width);
-    multiply('N', 'T', {q.count, k.count, at.value_depth}, 1.0f, dy(b, q), value, 0.0f, to.slopes,
-             tiles.width);
-    for (int64_t i = 0; i < q.count; ++i) finish_row(b, q, k, i, to);
+    multiply('N', 'T', {q.count, k.count, at.value_depth}, 1.0f, dy(b, q), value(b, q, k), 0.0f,
+             to.slopes, tiles.width);
+    for (int64_t i = 0; i < q.count; ++i) finish_row(b, q, k, i, numbers, to);
   }
 
   Tiles tiles;
@@ -59,13 +80,15 @@ class SlopesOfTiles {
  private:
   /// A query's weights from its scores; its slopes from what they get, both in place.
   void finish_row(const Buffers& buffers, const Queries& q, const Keys& k, int64_t i,
-                  const TileSlopes& to) const {
+                  Numbers numbers, const TileSlopes& to) const {
     const int64_t at = row(q) + i, depth = tiles.at.value_depth;
     float *weights = to.weights + i * tiles.width, *slopes = to.slopes + i * tiles.width;
-    const int64_t length = tiles.finish_scores(buffers, q, k, i, weights);
-    exp_less(weights, input<float>(buffers, 5)[at], length);
+    const int64_t length = tiles.finish_scores(buffers, q, k, i, weights, numbers);
+    const float log_sum = input<float>(buffers, 5)[at];
     const float expected = dot_rows(input<float>(buffers, 0) + at * depth,
                                     input<float>(buffers, 4) + at * depth, depth);
+    if (numbers == Numbers::kAny) return slope_seen(weights, log_sum, expected, slopes, k.count);
+    exp_less(weights, log_sum, length);
     slope_row(weights, expected, slopes, k.count);
   }
 };
@@ -132,14 +155,21 @@ class Backward {
     const int64_t width = of_.tiles.width;
     const auto scale = static_cast<float>(at.scale);
     float* dquery = output<float>(buffers, 0) + of_.row(q) * at.depth;
+    const Numbers of_queries = of_.numbers(buffers, q);
     const bool sees_any = of_.tiles.for_keys(buffers, q, [&](const Keys& k) {
-      of_.compute(buffers, q, k, of);
-      multiply('T', 'N', {k.count, at.value_depth, q.count}, 1.0f, {of.weights, width},
-               of_.dy(buffers, q), 1.0f, sums.values + k.first * at.value_depth, at.value_depth);
-      multiply('N', 'N', {q.count, at.depth, k.count}, scale, {of.slopes, width},
-               of_.key(buffers, q, k), k.opens ? 0.0f : 1.0f, dquery, at.depth);
-      multiply('T', 'N', {k.count, at.depth, q.count}, scale, {of.slopes, width},
-               of_.query(buffers, q), 1.0f, sums.keys + k.first * at.depth, at.depth);
+      const Numbers numbers = of_.numbers(buffers, q, k, of_queries);
+      of_.compute(buffers, q, k, numbers, of);
+      const auto add = [&](char transpose, const ProductShape& shape, float factor,
+                           const float* weights, Matrix b, float keep, float* out) {
+        multiply_weights(numbers, transpose, shape, factor, {weights, width}, b, keep, out,
+                         shape.columns);
+      };
+      add('T', {k.count, at.value_depth, q.count}, 1.0f, of.weights, of_.dy(buffers, q), 1.0f,
+          sums.values + k.first * at.value_depth);
+      add('N', {q.count, at.depth, k.count}, scale, of.slopes, of_.key(buffers, q, k),
+          k.opens ? 0.0f : 1.0f, dquery);
+      add('T', {k.count, at.depth, q.count}, scale, of.slopes, of_.query(buffers, q), 1.0f,
+          sums.keys + k.first * at.depth);
     });
     if (!sees_any) std::fill_n(dquery, q.count * at.depth, 0.0f);
   }
@@ -207,8 +237,9 @@ class BackwardToBias {
                 const TileSlopes& of) const {
     for (const int64_t batch : batches) {
       const Queries q = of_.tiles.tile(batch, tile);
+      const Numbers of_queries = of_.numbers(buffers, q);
       of_.tiles.for_keys(buffers, q, [&](const Keys& k) {
-        of_.compute(buffers, q, k, of);
+        of_.compute(buffers, q, k, of_.numbers(buffers, q, k, of_queries), of);
         for (int64_t i = 0; i < q.count; ++i) {
           float* to = output<float>(buffers, 0) + bias().row(batch, q.first + i);
           const float* slopes = of.slopes + i * of_.tiles.width;

@@ -35,6 +35,15 @@ FLOW_VECTORISED void add_bias(const float* bias, int64_t step, float* scores, in
   for (int64_t i = 0; i < n; ++i) scores[i] += bias[i];
 }
 
+void hide_by_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (bias[i * step] == kHidden) scores[i] = kHidden;
+}
+
+FLOW_VECTORISED bool all_finite(const float* x, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i] * 0.0f; }) == 0.0f;
+}
+
 FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) x[i] = math::exp_of_nonpositive(x[i] - shift);
@@ -52,6 +61,14 @@ FLOW_VECTORISED float sum_row(const float* x, int64_t n) {
 FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
+}
+
+FLOW_VECTORISED void slope_seen(float* x, float shift, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = x[i] == kHidden ? 0.0f : math::exp_of_nonpositive(x[i] - shift);
+    dp[i] = x[i] == 0.0f ? 0.0f : x[i] * (dp[i] - expected);
+  }
 }
 
 }  // namespace flow::cpu::fast

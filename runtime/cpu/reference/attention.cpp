@@ -88,15 +88,16 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-/// scores[j] = scale * query . key j + bias, or -inf where the query does not see it.
+/// scores[j] = scale * query . key j + bias, or -inf where the query does not see it. A bias of
+/// -inf hides a key, whatever that is.
 template <typename T>
 void score(const Attended& at, const Buffers& buffers, int64_t batch, int64_t i, const T* query,
            const T* keys, double* scores) {
-  for (int64_t j = 0; j < at.keys; ++j)
-    scores[j] = at.sees(buffers, batch, i, j)
-                    ? at.scale * dot(query, keys + j * at.depth, at.depth) +
-                          at.bias<T>(buffers, batch, i, j)
-                    : kHidden;
+  for (int64_t j = 0; j < at.keys; ++j) {
+    const double bias = at.sees(buffers, batch, i, j) ? at.bias<T>(buffers, batch, i, j) : kHidden;
+    scores[j] =
+        bias == kHidden ? kHidden : at.scale * dot(query, keys + j * at.depth, at.depth) + bias;
+  }
 }
 
 /// The logarithm of the sum of exp(scores); 0 where all of them are hidden.
@@ -131,12 +132,13 @@ void attend(const Attended& at, const Buffers& buffers, int64_t row, double* sco
   if (T* kept = output<T>(buffers, 1)) kept[row] = static_cast<T>(log_sum);
   std::fill_n(sums, at.value_depth, 0.0);
   for (int64_t j = 0; j < at.keys; ++j)
-    add(std::exp(scores[j] - log_sum), values + j * at.value_depth, sums, at.value_depth);
+    if (scores[j] != kHidden)
+      add(std::exp(scores[j] - log_sum), values + j * at.value_depth, sums, at.value_depth);
   store(sums, output<T>(buffers, 0) + row * at.value_depth, at.value_depth);
 }
 
-/// Calls f(j, weight, slope) for the keys of a query, with the gradients of their scores. `scores`
-/// has room for those of all keys.
+/// Calls f(j, weight, slope) for the keys that a query sees, with the gradients of their scores.
+/// `scores` has room for those of all keys.
 template <typename T, typename F>
 void for_slopes(const Attended& at, const Buffers& buffers, int64_t row, double* scores, F f) {
   const int64_t batch = row / at.queries, first_key = batch / at.group * at.keys;
@@ -147,6 +149,7 @@ void for_slopes(const Attended& at, const Buffers& buffers, int64_t row, double*
   const double expected = dot(dy, input<T>(buffers, 4) + row * at.value_depth, at.value_depth);
   const auto log_sum = static_cast<double>(input<T>(buffers, 5)[row]);
   for (int64_t j = 0; j < at.keys; ++j) {
+    if (scores[j] == kHidden) continue;
     const double p = std::exp(scores[j] - log_sum);
     f(j, p, p * (dot(dy, values + j * at.value_depth, at.value_depth) - expected));
   }

@@ -78,10 +78,12 @@ struct BatchScores {
     return !mask || mask[query * at.mask.query + key * at.mask.key];
   }
 
-  /// The score of a key that the query sees.
+  /// The score of a key that the query sees. A bias of -inf hides the key, whatever that is.
   __device__ T score(const Attention& at, int64_t query, int64_t key, T product) const {
     const T scaled = product * static_cast<T>(at.scale);
-    return bias ? scaled + convert<T>(bias[query * at.bias.query + key * at.bias.key]) : scaled;
+    if (!bias) return scaled;
+    const T added = convert<T>(bias[query * at.bias.query + key * at.bias.key]);
+    return added == -static_cast<T>(INFINITY) ? added : scaled + added;
   }
 };
 
@@ -163,25 +165,38 @@ __device__ Part<Wide<S>> products(const Rows<S>& a, const Rows<S>& b, const Spac
   return sums;
 }
 
-/// sums += tile m, for columns [first, first + kTile) of m. The tile is in space.tile.
+/// sums += columns [row, row + kDepth) of the tile times what is loaded.
+template <bool kSkipsZeros, typename T>
+__device__ void add_loaded(const Space<T>& space, int64_t row, Part<T>& sums) {
+  for (int k = 0; k < kDepth; ++k)
+    for_own<T>([&](int i, int j) {
+      const T weight = space.tile[(lane_row() + i * kSide) * kTileStride<T> + row + k];
+      if (kSkipsZeros && weight == 0) return;
+      sums.at[i][j] =
+          multiply_add(weight, space.left[k * kTile<T> + lane_column() + j * kSide], sums.at[i][j]);
+    });
+}
+
+/// sums += tile m, for columns [first, first + kTile) of m. The tile is in space.tile. Where it is
+/// 0, NaN and infinities of m add nothing.
 template <typename S>
 __device__ void add_products(const Space<Wide<S>>& space, const Rows<S>& m, int64_t first,
                              Part<Wide<S>>& sums) {
   using T = Wide<S>;
   for (int64_t row = 0; row < m.rows && row < kTile<T>; row += kDepth) {
     __syncthreads();  // whoever reads what was loaded before, and writes the tile
+    bool is_finite = true;
     for (int i = static_cast<int>(threadIdx.x); i < kTile<T> * kDepth; i += kThreads) {
       const int64_t from = row + i / kTile<T>, column = first + i % kTile<T>;
       const bool there = from < m.rows && column < m.columns;
-      space.left[i] = there ? convert<T>(m.data[from * m.columns + column]) : T{0};
+      const T element = there ? convert<T>(m.data[from * m.columns + column]) : T{0};
+      is_finite = is_finite && element - element == 0;
+      space.left[i] = element;
     }
-    __syncthreads();
-    for (int k = 0; k < kDepth; ++k)
-      for_own<T>([&](int i, int j) {
-        sums.at[i][j] =
-            multiply_add(space.tile[(lane_row() + i * kSide) * kTileStride<T> + row + k],
-                         space.left[k * kTile<T> + lane_column() + j * kSide], sums.at[i][j]);
-      });
+    if (__syncthreads_or(!is_finite))
+      add_loaded<true>(space, row, sums);
+    else
+      add_loaded<false>(space, row, sums);
   }
 }
 

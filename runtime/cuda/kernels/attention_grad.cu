@@ -53,13 +53,14 @@ struct GivenScores {
 
   __device__ T weight(int64_t query, int64_t key, T product) const {
     if (!scores.sees(at, query, key)) return 0;
-    return std::exp(scores.score(at, query, key, product) -
-                    given.log_sums[batch * at.queries + query]);
+    const T score = scores.score(at, query, key, product);
+    if (score == -static_cast<T>(INFINITY)) return 0;
+    return std::exp(score - given.log_sums[batch * at.queries + query]);
   }
 
   /// The gradient of a score, from that of its weight.
   __device__ T slope(int64_t query, T weight, T gradient) const {
-    if (query >= at.queries) return 0;
+    if (query >= at.queries || weight == 0) return 0;
     return weight * (gradient - given.expected[batch * at.queries + query]);
   }
 };

@@ -66,6 +66,7 @@ class Block {
   void resume(Fiber* fiber);
   bool barrier_is_complete() const;
   bool meeting_is_complete(size_t thread) const;
+  bool any_at_barrier() const;
   void exchange(size_t thread);
   std::vector<size_t> released();
   [[noreturn]] void fail() const;
@@ -155,6 +156,11 @@ bool Block::meeting_is_complete(size_t thread) const {
   return true;
 }
 
+bool Block::any_at_barrier() const {
+  return std::ranges::any_of(threads_,
+                             [](const Thread& thread) { return thread.meeting.brought != 0; });
+}
+
 size_t last_lane(unsigned mask) { return static_cast<size_t>(std::bit_width(mask)) - 1; }
 
 /// REQUIRES: the thread's meeting is complete.
@@ -206,8 +212,12 @@ void Block::run(uint3 index) {
   start_threads();
   for (auto threads = released(); !threads.empty(); threads = released()) {
     // All take what was brought before the first goes on and brings something else.
+    const bool any = any_at_barrier();
     for (const size_t thread : threads)
-      if (threads_[thread].state == Thread::State::kInWarp) exchange(thread);
+      if (threads_[thread].state == Thread::State::kInWarp)
+        exchange(thread);
+      else
+        threads_[thread].taken = any;
     for (const size_t thread : threads) {
       threads_[thread].state = Thread::State::kRuns;
       enter(thread);
@@ -221,7 +231,9 @@ void Block::run(uint3 index) {
 
 }  // namespace
 
-void wait_for_block(Place place) { running->stop(Thread::State::kAtBarrier, place); }
+bool wait_for_block(Place place, bool value) {
+  return running->stop(Thread::State::kAtBarrier, place, {0, value}).taken != 0;
+}
 
 uint64_t exchange(unsigned mask, uint64_t bits, int from, Place place) {
   return running->stop(Thread::State::kInWarp, place, {mask, bits, from}).taken;

@@ -45,8 +45,8 @@ struct Place {
   int line;
 };
 
-/// Waits until all threads of the block stand here.
-void wait_for_block(Place place);
+/// Waits until all threads of the block stand here. Did any of them bring true?
+bool wait_for_block(Place place, bool value = false);
 /// Waits until all lanes of `mask` stand here; then gives the bits that lane `from` brought, or
 /// this lane's own where `from` is outside the warp.
 uint64_t exchange(unsigned mask, uint64_t bits, int from, Place place);
@@ -73,6 +73,11 @@ T shuffle(unsigned mask, T value, int from, Place place) {
 
 inline void __syncthreads(flow::test::Place place = {__builtin_FILE(), __builtin_LINE()}) {
   flow::test::wait_for_block(place);
+}
+
+inline int __syncthreads_or(int value,
+                            flow::test::Place place = {__builtin_FILE(), __builtin_LINE()}) {
+  return flow::test::wait_for_block(place, value != 0);
 }
 
 inline void __syncwarp(unsigned mask = 0xFFFFFFFF,

@@ -143,6 +143,105 @@ TEST_CASE("A NaN in a query spoils its own result alone", "[cpu]") {
   }
 }
 
+/// Attention of 70 queries over as many keys, and its gradients. `hidden`: what hides some of them.
+struct AttentionCalls {
+  std::vector<std::pair<std::string, plan::Attribute>> with;
+  std::vector<Array> hidden;
+  Array query, key, value, dy;
+
+  KernelRun forward(std::span<const cpu::KernelEntry> kernels) const {
+    KernelCase one{kAttention,
+                   with,
+                   {query, key, value},
+                   {{DType::kFloat32, {1, 70, 2}}, {DType::kFloat32, {1, 70}}}};
+    one.inputs.insert(one.inputs.end(), hidden.begin(), hidden.end());
+    return run_kernel(one, {kernels});
+  }
+  KernelRun backward(std::span<const cpu::KernelEntry> kernels) const {
+    const KernelRun made = forward(kernels);
+    KernelCase one{kGrad,
+                   with,
+                   {dy, query, key, value, made.outputs[0], made.outputs[1]},
+                   {{DType::kFloat32, {1, 70, 3}},
+                    {DType::kFloat32, {1, 70, 3}},
+                    {DType::kFloat32, {1, 70, 2}}}};
+    one.inputs.insert(one.inputs.end(), hidden.begin(), hidden.end());
+    return run_kernel(one, {kernels});
+  }
+};
+
+AttentionCalls attention_calls(std::vector<std::pair<std::string, plan::Attribute>> with,
+                               std::vector<Array> hidden) {
+  Random random(5);
+  const auto made = [&](int64_t depth) {
+    return random_array(random, DType::kFloat32, {1, 70, depth});
+  };
+  return {std::move(with), std::move(hidden), made(3), made(3), made(2), made(2)};
+}
+
+/// Row `row` of (1, 70, depth) becomes NaN and infinite.
+void spoil_row(Array& array, int64_t row) {
+  const auto depth = static_cast<size_t>(array.shape()[2]);
+  const auto values = array.as<float>().subspan(static_cast<size_t>(row) * depth, depth);
+  std::ranges::fill(values, kNan);
+  values[0] = kInfinity;
+}
+
+std::vector<float> rows_of(const Array& array, int64_t first, int64_t end) {
+  const std::vector<float> all = floats(array);
+  const int64_t depth = array.shape().elements() / 70;
+  return {all.begin() + first * depth, all.begin() + end * depth};
+}
+
+TEST_CASE("A key that nothing sees leaves no trace, whatever it holds", "[cpu]") {
+  Array mask(DType::kBool, {70, 70}), bias(DType::kFloat32, {70, 70});
+  std::ranges::fill(mask.as<bool>(), true);
+  std::ranges::fill(bias.as<float>(), 0.5f);
+  for (size_t query = 0; query < 70; ++query) {
+    mask.as<bool>()[query * 70 + 33] = false;
+    bias.as<float>()[query * 70 + 33] = -kInfinity;
+  }
+  const std::vector<std::vector<Array>> hiding = {
+      {mask}, {bias}, {array_of<int64_t>({1}, {33})}, {mask, bias}};
+  for (const std::vector<Array>& hidden : hiding)
+    for (const auto kernels : {cpu::fast_kernels(), cpu::reference_kernels()}) {
+      const AttentionCalls clean = attention_calls(attributes(false), hidden);
+      AttentionCalls spoiled = clean;
+      spoil_row(spoiled.key, 33);
+      spoil_row(spoiled.value, 33);
+      CHECK(floats(spoiled.forward(kernels).outputs[0]) ==
+            floats(clean.forward(kernels).outputs[0]));
+      const KernelRun made = spoiled.backward(kernels), expected = clean.backward(kernels);
+      for (size_t i = 0; i < 3; ++i) CHECK(floats(made.outputs[i]) == floats(expected.outputs[i]));
+    }
+}
+
+TEST_CASE("A key spoils the rows that see it, and a query the keys that it sees", "[cpu]") {
+  const int64_t window = GENERATE(0, 20);
+  auto with = attributes(true);
+  if (window > 0) with.emplace_back("window", window);
+  const int64_t end = window > 0 ? 33 + window : 70;  // of the queries that see key 33
+  for (const auto kernels : {cpu::fast_kernels(), cpu::reference_kernels()}) {
+    const AttentionCalls clean = attention_calls(with, {});
+    AttentionCalls spoiled = clean;
+    spoil_row(spoiled.value, 33);
+    const auto compare = [&](const Array& made, const Array& expected) {
+      CHECK(rows_of(made, 0, 33) == rows_of(expected, 0, 33));
+      CHECK(rows_of(made, end, 70) == rows_of(expected, end, 70));
+      for (const float x : rows_of(made, 33, end)) CHECK_FALSE(std::isfinite(x));
+    };
+    compare(spoiled.forward(kernels).outputs[0], clean.forward(kernels).outputs[0]);
+    compare(spoiled.backward(kernels).outputs[0], clean.backward(kernels).outputs[0]);
+    AttentionCalls blind = clean;
+    spoil_row(blind.query, 33);
+    const KernelRun made = blind.backward(kernels), expected = clean.backward(kernels);
+    for (const size_t i : {1, 2}) {
+      CHECK(rows_of(made.outputs[i], 34, 70) == rows_of(expected.outputs[i], 34, 70));
+      CHECK_FALSE(std::isfinite(rows_of(made.outputs[i], 33, 34)[0]));
+    }
+  }
+}
+
 TEST_CASE("A row without keys is 0", "[cpu]") {
   const Array nothing = array_of<float>({2, 1, 1}, {3, 4}),
               lengths = array_of<int64_t>({2}, {0, 1});

@@ -425,6 +425,44 @@ TEST_CASE("a length that is not in range is a fault of the step", "[cuda]") {
   CHECK(fault->limit == 7);
 }
 
+TEST_CASE("our kernels let nothing through that is hidden, whatever it holds", "[cuda]") {
+  const std::string hides = GENERATE("causal", "mask", "bias", "lengths");
+  AttentionJob made;
+  if (hides == "mask") made.add_operand("mask", {1, 1, 5, 6}, DType::kBool);
+  if (hides == "bias") made.add_operand("bias", {5, 6}, DType::kFloat32);
+  if (hides == "lengths") made.add_operand("lengths", {2}, DType::kInt32);
+  const plan::Job job = made.build("float32");
+  const size_t hidden = hides == "causal" ? 5 : hides == "lengths" ? 4 : 1;
+  const auto with_key = [&](float held) {
+    Arrays values;
+    for (const plan::Tensor& tensor : job.tensors)
+      if (tensor.role == plan::Role::kInput) {
+        Array array(tensor.dtype, tensor.shape);
+        for (size_t i = 0; tensor.dtype == DType::kFloat32 && i < array.as<float>().size(); ++i)
+          array.as<float>()[i] = std::sin(static_cast<float>(i));
+        if (tensor.dtype == DType::kInt32) std::ranges::fill(array.as<int32_t>(), 4);
+        for (size_t i = 0; i < 30 && tensor.dtype == DType::kBool; ++i)
+          array.as<bool>()[i] = i % 6 != hidden;
+        for (size_t i = hidden; i < 30 && tensor.name == "bias"; i += 6)
+          array.as<float>()[i] = -INFINITY;
+        if (tensor.name == "key" || tensor.name == "value") {
+          const auto depth = static_cast<size_t>(tensor.shape[3]);
+          for (size_t row = hidden; row < 36; row += 6)
+            std::ranges::fill(array.as<float>().subspan(row * depth, depth), held);
+        }
+        values.emplace(tensor.name, std::move(array));
+      }
+    return values;
+  };
+  FakeGpu gpu;
+  const RunJob options{.backend = gpu.backend.get()};
+  const std::vector<std::string> results = {"attended", "grads", "dkey", "dvalue"};
+  const Arrays expected = run(job, with_key(0.5f), results, options);
+  CHECK(same_bits(run(job, with_key(NAN), results, options), expected));
+  CHECK(same_bits(run(job, with_key(INFINITY), results, options), expected));
+  CHECK(gpu.driver->problems().empty());
+}
+
 TEST_CASE("a job that leaves no workspace runs our kernel in 16 bits", "[cuda]") {
   // Three quarters are for a job, a quarter would be for a workspace: of so little, both are less.
   const plan::Job job = AttentionJob().build();
