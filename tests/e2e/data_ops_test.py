@@ -98,6 +98,26 @@ class DataOps(FlowTest):
             message = self.flowrun("j", "job.yaml", "-o", "out", "--force", "--load", "none", status=3).stderr
             self.assertIn(f"job.yaml:9:15: step 0: `n` contains 4 at row 2; expected a value in [0, {limit})", message)
 
+    def test_the_largest_and_least_indices_stop_the_run(self):
+        np.save(self.dir / "x.npy", self.x)
+        for bad in (2**63 - 1, -2**63):
+            np.save(self.dir / "n.npy", np.array([2, 0, bad, 1, 1]))
+            for precision in ("float32", "float64"):
+                for entry in ("op: gather, params: x, indices: n", "op: one_hot, in: n, depth: 3", "op: embedding, in: n, vocab_size: 4, units: 2",
+                              "op: sparse_softmax_cross_entropy_with_logits, labels: n, logits: l", "op: scatter_add, in: l, indices: n, updates: l",
+                              "op: scatter_update, in: l, indices: n, updates: l", "op: take_along_axis, in: m, indices: n, axis: 0",
+                              "op: put_along_axis, in: m, indices: n, updates: m, axis: 0", "op: scatter_nd, in: l, indices: i, updates: l",
+                              "op: gather_nd, in: l, indices: i"):
+                    self.write("job.yaml", HEAD.format(dtype="float32").replace("type: predict", f"type: predict\n    precision: {precision}") + f"""
+      l: {{op: constant, value: 1, shape: [5, 4]}}
+      m: {{op: constant, value: 1, shape: [5]}}
+      i: {{op: reshape, in: n, shape: [5, 1]}}
+      y: {{{entry}}}
+    returns: {{value: y}}
+""")
+                    message = self.flowrun("j", "job.yaml", "-o", "out", "--force", "--load", "none", status=3).stderr
+                    self.assertRegex(message, rf"step 0: `.*` contains {bad} at row 2|step 0: `.*` contains {bad} at \[2, 0\]", entry)
+
     def test_an_embedding_and_a_variable_learn(self):
         self.write("job.yaml", """flow: 1
 jobs:

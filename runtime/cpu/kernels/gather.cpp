@@ -31,10 +31,12 @@ void gather_rows(const GatherSizes& sizes, DType dtype, const T* params, const s
   for (int64_t row = first; row < end; ++row) {
     const int64_t o = row / sizes.count, index = integer_at(dtype, indices, row - o * sizes.count);
     T* to = out + row * sizes.inner;
-    const T* from = params + (o * sizes.n + index) * sizes.inner;
-    if (index < 0 || index >= sizes.n)
+    if (index < 0 || index >= sizes.n) {  // the place of any number could overflow
       std::fill_n(to, sizes.inner, T{});
-    else if (sizes.inner == 1)
+      continue;
+    }
+    const T* from = params + (o * sizes.n + index) * sizes.inner;
+    if (sizes.inner == 1)
       *to = *from;
     else
       std::memcpy(to, from, static_cast<size_t>(sizes.inner) * sizeof(T));

@@ -25,11 +25,12 @@ Kernel prepare_gather(const Request& request) {
       const int64_t o = i / (count * params.inner);
       const int64_t index = integer_at(dtype, buffers.inputs[1], i / params.inner % count);
       std::byte* to = buffers.outputs[0] + static_cast<size_t>(i) * element;
-      const int64_t from = (o * params.extent + index) * params.inner + i % params.inner;
-      if (index < 0 || index >= params.extent)
+      if (index < 0 || index >= params.extent) {  // the place of any number could overflow
         std::memset(to, 0, element);
-      else
-        std::memcpy(to, buffers.inputs[0] + static_cast<size_t>(from) * element, element);
+        continue;
+      }
+      const int64_t from = (o * params.extent + index) * params.inner + i % params.inner;
+      std::memcpy(to, buffers.inputs[0] + static_cast<size_t>(from) * element, element);
     }
   };
   return kernel;

@@ -47,6 +47,27 @@ TEST_CASE("the first index out of range is a fault, and what it picks is zero", 
       2, 3, 3);
 }
 
+// UndefinedBehaviorSanitizer reports the place of such an index, which overflows.
+TEST_CASE("an index near 2^63 is a fault whatever picks by it", "[cpu]") {
+  const int64_t bad = GENERATE(INT64_MIN, INT64_MIN + 1, INT64_MAX);
+  const std::vector<std::pair<std::string, plan::Attribute>> along = {{"axis", int64_t{0}}};
+  const Array indices = array_of<int64_t>({3}, {1, bad, 0});
+  const Array rows = array_of<float>({2, 2}, {1, 2, 3, 4}), row = array_of<float>({2}, {1, 2});
+  const Array updates = array_of<float>({3, 2}, {1, 2, 3, 4, 5, 6}),
+              numbers = array_of<float>({3}, {1, 2, 3});
+  require_fault({"gather", along, {rows, indices}, {{DType::kFloat32, {3, 2}}}}, 1, bad, 2);
+  for (const char* op : {"scatter_add", "scatter_update"})
+    require_fault({op, along, {rows, indices, updates}, {{DType::kFloat32, {2, 2}}}}, 1, bad, 2);
+  require_fault({"take_along_axis", along, {row, indices}, {{DType::kFloat32, {3}}}}, 1, bad, 2);
+  for (const char* op : {"put_along_axis", "add_along_axis"})
+    require_fault({op, along, {row, indices, numbers}, {{DType::kFloat32, {2}}}}, 1, bad, 2);
+  require_fault({"sparse_softmax_cross_entropy_with_logits",
+                 {},
+                 {indices, updates},
+                 {{DType::kFloat32, {3}}, {DType::kFloat32, {3, 2}}}},
+                1, bad, 2);
+}
+
 TEST_CASE("updates of a vector are added in the order of the indices on any threads", "[cpu]") {
   Random random(4);
   const Shape updates{50'000};
