@@ -67,6 +67,16 @@ std::optional<int64_t> find_class_axis(const LayerContext& context) {
   return {};
 }
 
+/// The classes of the largest scores, which another metric may have found already.
+ValueId likeliest(const LayerContext& context, ValueId scores, int64_t axis) {
+  const ops::OpSpec* argmax = ops::find_spec("argmax");
+  for (const ir::Node& node : context.graph().nodes)
+    if (node.op == argmax && node.operands[0] == scores && !node.per_shard &&
+        node.attributes.get<int64_t>("axis") == axis)
+      return node.results[0];
+  return context.add("argmax", "classes", {scores}, {{"axis", axis}});
+}
+
 /// The predicted class of each label as int64; invalid after an error.
 ValueId predicted_classes(const LayerContext& context) {
   const ir::Value predictions = context.operand(1);
@@ -82,7 +92,7 @@ ValueId predicted_classes(const LayerContext& context) {
                     DType::kInt64);
   }
   const auto axis = find_class_axis(context);
-  return axis ? context.add("argmax", "classes", {x}, {{"axis", *axis}}) : ValueId();
+  return axis ? likeliest(context, x, *axis) : ValueId();
 }
 
 ValueId expand_class_pairs(LayerContext& context) {

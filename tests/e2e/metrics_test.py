@@ -126,6 +126,10 @@ class Metrics(FlowTest):
         self.assertLess(0.3, expected["f1"])
         self.assertLess(expected["f1"], 0.999)
 
+    def test_metrics_of_the_same_predictions_find_the_classes_once(self):
+        shown = self.call("flowc", "show", "job.yaml", "--job", "test").stdout
+        self.assertEqual(len([line for line in shown.splitlines() if " argmax " in f" {line} "]), 1, shown)
+
     def test_a_predict_job_has_the_metrics_of_all_its_rows(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
         done = self.flowrun("test", "job.yaml", "-o", "test", "--load", "out")
