@@ -53,8 +53,8 @@ std::span<const OpSpec> sample() {
       .name = "sample",
       .doc = "Draws a token from logits by temperature, then top_k, then top_p; with temperature "
              "0, the largest logit. On ties, the first. The draw depends on the seed, the entry, "
-             "the position and the row in the data; and on the pass of a loop whose passes have "
-             "the same position.",
+             "the position and the row in the data. In a loop whose passes have one position, it "
+             "depends on the pass, too.",
       .formula = "y[...] = i with probability softmax(x[...] / temperature)[i]",
       .operands = {{"in", "logits: (..., tokens)"},
                    {.name = "position",
