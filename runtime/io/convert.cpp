@@ -95,8 +95,10 @@ double Affine::operator()(double x, size_t channel) const {
   return value;
 }
 
-RowConverter::RowConverter(DType from, bool big_endian, Affine affine, size_t elements)
+RowConverter::RowConverter(DType from, bool big_endian, Affine affine, size_t elements,
+                           Narrow narrow)
     : from_(from),
+      narrow_(narrow),
       swap_(big_endian),
       affine_(std::move(affine)),
       elements_(elements),
@@ -148,6 +150,10 @@ std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std
       }
       return std::nullopt;
     }
+    if (narrow_ == Narrow::kInt16)
+      return convert_row<int16_t>(from, swap_, affine_, elements_, values);
+    if (narrow_ == Narrow::kUInt16)
+      return convert_row<uint16_t>(from, swap_, affine_, elements_, values);
     if (from_ == to && affine_.identity() && !swap_ && to != DType::kBool) {
       std::memcpy(out, from, elements_ * size_of(to));
       return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/dtype.h"
+#include "runtime/io/npy.h"
 
 namespace flow::io {
 
@@ -32,7 +33,9 @@ struct Misfit {
 class RowConverter {
  public:
   /// REQUIRES: elements is a multiple of affine.channels().
-  RowConverter(DType from, bool big_endian, Affine affine, size_t elements);
+  /// `narrow`: of the file, where `from` is wider.
+  RowConverter(DType from, bool big_endian, Affine affine, size_t elements,
+               Narrow narrow = Narrow::kNo);
 
   /// Converts one row. Allocates nothing.
   std::optional<Misfit> convert(const std::byte* from, DType to, std::byte* out);
@@ -44,6 +47,7 @@ class RowConverter {
  private:
   bool use_table(DType to);
   DType from_;
+  Narrow narrow_;
   bool swap_;
   Affine affine_;
   size_t elements_, inner_;

@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "runtime/base/array.h"
+#include "runtime/base/misplaced_text.h"
 #include "runtime/base/text.h"
 #include "runtime/io/convert.h"
 #include "runtime/io/finite.h"
+#include "runtime/io/gunzip.h"
 #include "runtime/io/rows.h"
 
 namespace flow::io {
@@ -43,9 +46,10 @@ class FileColumn : public ColumnReader {
         path_(path),
         row_shape_(column.row_shape),
         file_(std::move(file)),
-        row_bytes_(bytes_of(row_shape_, file_.dtype)),
+        row_bytes_(static_cast<size_t>(row_shape_.elements()) *
+                   stored_size(file_.dtype, file_.narrow)),
         converter_(file_.dtype, file_.big_endian, {column.scale, column.mean, column.std},
-                   static_cast<size_t>(row_shape_.elements())) {
+                   static_cast<size_t>(row_shape_.elements()), file_.narrow) {
     if (column.rows.empty()) add_part(0, file_.shape[0]);
     for (const auto& [first, end] : column.rows)
       add_part(first, end == kToTheLast ? file_.shape[0] : end);
@@ -177,9 +181,17 @@ Rows open_rows(const plan::Column& column, const fs::path& path) {
   return read_npy_rows(path, check);
 }
 
+/// The same of what is compressed.
+std::string hint_for_packed(const MappedFile& file, const fs::path& path) {
+  std::array<std::byte, 64> start{};
+  const size_t length = Gunzip(file.bytes(), path.string()).read(start);
+  return hint_for_text(std::span(start).first(length));
+}
+
 /// For a file that could not be read in the column's format: what its first bytes are of.
 std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try {
   const MappedFile file(path);
+  if (std::string hint = hint_for_text(file.bytes()); !hint.empty()) return hint;
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               std::min<size_t>(file.bytes().size(), 6));
   const auto is = [&](const char* format, std::string_view magic) {
@@ -190,6 +202,7 @@ std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try
   if (is("npz", "PK"))
     return fmt::format("the file is an .npz or another zip; write `{{npz: {}, array: NAME}}`",
                        column.path);
+  if (column.format == "idx" && text.starts_with("\x1f\x8b")) return hint_for_packed(file, path);
   if (is("idx", "\x1f\x8b")) return "decompress the file; only idx files can be gzipped";
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isprint(c); }))
     return "convert the text file with numpy.loadtxt and numpy.save";

@@ -1,10 +1,13 @@
 // Looks for NaN and infinity: both have an exponent of ones, whatever the byte order.
 #include "runtime/io/finite.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstring>
 
 #include "runtime/base/check.h"
+#include "runtime/base/text.h"
 
 namespace flow::io {
 namespace {
@@ -45,6 +48,12 @@ int64_t count_nonfinite(DType dtype, bool big_endian, std::span<const std::byte>
     default:
       FLOW_CHECK(false, "dtype {}", name_of(dtype));
   }
+}
+
+std::string nonfinite_text(int64_t count, const fs::path& path, const std::string& first) {
+  return fmt::format("{} {} NaN or infinite in {}, first {}",
+                     counted(static_cast<uint64_t>(count), "value"), count == 1 ? "is" : "are",
+                     path.string(), first);
 }
 
 }  // namespace flow::io

@@ -25,6 +25,26 @@ void copy_fortran(const std::byte* from, const Shape& shape, size_t element, std
   copy_permuted(from, Shape(std::move(reversed)), perm, element, to);
 }
 
+/// `from`: in this machine's byte order.
+template <typename From>
+void widen(const std::byte* from, std::span<int32_t> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    From value;
+    std::memcpy(&value, from + i * sizeof(From), sizeof value);
+    to[i] = value;
+  }
+}
+
+/// The elements in C order and this machine's byte order, as wide as they are in the file.
+void copy_stored(const NpyHeader& header, const std::byte* data, std::span<std::byte> out) {
+  const size_t element = header.element_bytes();
+  if (header.fortran_order)
+    copy_fortran(data, header.shape, element, out.data());
+  else if (!out.empty())
+    std::memcpy(out.data(), data, out.size());
+  if (header.big_endian && element > 1) swap_bytes(out, element);
+}
+
 }  // namespace
 
 Array parse_npy(std::span<const std::byte> bytes, const std::string& name) {
@@ -32,14 +52,17 @@ Array parse_npy(std::span<const std::byte> bytes, const std::string& name) {
   check_npy_length(header, bytes.size(), name);
   Array array(header.dtype, header.shape);
   const std::span<std::byte> out = array.bytes();
-  const size_t element = size_of(header.dtype);
   const std::byte* data = bytes.data() + header.data_offset;
-  if (header.fortran_order) {
-    copy_fortran(data, header.shape, element, out.data());
-  } else if (!out.empty()) {
-    std::memcpy(out.data(), data, out.size());
+  if (header.narrow == Narrow::kNo) {
+    copy_stored(header, data, out);
+  } else {
+    std::vector<std::byte> stored(header.data_bytes());
+    copy_stored(header, data, stored);
+    if (header.narrow == Narrow::kInt16)
+      widen<int16_t>(stored.data(), array.as<int32_t>());
+    else
+      widen<uint16_t>(stored.data(), array.as<int32_t>());
   }
-  if (header.big_endian && element > 1) swap_bytes(out, element);
   if (header.dtype == DType::kBool)  // any other byte would be no C++ bool
     for (std::byte& byte : out) byte = byte == std::byte{0} ? byte : std::byte{1};
   return array;
@@ -56,7 +79,8 @@ MappedNpy::MappedNpy(const fs::path& path) : file_(path) {
   const std::byte* data = file_.bytes().data() + header.data_offset;
   const bool aligned = reinterpret_cast<uintptr_t>(data) % size_of(header.dtype) == 0;
   // A byte of a bool may be any.
-  if (aligned && !header.fortran_order && !header.big_endian && header.dtype != DType::kBool) {
+  if (aligned && !header.fortran_order && !header.big_endian && header.dtype != DType::kBool &&
+      header.narrow == Narrow::kNo) {
     view_ = {header.dtype, header.shape, data};
     return;
   }

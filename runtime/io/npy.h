@@ -14,15 +14,28 @@
 
 namespace flow::io {
 
+/// Elements of a file of which there is no DType: they become int32, which has all their values.
+enum class Narrow : uint8_t { kNo, kInt16, kUInt16 };
+
+/// Bytes of an element in the file.
+constexpr size_t stored_size(DType dtype, Narrow narrow) {
+  return narrow == Narrow::kNo ? size_of(dtype) : sizeof(int16_t);
+}
+
 struct NpyHeader {
   DType dtype = DType::kFloat32;
+  Narrow narrow = Narrow::kNo;
   Shape shape;
   bool fortran_order = false;
   bool big_endian = false;
   size_t data_offset = 0;
 
-  size_t data_bytes() const { return bytes_of(shape, dtype); }
+  size_t element_bytes() const { return stored_size(dtype, narrow); }
+  size_t data_bytes() const { return static_cast<size_t>(shape.elements()) * element_bytes(); }
 };
+
+/// RunError where `bytes`, the first of a file or a record, are not those of an .npy.
+void require_npy_magic(std::span<const std::byte> bytes, const std::string& name);
 
 /// The magic and the longest header that is read, which is NumPy's own limit.
 inline constexpr size_t kLongestNpyHeader = 12 + 10'000;

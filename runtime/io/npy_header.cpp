@@ -1,10 +1,12 @@
 // The header of a .npy file: a Python dictionary of three known keys, read and written.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 
+#include "runtime/base/misplaced_text.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/numpy_text.h"
 
@@ -18,12 +20,21 @@ constexpr int kMaxRank = 32;  // NumPy's own limit
 struct Code {
   std::string_view code;  // kind and size
   DType dtype;
+  Narrow narrow = Narrow::kNo;
 };
 /// NumPy has no bfloat16: numpy.save writes that of the package ml_dtypes as two opaque bytes.
 constexpr std::array kCodes = {
-    Code{"f4", DType::kFloat32}, Code{"f8", DType::kFloat64}, Code{"f2", DType::kFloat16},
-    Code{"i1", DType::kInt8},    Code{"i4", DType::kInt32},   Code{"i8", DType::kInt64},
-    Code{"u1", DType::kUInt8},   Code{"b1", DType::kBool},    Code{"V2", DType::kBFloat16},
+    Code{"f4", DType::kFloat32},
+    Code{"f8", DType::kFloat64},
+    Code{"f2", DType::kFloat16},
+    Code{"i1", DType::kInt8},
+    Code{"i4", DType::kInt32},
+    Code{"i8", DType::kInt64},
+    Code{"u1", DType::kUInt8},
+    Code{"b1", DType::kBool},
+    Code{"V2", DType::kBFloat16},
+    Code{"i2", DType::kInt32, Narrow::kInt16},
+    Code{"u2", DType::kInt32, Narrow::kUInt16},
 };
 
 /// Bytes of a hostile file as one line of text, cut where a person stops reading.
@@ -120,10 +131,11 @@ class HeaderParser {
     for (const Code& code : kCodes)
       if (code.code == descr) {
         header.dtype = code.dtype;
+        header.narrow = code.narrow;
         return;
       }
-    fail(fmt::format("has unsupported dtype `{}`; expected float16, float32, float64, int8, int32, "
-                     "int64, uint8 or bool",
+    fail(fmt::format("has unsupported dtype `{}`; expected float16, float32, float64, int8, "
+                     "int16, int32, int64, uint8, uint16 or bool",
                      readable(whole)),
          descr.starts_with('i') || descr.starts_with('u')
              ? "convert it with `array.astype(\"int32\")` or `(\"int64\")` before numpy.save"
@@ -163,13 +175,19 @@ class HeaderParser {
 
 }  // namespace
 
+void require_npy_magic(std::span<const std::byte> bytes, const std::string& name) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.starts_with(kMagic))
+    throw RunError(fmt::format("{} is not a .npy file: it begins with `{}`", name,
+                               readable(text.substr(0, kMagic.size()))),
+                   hint_for_text(bytes));
+}
+
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto byte = [&](size_t i) { return std::to_integer<size_t>(bytes[i]); };
   if (text.empty()) throw RunError(name + " is empty");
-  if (!text.starts_with(kMagic))
-    throw RunError(fmt::format("{} is not a .npy file: it begins with `{}`", name,
-                               readable(text.substr(0, kMagic.size()))));
+  require_npy_magic(bytes, name);
   if (text.size() < 12) throw RunError(name + " is truncated inside its header");
   const size_t version = byte(6), minor = byte(7);
   if (version < 1 || version > 3 || minor != 0)
@@ -199,7 +217,7 @@ namespace {
 
 std::string_view code_of(DType dtype) {
   for (const Code& code : kCodes)
-    if (code.dtype == dtype) return code.code;
+    if (code.dtype == dtype && code.narrow == Narrow::kNo) return code.code;
   FLOW_CHECK(false, ".npy has no {}", name_of(dtype));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/misplaced_text.h"
 #include "runtime/base/text.h"
 #include "runtime/io/gunzip.h"
 
@@ -66,7 +67,7 @@ const Npz::Listed& Npz::find(const std::string& array) const {
 }
 
 void Npz::damaged(std::string_view what) const {
-  throw RunError(fmt::format("{} is not a valid .npz: {}", name_, what));
+  throw RunError(fmt::format("{} is not a valid .npz: {}", name_, what), hint_for_text(zip_));
 }
 
 bool Npz::fits(uint64_t at, uint64_t length) const {
@@ -91,24 +92,44 @@ void Npz::list_files() {
   const Record end(zip_, end_at);
   const uint32_t count = end.half(10), bytes = end.word(12), begin = end.word(16);
   if (count == 0xffff || bytes == kZip64 || begin == kZip64) refuse_zip64();
-  if (uint64_t{begin} + bytes > end_at) damaged("the zip directory is out of range");
+  if (uint64_t{begin} + bytes != end_at) damaged("the zip directory is out of range");
+  // NumPy knows an archive by its first bytes.
+  if (const uint32_t mark = Record(zip_, 0).word(0); mark != kFileMark && mark != kEndMark)
+    damaged("it does not begin with a file");
   uint64_t at = begin;
   for (uint32_t i = 0; i < count; ++i) {
     if (at + kDirectoryBytes > end_at || Record(zip_, at).word(0) != kDirectoryMark)
       damaged("the zip directory is truncated");
     const Record entry(zip_, at);
-    const size_t name = entry.half(28), rest = entry.half(30) + entry.half(32);
+    const size_t name = entry.half(28), extra = entry.half(30), rest = extra + entry.half(32);
     if (at + kDirectoryBytes + name + rest > end_at) damaged("the zip directory is truncated");
+    check_extra(entry.text(kDirectoryBytes + name, extra));
     const Listed file{entry.text(kDirectoryBytes, name),
+                      entry.half(6) & 0xff,
                       entry.half(8),
                       entry.half(10),
                       entry.word(16),
                       entry.word(20),
                       entry.word(24),
                       entry.word(42)};
+    if (file.name.find('\0') != file.name.npos) damaged("a name contains a zero byte");
+    starts_.push_back(file.offset);
     if (file.name.ends_with(kSuffix))
       files_[file.name.substr(0, file.name.size() - kSuffix.size())] = file;
     at += kDirectoryBytes + name + rest;
+  }
+  if (at != end_at) damaged("the zip directory has more entries than the archive");
+  starts_.push_back(begin);
+  std::ranges::sort(starts_);
+}
+
+/// Its parts have lengths of their own.
+void Npz::check_extra(std::string_view extra) const {
+  const auto byte = [&](size_t i) { return size_t{static_cast<unsigned char>(extra[i])}; };
+  while (extra.size() >= 4) {
+    const size_t length = 4 + (byte(2) | byte(3) << 8);
+    if (length > extra.size()) damaged("an extra field of the zip directory is truncated");
+    extra.remove_prefix(length);
   }
 }
 
@@ -143,7 +164,11 @@ NpzMember Npz::unpack(const Listed& file) const {
 
 void Npz::check_readable(const Listed& file) const {
   if (file.packed == kZip64 || file.unpacked == kZip64 || file.offset == kZip64) refuse_zip64();
-  if (file.flags & 1) throw RunError(fmt::format("{}: `{}` is encrypted", name_, file.name));
+  constexpr uint32_t kEncrypted = 1 | 1 << 6, kPatches = 1 << 5, kNewestVersion = 63;
+  if (file.flags & kEncrypted)
+    throw RunError(fmt::format("{}: `{}` is encrypted", name_, file.name));
+  if (file.flags & kPatches || file.version > kNewestVersion)
+    damaged(fmt::format("`{}` requires features that no reader of NumPy has", file.name));
   if (file.method != kStored && file.method != kDeflated)
     throw RunError(fmt::format("{}: `{}` uses compression method {}, which is not supported", name_,
                                file.name, file.method),
@@ -160,6 +185,8 @@ std::span<const std::byte> Npz::packed_bytes(const Listed& file) const {
   const size_t name_length = header.half(26);
   const uint64_t begin = uint64_t{file.offset} + kFileBytes + name_length + header.half(28);
   if (!fits(begin, file.packed)) damaged("a file is truncated");
+  const auto next = std::ranges::upper_bound(starts_, file.offset);
+  if (next == starts_.end() || begin + file.packed > *next) damaged("files overlap");
   if (const std::string_view name = header.text(kFileBytes, name_length); name != file.name)
     damaged(fmt::format("the zip directory says `{}`, the file header `{}`", file.name, name));
   return zip_.subspan(begin, file.packed);

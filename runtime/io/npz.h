@@ -21,7 +21,8 @@ struct NpzMember {
   std::unique_ptr<std::byte[]> memory;  // owns the bytes, where they were compressed
 };
 
-/// The directory of an archive. Of arrays of one name the last counts.
+/// The directory of an archive. Of arrays of one name the last counts. What NumPy refuses is
+/// refused; a comment at the end of the archive is ignored, as NumPy does.
 class Npz {
  public:
   /// `zip` is the whole file, and outlives this; `name` is for messages. RunError where it is no
@@ -42,7 +43,7 @@ class Npz {
   /// A file as the directory lists it.
   struct Listed {
     std::string_view name;
-    uint32_t flags = 0, method = 0, checksum = 0;
+    uint32_t version = 0, flags = 0, method = 0, checksum = 0;
     uint32_t packed = 0, unpacked = 0, offset = 0;
   };
 
@@ -51,6 +52,7 @@ class Npz {
   bool fits(uint64_t at, uint64_t length) const;
   size_t find_end() const;
   void list_files();
+  void check_extra(std::string_view extra) const;
   const Listed& find(const std::string& array) const;
   NpyHeader header_of(const Listed& file, const std::string& array) const;
   NpzMember unpack(const Listed& file) const;
@@ -60,6 +62,7 @@ class Npz {
   std::span<const std::byte> zip_;
   std::string name_;
   std::map<std::string_view, Listed> files_;  // by the name of the array
+  std::vector<uint64_t> starts_;              // of all files, then of the directory, sorted
 };
 
 }  // namespace flow::io

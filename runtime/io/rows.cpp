@@ -18,11 +18,15 @@ namespace {
 
 struct IdxHeader {
   DType dtype = DType::kUInt8;
+  Narrow narrow = Narrow::kNo;
   Shape shape;
-  size_t data_bytes() const { return bytes_of(shape, dtype); }
+  size_t data_bytes() const {
+    return static_cast<size_t>(shape.elements()) * stored_size(dtype, narrow);
+  }
 };
 
 constexpr size_t kMagicBytes = 4;
+constexpr int kIdxInt16 = 0x0B;
 
 /// Bytes of the extents that follow the magic number.
 size_t extent_bytes(std::span<const std::byte> magic, const std::string& name) {
@@ -41,6 +45,7 @@ DType idx_dtype(int code, const std::string& name) {
       return DType::kUInt8;
     case 0x09:
       return DType::kInt8;
+    case kIdxInt16:  // as int32
     case 0x0C:
       return DType::kInt32;
     case 0x0D:
@@ -52,14 +57,16 @@ DType idx_dtype(int code, const std::string& name) {
   }
   throw RunError(fmt::format(
       "{} has unsupported idx element type {:#04x}; expected uint8 (0x08), int8 (0x09), "
-      "int32 (0x0c), float32 (0x0d) or float64 (0x0e)",
+      "int16 (0x0b), int32 (0x0c), float32 (0x0d) or float64 (0x0e)",
       name, code));
 }
 
 IdxHeader parse_idx_header(std::span<const std::byte> magic, std::span<const std::byte> extents,
                            const std::string& name) {
   IdxHeader header;
-  header.dtype = idx_dtype(std::to_integer<int>(magic[2]), name);
+  const int code = std::to_integer<int>(magic[2]);
+  header.dtype = idx_dtype(code, name);
+  if (code == kIdxInt16) header.narrow = Narrow::kInt16;
   std::vector<int64_t> shape;
   for (size_t i = 0; i < extents.size(); i += 4) {
     int64_t extent = 0;
@@ -95,7 +102,7 @@ Rows plain_idx(MappedFile file, const std::string& name, const CheckShape& check
     wrong_length(header, fmt::format("{} bytes", data.size()), data.size() > header.data_bytes(),
                  name);
   check(header.shape);
-  return {header.dtype, header.shape, true, data, std::move(file), nullptr};
+  return {header.dtype, header.narrow, header.shape, true, data, std::move(file), nullptr};
 }
 
 Rows packed_idx(const MappedFile& file, const std::string& name, const CheckShape& check) {
@@ -109,8 +116,13 @@ Rows packed_idx(const MappedFile& file, const std::string& name, const CheckShap
   if (wanted > Gunzip::bound(file.bytes().size()))
     wrong_length(header, fmt::format("{} bytes of gzip", file.bytes().size()), false, name);
   check(header.shape);
-  Rows rows = {header.dtype, header.shape, true,
-               {},           std::nullopt, memory_for(wanted, file.bytes().size(), name)};
+  Rows rows = {header.dtype,
+               header.narrow,
+               header.shape,
+               true,
+               {},
+               std::nullopt,
+               memory_for(wanted, file.bytes().size(), name)};
   const std::span<std::byte> data(rows.memory.get(), wanted);
   const size_t found = gunzip.read(data);
   if (found < wanted) wrong_length(header, fmt::format("{} bytes", found), false, name);
@@ -129,7 +141,8 @@ Rows npy_rows(std::span<const std::byte> bytes, const std::string& name, const C
   const NpyHeader header = parse_npy_header(bytes, name);
   check_npy_length(header, bytes.size(), name);
   check_header(header, name, check);
-  Rows rows = {header.dtype, header.shape, header.big_endian, {}, std::nullopt, nullptr};
+  Rows rows = {header.dtype, header.narrow, header.shape, header.big_endian,
+               {},           std::nullopt,  nullptr};
   rows.data = bytes.subspan(header.data_offset);
   if (!header.fortran_order) return rows;
   const Array array = parse_npy(bytes, name);
@@ -137,6 +150,7 @@ Rows npy_rows(std::span<const std::byte> bytes, const std::string& name, const C
   std::ranges::copy(array.bytes(), rows.memory.get());
   rows.data = {rows.memory.get(), array.bytes().size()};
   rows.big_endian = false;
+  rows.narrow = Narrow::kNo;
   return rows;
 }
 

@@ -10,12 +10,14 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
 #include "runtime/base/shape.h"
+#include "runtime/io/npy.h"
 
 namespace flow::io {
 
 /// Elements of `dtype` in C order, the first axis counting rows. Moving keeps `data` valid.
 struct Rows {
   DType dtype = DType::kUInt8;
+  Narrow narrow = Narrow::kNo;
   Shape shape;
   bool big_endian = false;
   std::span<const std::byte> data;

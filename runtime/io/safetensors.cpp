@@ -9,6 +9,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/error.h"
+#include "runtime/base/misplaced_text.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/json_text.h"
@@ -78,8 +79,10 @@ class SafetensorsHeader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw RunError(fmt::format("{} is not a valid .safetensors file: {}", name_, what),
-                   "get the file again; the copy is damaged or incomplete");
+    const std::string text = hint_for_text(file_);
+    throw RunError(fmt::format("{} is not a valid .safetensors file: {}", name_,
+                               text.empty() ? what : "it is a text"),
+                   text.empty() ? "get the file again; the copy is damaged or incomplete" : text);
   }
 
   Json parse_header(std::string_view text) const {

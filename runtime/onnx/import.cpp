@@ -11,6 +11,7 @@
 
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
+#include "runtime/base/misplaced_text.h"
 #include "runtime/base/text.h"
 #include "runtime/onnx/node_import.h"
 #include "runtime/onnx/node_order.h"
@@ -370,7 +371,8 @@ ImportedModel import_model(std::span<const std::byte> bytes, const ImportRequest
   pb::ModelProto model;
   if (bytes.size() > size_t{std::numeric_limits<int32_t>::max()} ||
       !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph())
-    throw RequestError(fmt::format("{} is damaged, or not a model of ONNX", request.source));
+    throw RequestError(fmt::format("{} is damaged, or not a model of ONNX", request.source),
+                       hint_for_text(bytes));
   return ModelImport(model, request).run();
 }
 

@@ -4,11 +4,12 @@ import io
 import json
 import re
 import struct
+import subprocess
 import unittest
 
 import numpy as np
 
-from flow import FlowTest
+from flow import BIN, FlowTest
 
 JOB = """flow: 1
 data:
@@ -110,9 +111,55 @@ class BadData(FlowTest):
         as_npy = JOB.replace("idx:", "npy:").replace(", shape: [1, 4, 4]", "")
         self.write("job.yaml", as_npy.format(images="images.idx", labels="labels.npy"))
         for images, hint in ((gzip.compress(array.getvalue()), "decompress the file; only idx files can be gzipped"),
-                             (array.getvalue().replace(b"|u1", b"<u2"), '`array.astype("int32")`')):
+                             (array.getvalue().replace(b"|u1", b"<u4"), '`array.astype("int32")`')):
             (self.dir / "images.idx").write_bytes(images)
             self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", status=3).stderr)
+
+    def test_a_text_in_the_place_of_data_is_told_as_what_it_is(self):
+        pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
+        pages = (b"<!DOCTYPE html>\n<html></html>\n", b"\xef\xbb\xbf \n<HTML><head>", b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>')
+        for text in (pointer, *pages):
+            hint = "hint: the file is a pointer of Git LFS; run `git lfs pull`\n" if text == pointer else \
+                "hint: the file is a web page: the download failed; download it again\n"
+            for images in (text, gzip.compress(text)):
+                self.assertIn(hint, self.refused(images=images))
+            for name in ("x.npy", "x.npz", "x.safetensors", "x.onnx"):
+                (self.dir / name).write_bytes(text)
+            for source in ("{npy: x.npy, shape: [1, 4, 4]}", "{npz: x.npz, array: x, shape: [1, 4, 4]}"):
+                self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", "--set", f"data.d.images={source}", status=3).stderr)
+            (self.dir / "images.idx").write_bytes(IMAGES)
+            for name, status in (("x.npz", 3), ("x.safetensors", 3)):
+                self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", "--load", name, status=status).stderr)
+            self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", "--input", "images=@x.npy", status=3).stderr)
+            self.assertIn(hint, self.call("flowc", "import", "x.onnx", "-o", "imported.yaml", status=2).stderr)
+
+    def test_columns_of_16_bits_are_read_as_numpy_reads_them(self):
+        labels = np.array([0, 1, 2, 0, 1, 2])
+        for dtype in ("i4", "<i2", ">i2", "<u2", ">u2"):
+            np.save(self.dir / "labels.npy", labels.astype(dtype))
+            images = np.broadcast_to(np.arange(6)[:, None, None] * 9001 - (0 if "u" in dtype else 20000), (6, 4, 4)).astype(dtype)
+            np.save(self.dir / "x.npy", np.asfortranarray(images))
+            np.savez(self.dir / "x.npz", x=images)
+            self.write("job.yaml", JOB.format(images="x", labels="x") + "    hooks: [{watch: images, every: 1}, {watch: labels, every: 1}]\n")
+            for source in ("{npy: x.npy, shape: [1, 4, 4]}", "{npz: x.npz, array: x, shape: [1, 4, 4]}"):
+                self.flowrun("train", "job.yaml", "-o", "out", "--force", "--quiet", "--set", f"data.d.images={source}", "--set", "data.d.labels={npy: labels.npy}")
+                np.testing.assert_array_equal(self.load("out/watch/images/value.npy").reshape(6, 4, 4), images.astype(np.float32))
+                np.testing.assert_array_equal(self.load("out/watch/labels/value.npy").reshape(-1), labels)
+        values = np.array([[-32768, 32767], [258, -2]], ">i2")
+        (self.dir / "x.idx").write_bytes(struct.pack(">BBBBII", 0, 0, 0x0B, 2, 2, 2) + values.tobytes())
+        self.write("shorts.yaml", "flow: 1\ndata: {d: {x: {idx: x.idx}}}\njobs: {a: {type: predict, inputs: {x: {shape: [2, 2], dtype: int32, from: d.x}}, "
+                   "graph: {y: {op: identity, in: x}}, returns: {value: y}}}\n")
+        self.flowrun("shorts.yaml", "-o", "shorts", "--quiet")
+        np.testing.assert_array_equal(self.load("shorts/returns/y/value.npy"), values)
+
+    def test_a_label_of_minus_100_hints_at_ignore_index(self):
+        np.save(self.dir / "labels.npy", np.array([0, 1, -100, 0, 1, 2], np.int32))
+        (self.dir / "images.idx").write_bytes(IMAGES)
+        self.write("job.yaml", JOB.format(images="images.idx", labels="x"))
+        said = self.flowrun("train", "job.yaml", "-o", "out", "--set", "data.d.labels={npy: labels.npy}", status=3).stderr
+        self.assertIn("hint: count labels and indices from 0, or write `ignore_index: -100` if such labels do not count\n", said)
+        self.flowrun("train", "job.yaml", "-o", "again", "--set", "data.d.labels={npy: labels.npy}", "--set", "+jobs.train.graph.loss.ignore_index=-100",
+                     "--set", "+jobs.train.graph.loss.reduction=mean", "--quiet")
 
     def test_a_missing_file(self):
         self.write("job.yaml", JOB.format(images="nowhere.idx", labels="nowhere.idx"))
@@ -172,6 +219,25 @@ class NonfiniteData(FlowTest):
 
     def test_each_column_is_reported_once(self):
         self.assertEqual(self.found(self.flowrun("train", "job.yaml", "-o", "out").stderr), self.EXPECTED)
+
+    def test_files_that_are_inputs_are_reported_alike(self):
+        for name, x, place in (("whole", np.array([[1, np.nan, 1], [np.inf, 1, 1]]), "2 values are NaN or infinite in whole.npy, first at [0, 1]"),
+                               ("slices", np.full((3, 2, 3), [[[1.0]], [[1.0]], [[-np.inf]]]), "6 values are NaN or infinite in slices.npy, first in row 2")):
+            np.save(self.dir / f"{name}.npy", x)
+            self.write("again.yaml", FLOATS.replace("{shape: [2, 3], dtype: float32, from: d.x}}\n    graph: {net: {op: dense, in: x, units: 1}}\n    returns",
+                                                    f"{{shape: [2, 3], dtype: float32, from: {{npy: {name}.npy}}}}}}\n    graph: {{net: {{op: dense, in: x, units: 1}}}}\n    returns"))
+            said = self.flowrun("again", "again.yaml", "-o", "out", "--force", "--load", "none").stderr
+            self.assertRegex(self.found(said)[-1], r"^again.yaml:\d+:\d+: input `x`: " + re.escape(place) + "$")
+            said = self.flowrun("again", "again.yaml", "-o", "out", "--force", "--load", "none", "--input", f"x=@{name}.npy").stderr
+            self.assertEqual(self.found(said), [f"--input x: input `x`: {place}"])
+
+    def test_a_stream_is_reported_at_its_first_record(self):
+        records = io.BytesIO()
+        for value in (1, np.nan, np.nan):
+            np.save(records, np.full((2, 3), value, ">f4"))
+        done = subprocess.run([BIN / "flowrun", "again", "job.yaml", "-o", "out", "--load", "none", "--input", "x=@-"], cwd=self.dir,
+                              input=records.getvalue(), capture_output=True)
+        self.assertEqual(self.found(done.stderr.decode()), ["--input x: input `x`: 6 values are NaN or infinite in /dev/stdin, first in record 1"])
 
     def test_a_dry_run_reports_them_too(self):
         self.assertEqual(self.found(self.flowrun("train", "job.yaml", "--dry-run").stderr), self.EXPECTED)

@@ -393,6 +393,13 @@ class StreamTest(FlowTest):
         self.assertIn("ends inside record 4", done.stderr)
         self.assertEqual(len(self.load("out/returns/y/value.npy")), 4)
 
+    def test_text_between_records_is_told_as_text(self):
+        for before in (0, 1):
+            self.feed(records(self.x[:before]) + b"epoch 1 done\n")
+            done = self.flowrun("predict", "job.yaml", "-o", "out", "--force", status=3)
+            self.assertIn(f"pipe: record {before} is not a .npy file: it begins with `epoch `\n"
+                          "   hint: write nothing but .npy records to the pipe, and text to standard error", done.stderr)
+
     def test_a_pipe_that_ends_before_its_first_record_is_a_failure(self):
         self.feed(b"")
         done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)

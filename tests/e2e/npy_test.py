@@ -1,16 +1,21 @@
 """What NumPy writes is read, what is written NumPy reads, and arrays print as NumPy prints them."""
+import io
 import itertools
 import os
+import subprocess
 import tokenize
 import unittest
 import warnings
+import zipfile
+import zlib
 
 import numpy as np
 
-from flow import FlowTest
+from flow import BIN, FlowTest
 
 FLOATS = [np.float16, np.float32, np.float64]
 INTEGERS = [np.int8, np.int32, np.int64, np.uint8]
+WIDENED = [np.int16, np.uint16]  # read as int32
 DTYPES = FLOATS + INTEGERS + [np.bool_]
 SHAPES = [(), (0,), (1,), (3,), (7,), (40,), (1001,), (2, 3), (3, 0), (1, 1, 1), (3, 40), (2, 3, 4), (100, 10), (101, 10),
           (7, 8, 20), (6, 7, 25), (2, 1, 2, 1, 2), (5, 6, 7, 8), (1200, 1), (1, 2000)]
@@ -92,20 +97,20 @@ class Files(Probe):
 
     def test_every_dtype_shape_order_byte_order_and_version_is_read(self):
         random = np.random.default_rng(3)
-        for dtype, shape in itertools.product(DTYPES, [(), (0,), (5,), (2, 3), (2, 3, 4), (4, 0, 2)]):
-            plain = np.asarray(random.standard_normal(shape) * 50).astype(dtype)
+        for dtype, shape in itertools.product(DTYPES + WIDENED, [(), (0,), (5,), (2, 3), (2, 3, 4), (4, 0, 2)]):
+            plain = np.asarray(random.standard_normal(shape) * 50 if dtype in DTYPES else random.integers(0, 1 << 16, shape)).astype(dtype)
             for order, swap, version in (("C", False, (1, 0)), ("F", False, (2, 0)), ("C", True, (3, 0)), ("F", True, (1, 0))):
                 array = plain.astype(plain.dtype.newbyteorder(">")) if swap else plain
                 with open(self.dir / "in.npy", "wb") as file:
                     np.lib.format.write_array(file, np.asarray(array, order=order), version=version)
                 back = self.rewritten("in.npy")
-                self.assertEqual(back.dtype, plain.dtype)
+                self.assertEqual(back.dtype, np.int32 if dtype in WIDENED else plain.dtype)
                 self.assertEqual(back.shape, plain.shape)
                 np.testing.assert_array_equal(back, plain)
                 self.assertTrue(back.flags.c_contiguous)
 
     def test_what_is_not_ours_is_refused_by_name(self):
-        for array, word in ((np.zeros(2, np.complex64), "<c8"), (np.zeros(2, np.uint16), "<u2"), (np.array(["ab"]), "<U2"),
+        for array, word in ((np.zeros(2, np.complex64), "<c8"), (np.zeros(2, np.uint32), "<u4"), (np.array(["ab"]), "<U2"),
                             (np.zeros(2, [("a", "f4")]), "structured")):
             np.save(self.dir / "in.npy", array)
             message = self.rewritten("in.npy", status=3)
@@ -152,6 +157,59 @@ class Files(Probe):
             self.assertEqual(self.judged(good, bytes([major, minor])), minor == 0 and 1 <= major <= 3, (major, minor))
         self.assertFalse(self.judged(good, b"\1\x80"))
         self.assertIn("in.npy has unsupported .npy version 1.128; expected 1.0, 2.0 or 3.0", self.rewritten("in.npy", status=3))
+
+
+class Archives(Probe):
+    def contents(self, damaged):
+        """For each archive what npy_probe says: its arrays, or why it is refused."""
+        for i, data in enumerate(damaged):
+            (self.dir / f"{i}.npz").write_bytes(data)
+        done = subprocess.run([BIN / "npy_probe", "npz", *(self.dir / f"{i}.npz" for i in range(len(damaged)))], capture_output=True, check=True)
+        return done.stdout.decode(errors="replace").removesuffix("\n").split("\n")
+
+    def numpy_reads(self, data):
+        try:
+            with np.load(io.BytesIO(data)) as file:
+                return all(file[name] is not None for name in file.zip.namelist() if name.endswith(".npy"))
+        except (ValueError, OSError, EOFError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError):
+            return False
+
+    def test_what_numpy_refuses_is_refused(self):
+        """Each byte of the zip format changed in three ways; data have checksums."""
+        for save in (np.savez, np.savez_compressed):
+            file = io.BytesIO()
+            save(file, a=np.arange(3), bc=np.zeros(2, np.float32))
+            whole = file.getvalue()
+            self.assertEqual(self.contents([whole]), ["a=[0 1 2] bc=[0. 0.] "])
+            directory = whole.index(b"PK\1\2")
+            places = [at for at in range(len(whole)) if at < 60 or at >= directory]
+            damaged = [whole[:at] + bytes([whole[at] ^ bits]) + whole[at + 1:] for at in places for bits in (1, 0x40, 0xff)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                refused = [not self.numpy_reads(data) for data in damaged]
+            for data, said, is_refused in zip(damaged, self.contents(damaged), refused):
+                if is_refused:
+                    at = next(i for i in range(len(whole)) if data[i] != whole[i])
+                    self.assertIn("refused: ", said, f"byte {at} of {len(whole)}, directory at {directory}: {data[at]:#x}")
+
+    def test_archives_of_other_makers_that_numpy_refuses_are_refused(self):
+        file = io.BytesIO()
+        np.savez(file, a=np.arange(3))
+        whole, end = file.getvalue(), file.getvalue().index(b"PK\5\6")
+        before = b"#!/bin/sh\n" + whole
+        at = before.index(b"PK\1\2")  # with offsets that count what is before
+        shifted = bytearray(before)
+        shifted[at + 42:at + 46] = (10).to_bytes(4, "little")
+        shifted[10 + end + 16:10 + end + 20] = at.to_bytes(4, "little")
+        objects = io.BytesIO()
+        np.savez(objects, a=np.array([None, {}], object))
+        commented = whole[:-2] + b"\5\0hello"
+        said = self.contents([bytes(shifted), objects.getvalue(), commented])
+        self.assertIn("does not begin with a file", said[0])
+        self.assertIn("unsupported dtype `|O`", said[1])
+        self.assertEqual(said[2], "a=[0 1 2] ", "a comment is allowed, as in NumPy")
+        for data in (bytes(shifted), objects.getvalue()):
+            self.assertFalse(self.numpy_reads(data))
 
 
 if __name__ == "__main__":

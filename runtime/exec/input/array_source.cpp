@@ -6,8 +6,10 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/checkpoint/rounding.h"
+#include "runtime/exec/input/nonfinite.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/io/dataset.h"
+#include "runtime/io/finite.h"
 #include "runtime/io/npy.h"
 
 namespace flow::exec {
@@ -16,21 +18,24 @@ namespace {
 
 class FixedSource : public Source {
  public:
-  explicit FixedSource(Array array) : array_(std::move(array)) {}
+  FixedSource(Array array, std::string nonfinite)
+      : array_(std::move(array)), nonfinite_(std::move(nonfinite)) {}
   bool fill(const Reading&, std::span<std::byte> out) override {
     std::ranges::copy(array_.bytes(), out.begin());
     return true;
   }
   bool varies() const override { return false; }
+  std::string nonfinite() override { return nonfinite_; }
 
  private:
   Array array_;
+  std::string nonfinite_;
 };
 
 class SlicedArray : public Source {
  public:
-  SlicedArray(std::unique_ptr<io::ColumnReader> reader, DType dtype)
-      : reader_(std::move(reader)), dtype_(dtype) {}
+  SlicedArray(std::unique_ptr<io::ColumnReader> reader, DType dtype, fs::path path)
+      : reader_(std::move(reader)), dtype_(dtype), path_(std::move(path)) {}
   bool fill(const Reading& reading, std::span<std::byte> out) override {
     // A job that is called again and again begins anew where the array ends.
     const std::array<int64_t, 1> slice = {reading.step % reader_->rows()};
@@ -38,11 +43,25 @@ class SlicedArray : public Source {
     return true;
   }
   std::optional<int64_t> slices() const override { return reader_->rows(); }
+  std::string nonfinite() override {
+    const io::Nonfinite found = reader_->nonfinite();
+    if (found.count == 0) return {};
+    return io::nonfinite_text(found.count, path_, fmt::format("in row {}", found.row));
+  }
 
  private:
   std::unique_ptr<io::ColumnReader> reader_;
   DType dtype_;
+  fs::path path_;
 };
+
+std::string nonfinite_in(const Array& array, const fs::path& path) {
+  if (!is_float(array.dtype())) return {};
+  const int64_t count = io::count_nonfinite(array.dtype(), false, array.bytes());
+  if (count == 0) return {};
+  const std::string first = *first_nonfinite(array.view());  // "nan at [3, 0]"
+  return io::nonfinite_text(count, path, first.substr(first.find(' ') + 1));
+}
 
 Shape shape_of_file(const fs::path& path, const InputSpec& input) {
   try {
@@ -66,15 +85,17 @@ std::unique_ptr<io::ColumnReader> open_slices(const fs::path& path, const InputS
 
 }  // namespace
 
-std::unique_ptr<Source> make_fixed_source(Array value) {
-  return std::make_unique<FixedSource>(std::move(value));
+std::unique_ptr<Source> make_fixed_source(Array value, std::string nonfinite) {
+  return std::make_unique<FixedSource>(std::move(value), std::move(nonfinite));
 }
 
 std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input) {
   if (is_stream(path)) return make_stream_source(path, input);
   const Shape found = shape_of_file(path, input);
-  if (found == input.shape)
-    return make_fixed_source(convert(io::read_npy(path), input.dtype, path.string()));
+  if (found == input.shape) {
+    const Array array = io::read_npy(path);
+    return make_fixed_source(convert(array, input.dtype, path.string()), nonfinite_in(array, path));
+  }
   const bool sliced = found.rank() == input.shape.rank() + 1 &&
                       std::equal(input.shape.begin(), input.shape.end(), found.begin() + 1);
   if (!sliced)
@@ -85,7 +106,7 @@ std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec&
   if (found[0] == 0)
     throw RequestError(fmt::format("{}: {} is {}, without slices for input `{}`", input.where,
                                    path.string(), found.str(), input.name));
-  return std::make_unique<SlicedArray>(open_slices(path, input), input.dtype);
+  return std::make_unique<SlicedArray>(open_slices(path, input), input.dtype, path);
 }
 
 }  // namespace flow::exec

@@ -13,6 +13,7 @@
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
 #include "runtime/base/visit.h"
+#include "runtime/io/finite.h"
 
 namespace flow::exec {
 
@@ -244,12 +245,30 @@ void InputPipeline::look_for_nonfinite(const fs::path& root) {
       const io::Nonfinite found = reader.nonfinite();
       if (found.count == 0) continue;
       remarks_.push_back(fmt::format(
-          "{}: column `{}` of dataset `{}`: {} {} NaN or infinite in {}, first in row {}",
-          column.where, column.name, dataset->name(),
-          counted(static_cast<uint64_t>(found.count), "value"), found.count == 1 ? "is" : "are",
-          (root / column.path).lexically_normal().string(), found.row));
+          "{}: column `{}` of dataset `{}`: {}", column.where, column.name, dataset->name(),
+          io::nonfinite_text(found.count, (root / column.path).lexically_normal(),
+                             fmt::format("in row {}", found.row))));
     }
   }
+  note_nonfinite_sources();
+}
+
+void InputPipeline::note_nonfinite_sources() {
+  for (Channel& channel : channels_) {
+    if (channel.column || channel.noted) continue;
+    const std::string found = channel.source->nonfinite();
+    if (found.empty()) continue;
+    channel.noted = true;
+    remarks_.push_back(
+        fmt::format("{}: input `{}`: {}", channel.spec.where, channel.spec.name, found));
+  }
+}
+
+std::vector<std::string> InputPipeline::remarks_of_streams() {
+  if (!is_seen_reading()) return {};
+  const auto before = static_cast<ptrdiff_t>(remarks_.size());
+  note_nonfinite_sources();
+  return {remarks_.begin() + before, remarks_.end()};
 }
 
 std::vector<ColumnInput> InputPipeline::columns() const {

@@ -44,8 +44,10 @@ class InputPipeline {
   const StepIndex& step_index() const { return step_index_; }
   /// Steps until a sliced array ends, where there is one.
   std::optional<int64_t> slices() const { return slices_; }
-  /// A line for each column that holds NaN or infinity: file, how many, and the first row.
+  /// A line for each column or file that holds NaN or infinity: file, how many, and the first row.
   const std::vector<std::string>& remarks() const { return remarks_; }
+  /// The same of streams as they are read: what is new. Called from one thread after the start.
+  std::vector<std::string> remarks_of_streams();
   /// The inputs that are columns of datasets.
   std::vector<ColumnInput> columns() const;
   /// Row `row` of this step's batch as users find it: in the file that `input` is read from, "row
@@ -71,6 +73,7 @@ class InputPipeline {
     std::unique_ptr<Source> source;
     io::ColumnReader* column = nullptr;                     // of a dataset, if it is one
     std::optional<std::pair<int64_t, int64_t>> range = {};  // of its values, if they are checked
+    bool noted = false;                                     // in a remark
   };
   void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
            const fs::path& root);
@@ -87,6 +90,7 @@ class InputPipeline {
   /// RunError where a value is not in the channel's range; `step`: of the values.
   void check_range(const Channel& channel, std::span<const std::byte> values, int64_t step) const;
   void look_for_nonfinite(const fs::path& root);
+  void note_nonfinite_sources();
   void find_rows(const Position& position);
   void draw_order(int64_t epoch, int64_t* order) const;
   int64_t data_row(int64_t step, int64_t row) const;

@@ -65,12 +65,15 @@ class Source {
   /// Does whoever makes the values see them read, at the other end of a pipe? Only reading then
   /// tells where they end.
   virtual bool is_seen_reading() const { return false; }
+  /// What is NaN or infinite in a file: "1 value is NaN or infinite in x.npy, first in row 8"; of a
+  /// stream, as far as it is read, on any thread. Empty where there is none.
+  virtual std::string nonfinite() { return {}; }
   /// Of a sliced array: how many steps it lasts.
   virtual std::optional<int64_t> slices() const { return std::nullopt; }
 };
 
-/// The same value each step.
-std::unique_ptr<Source> make_fixed_source(Array value);
+/// The same value each step. `nonfinite`: see Source.
+std::unique_ptr<Source> make_fixed_source(Array value, std::string nonfinite = {});
 
 /// Draws named by the input, constants, iota. RequestError where the numbers make no sense or do
 /// not fit the dtype.

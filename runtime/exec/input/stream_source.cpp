@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <optional>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/io/convert.h"
+#include "runtime/io/finite.h"
 #include "runtime/io/npy.h"
 
 namespace flow::exec {
@@ -61,6 +63,7 @@ class StreamSource : public Source {
     return true;
   }
   bool is_seen_reading() const override { return true; }
+  std::string nonfinite() override { return found_.load() ? nonfinite_ : ""; }
 
  private:
   /// Reads until `into` is full or the stream ends; fewer bytes also where the run gives up.
@@ -102,7 +105,7 @@ class StreamSource : public Source {
                                      header.shape.str(), input_.name, input_.shape.str()));
     data_.resize(header.data_bytes());
     if (read(data_) < data_.size()) return truncated();
-    if (header.fortran_order) reorder();
+    if (header.fortran_order || header.narrow != io::Narrow::kNo) reorder();
     convert(header, out);
     return true;
   }
@@ -116,6 +119,8 @@ class StreamSource : public Source {
       throw StreamEnded(fmt::format("{} ended before its first record", name_),
                         "check the program that writes it; expected .npy records");
     if (got == 0) return false;
+    if (got < kMagic && gave_up_) return false;
+    require_record(std::span(header_).first(got));
     if (got < kMagic) return truncated();
     const size_t width = header_[6] == std::byte{1} ? 2 : 4;
     header_.resize(kMagic + width);
@@ -130,6 +135,17 @@ class StreamSource : public Source {
     return read(std::span(header_).subspan(kMagic + width)) == length || truncated();
   }
 
+  /// What prints to the pipe beside its records is the usual mistake.
+  void require_record(std::span<const std::byte> begin) const {
+    try {
+      io::require_npy_magic(begin, fmt::format("{}: record {}", name_, next_));
+    } catch (const RunError& error) {
+      throw RunError(error.what(),
+                     "write nothing but .npy records to the pipe, and text to "
+                     "standard error");
+    }
+  }
+
   /// False where the run gave up; an error where the stream ended.
   bool truncated() const {
     if (gave_up_) return false;
@@ -140,22 +156,33 @@ class StreamSource : public Source {
     std::vector<std::byte> whole = header_;
     whole.insert(whole.end(), data_.begin(), data_.end());
     const Array array = io::parse_npy(whole, name_);
-    std::ranges::copy(array.bytes(), data_.begin());
+    data_.assign(array.bytes().begin(), array.bytes().end());
   }
 
   void convert(const io::NpyHeader& header, std::span<std::byte> out) {
-    // reorder() has already put a Fortran-order record into this machine's byte order.
-    const bool big_endian = header.big_endian && !header.fortran_order;
+    // What reorder() has made is in this machine's byte order.
+    const bool reordered = header.fortran_order || header.narrow != io::Narrow::kNo;
+    const bool big_endian = header.big_endian && !reordered;
     if (!converter_ || header.dtype != dtype_ || big_endian != big_endian_) {
       dtype_ = header.dtype;
       big_endian_ = big_endian;
       converter_.emplace(dtype_, big_endian_, io::Affine{},
                          static_cast<size_t>(input_.shape.elements()));
     }
+    note_nonfinite();
     if (const auto misfit = converter_->convert(data_.data(), input_.dtype, out.data()))
       throw RunError(fmt::format("{}: record {} contains {} (element {}), which is not a valid {}",
                                  name_, next_, shortest(misfit->value), misfit->element,
                                  name_of(input_.dtype)));
+  }
+
+  /// Keeps what the first record with such values is.
+  void note_nonfinite() {
+    if (!is_float(dtype_) || found_.load()) return;
+    const int64_t count = io::count_nonfinite(dtype_, big_endian_, data_);
+    if (count == 0) return;
+    nonfinite_ = io::nonfinite_text(count, path_, fmt::format("in record {}", next_));
+    found_.store(true);
   }
 
   const fs::path path_;
@@ -170,6 +197,8 @@ class StreamSource : public Source {
   std::optional<io::RowConverter> converter_;
   DType dtype_ = DType::kFloat32;
   bool big_endian_ = false;
+  std::string nonfinite_;  // not changed once it is found
+  std::atomic<bool> found_ = false;
 };
 
 }  // namespace

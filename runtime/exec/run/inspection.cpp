@@ -28,6 +28,19 @@ std::string place_of(const Fault& fault, int64_t step, const plan::Job& job,
   return fmt::format("{} ({})", place, input_pipeline.row_text(fault.operand, step, row));
 }
 
+/// What other programs call a label that does not count; a loss takes it, an index of a table does
+/// not.
+std::string hint_for(const Fault& fault, const plan::Job& job) {
+  constexpr int64_t kIgnored = -100;
+  const bool ignores = std::ranges::any_of(job.steps, [&](const plan::Step& step) {
+    return step.where == fault.where && step.op->attribute("ignore_index");
+  });
+  const std::string from_zero = "count labels and indices from 0";
+  if (!ignores || fault.value != kIgnored) return from_zero;
+  return fmt::format("{}, or write `ignore_index: {}` if such labels do not count", from_zero,
+                     kIgnored);
+}
+
 }  // namespace
 
 double delivered_scalar(const Program& program, plan::TensorId tensor, size_t slot) {
@@ -62,7 +75,7 @@ RunError fault_error(const Fault& fault, int64_t step, const plan::Job& job,
   return RunError(fmt::format("{}: step {}: `{}` contains {} at {}; expected a value in [0, {})",
                               fault.where, step, fault.operand, fault.value,
                               place_of(fault, step, job, input_pipeline), fault.limit),
-                  "count labels and indices from 0");
+                  hint_for(fault, job));
 }
 
 }  // namespace flow::exec
