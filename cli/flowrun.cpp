@@ -198,11 +198,17 @@ exec::Resumable begin_resume(exec::RunRequest& request) {
   const exec::Resumable found = exec::find_resumable(request);
   request.resume = found == exec::Resumable::kCheckpoint;
   request.restarts = !request.resume;
-  if (request.resume)
+  if (request.resume) {
     keep_algorithms(request);
-  else
-    request.say(
-        fmt::format("nothing to resume in {}; starting from step 0", request.directory.string()));
+    return found;
+  }
+  std::error_code ignored;
+  const fs::path rescued = request.directory / exec::kRescued;
+  request.say(
+      fmt::format("nothing to resume in {}; starting from step 0{}", request.directory.string(),
+                  fs::exists(rescued, ignored)
+                      ? fmt::format("; {} keeps the state of the run that failed", rescued.string())
+                      : ""));
   return found;
 }
 
@@ -210,7 +216,7 @@ DirectoryLock resume_directory(exec::Backend& backend, exec::RunRequest& request
   DirectoryLock lock = lock_directory(request.directory);
   if (begin_resume(request) == exec::Resumable::kUnsaved)
     check_removal(backend, request, "--resume");
-  if (!request.resume) remove_run(request.directory);
+  if (!request.resume) remove_run(request.directory, true);
   return lock;
 }
 

@@ -28,12 +28,15 @@ namespace {
                      "remove it, or name another directory with -o DIR");
 }
 
+bool stays(std::string_view name) { return name == exec::kRescued || name == exec::kPlanFile; }
+
 /// Moves what a run wrote into `aside`: all of it, or nothing. Its plan, by which the rest is known
 /// as its own, goes when the rest is gone for good.
-void move_aside(const fs::path& directory, const fs::path& aside) {
+void move_aside(const fs::path& directory, const fs::path& aside, bool restarts) {
   static_assert(exec::kWritten.back() == std::string_view(exec::kPlanFile));
   std::vector<const char*> moved;
   for (const char* name : exec::kWritten) {
+    if (restarts && stays(name)) continue;
     if (name == exec::kWritten.back()) Folder(directory).sync();
     const std::error_code error = error_of(calls::rename(directory / name, aside / name));
     if (!error) moved.push_back(name);
@@ -46,7 +49,7 @@ void move_aside(const fs::path& directory, const fs::path& aside) {
 
 }  // namespace
 
-void remove_run(const fs::path& directory) {
+void remove_run(const fs::path& directory, bool restarts) {
   std::error_code error;
   const fs::path aside = directory / exec::kRemovedFolder;
   const bool ran =
@@ -57,10 +60,13 @@ void remove_run(const fs::path& directory) {
           fmt::format("{} does not belong to a run: no {} next to it", path.string(),
                       exec::kPlanFile),
           "name another directory with -o DIR; --force removes only the files of a run");
-  if (!ran) return;
+  if (!ran) {
+    if (exec::has_leftovers_only(directory)) exec::remove_temporaries(directory);
+    return;
+  }
   if (error = remove_tree(aside); !error) error = make_path(aside);
   if (error) refuse_removal(aside, error);
-  move_aside(directory, aside);
+  move_aside(directory, aside, restarts);
   if (error = remove_tree(aside); error) refuse_removal(aside, error);
   exec::remove_temporaries(directory);
 }

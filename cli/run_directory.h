@@ -33,7 +33,8 @@ void check_directory(const fs::path& path, bool force);
 [[nodiscard]] DirectoryLock take_directory(const fs::path& path, bool force);
 
 /// Removes what a run wrote. A folder without a plan has seen no run: what has such names there is
-/// somebody's, and refused.
-void remove_run(const fs::path& directory);
+/// somebody's, and refused. `restarts`: the same run starts again; it keeps its plan, by which a
+/// folder is known as its own at any moment, and a state that a failure left.
+void remove_run(const fs::path& directory, bool restarts = false);
 
 }  // namespace flow::cli

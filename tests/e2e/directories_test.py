@@ -3,6 +3,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -366,7 +367,74 @@ jobs:
         for left in ("cut/.flow-removed/metrics.jsonl", "begun/plan.json.123.tmp"):
             self.write(left, "half")
             self.flowrun("job.yaml", "-o", left.split("/")[0], "--resume", "--quiet")
-            self.assertFalse((self.dir / "cut/.flow-removed").exists())
+            self.assertEqual([path.name for path in (self.dir / left).parent.parent.glob("*/*.tmp")] + list(self.dir.glob("*/.flow-removed")), [])
+
+    def arrays(self, folder):
+        return {name: data for name, data in self.files(folder).items() if name.endswith(".npy")}
+
+    def test_a_run_that_failed_before_its_first_checkpoint_starts_again_and_its_state_stays(self):
+        fails = "    hooks: [{watch: loss, to: {type: command, mode: spawn, run: 'cat >/dev/null; test $FLOW_STEP -lt %d'}}]\n"
+        self.write("job.yaml", train_job(6))
+        self.flowrun("job.yaml", "-o", "whole", "--quiet")
+        step = None
+        for last in (3, 1):  # a start that gets less far leaves the better state
+            self.write("job.yaml", train_job(6) + fails % last)
+            done = self.flowrun("job.yaml", "-o", "out", "--quiet", "--resume", status=3)
+            found, = re.findall(r"load the state after (\d+) steps with --load out/rescued", done.stderr)
+            step = step or found
+            self.assertEqual(found, step)
+        rescued = self.files("out/rescued")
+        self.write("job.yaml", train_job(6))
+        done = self.flowrun("job.yaml", "-o", "out", "--resume")
+        self.assertIn("nothing to resume in out; starting from step 0; out/rescued keeps the state of the run that failed\n", done.stderr)
+        self.assertEqual(self.files("out/rescued"), rescued)
+        self.assertEqual(self.arrays("out/checkpoints/000006"), self.arrays("whole/checkpoints/000006"))
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 7, "--quiet")
+        self.assertEqual(self.files("out/rescued"), rescued)
+
+    def test_the_newest_checkpoint_is_whole_or_refused_by_every_reader(self):
+        self.write("job.yaml", train_job(6).replace("steps: 6}", "steps: 6, checkpoint: {every: {steps: 2}}}"))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        self.assertIn("flowrun: loaded out/checkpoints/000006\n", self.flowrun("job.yaml", "-o", "next", "--load", "out").stderr)
+        newest = self.dir / "out/checkpoints/000006"
+        for name, damage, said, status in (
+                ("no record", lambda: (newest / "checkpoint.json").unlink(), "out/checkpoints/000006 has no checkpoint.json", 2),
+                ("empty", lambda: (shutil.rmtree(newest), newest.mkdir()), "out/checkpoints/000006 has no checkpoint.json", 2),
+                ("a broken link", lambda: (shutil.rmtree(newest), newest.symlink_to("nowhere")), "out/checkpoints/000006 has no checkpoint.json", 2),
+                ("a loop", lambda: (shutil.rmtree(newest), newest.symlink_to(newest)), "out/checkpoints/000006/checkpoint.json: Too many levels of symbolic links", 3),
+                ("half a record", lambda: os.truncate(newest / "checkpoint.json", 40), "out/checkpoints/000006/checkpoint.json", 2),
+                ("renamed", lambda: (self.dir / "out/checkpoints/000004").rename(self.dir / "out/checkpoints/000099"),
+                 "out/checkpoints/000099 is the checkpoint of step 4; expected the name 000004", 2)):
+            shutil.copytree(self.dir / "out", self.dir / "kept", symlinks=True)
+            damage()
+            before = self.files(".")
+            for words in (("flowrun", "job.yaml", "-o", "x", "--load", "out"), ("flowrun", "job.yaml", "-o", "x", "--load", "out/checkpoints/"),
+                          ("flowrun", "job.yaml", "-o", "x", "--set", "+jobs.train.run.checkpoint.load=out"),
+                          ("flowrun", "job.yaml", "-o", "out", "--resume"), ("flowc", "export", "out", "-o", "x.npz"),
+                          ("flowc", "names", "job.yaml", "out"), ("flowdiff", "kept", "out"), ("flowdiff", "out", "kept")):
+                with self.subTest(damage=name, reader=words):
+                    self.assertIn(said, self.call(*words, status=status).stderr)
+                    shutil.rmtree(self.dir / "x", ignore_errors=True)
+            if name == "renamed":
+                self.assertIn(said, self.flowrun("job.yaml", "-o", "x", "--load", "out/checkpoints/000099/", status=2).stderr)
+            self.assertEqual(self.files("."), before)
+            shutil.rmtree(self.dir / "out")
+            (self.dir / "kept").rename(self.dir / "out")
+        shutil.rmtree(self.dir / "x", ignore_errors=True)
+        shutil.copytree(newest, self.dir / "000001")  # a copy may have any name
+        self.flowrun("job.yaml", "-o", "x", "--load", "000001", "--quiet")
+        (self.dir / "out/checkpoints/000002/checkpoint.json").unlink()  # an older one is not in the way
+        self.flowrun("job.yaml", "-o", "x", "--force", "--load", "out", "--quiet")
+
+    def test_a_resume_keeps_as_many_checkpoints_as_asked(self):
+        job = train_job(6).replace("steps: 6}", "steps: 6, checkpoint: {every: {steps: 2}, keep: 2}}")
+        self.write("job.yaml", job)
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        shutil.copytree(self.dir / "out/checkpoints/000004", self.dir / "out/checkpoints/000002")  # as a kill leaves it, before an old one goes
+        (self.dir / "out/.plan.json.0123456789abcdef.tmp").write_text("half")
+        self.assertIn("flowrun: resuming from out/checkpoints/000006\n", self.flowrun("job.yaml", "-o", "out", "--resume").stderr)
+        self.assertEqual(sorted(path.name for path in (self.dir / "out/checkpoints").iterdir()), ["000004", "000006"])
+        self.assertEqual([path.name for path in (self.dir / "out").glob(".*")], [])
 
     def test_resume_of_a_predict_job_runs_it_again(self):
         self.write("one.yaml", AFFINE)
@@ -382,15 +450,11 @@ jobs:
         self.write("broken/plan.json", "{")
         self.flowrun("job.yaml", "-o", "damaged", "--quiet")
         (self.dir / "damaged/checkpoints/000003/checkpoint.json").unlink()
-        shutil.copytree(self.dir / "damaged", self.dir / "rescued")
-        shutil.rmtree(self.dir / "rescued/checkpoints")
-        self.write("rescued/rescued/checkpoint.json", "{}")
         for out, said in (("precious", "cannot resume precious: the directory is not empty and has no plan.json"),
                           ("other", "its run differs from job `train`\n  command line: `--set vars.lr=0.2` in the run, none now\n"
                                     "  optimizer.learning_rate: 0.2 in the run, 0.1 now\n   hint: start from step 0 with --force"),
                           ("broken", "cannot resume broken: broken/plan.json:1:2: invalid JSON"),
                           ("damaged", "damaged/checkpoints/000003 has no checkpoint.json\n   hint: restore that file"),
-                          ("rescued", "the run failed before its first checkpoint\n   hint: to start from its last state, use --load rescued/rescued"),
                           ("job.yaml", "job.yaml is a file, not a directory")):
             before = self.files(".")
             done = self.flowrun("job.yaml", "-o", out, "--resume", status=2)

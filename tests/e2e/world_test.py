@@ -171,11 +171,14 @@ class World(FlowTest):
         self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet", "--steps", 6)
         self.assertEqual(sorted(path.name for path in (self.dir / "out/checkpoints").iterdir()), ["000004", "000004.old", "000006", "9"])
 
-    def test_a_checkpoint_without_its_record_is_written_anew(self):
+    def test_a_checkpoint_without_its_record_is_refused_and_written_anew_once_it_is_removed(self):
         self.write("job.yaml", train_job(10).replace("steps: 10}", "steps: 10, checkpoint: {every: {steps: 5}}}"))
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         before = self.state("out/checkpoints/000010")
         (self.dir / "out/checkpoints/000010/checkpoint.json").unlink()
+        said = self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet", status=2).stderr
+        self.assertIn("out/checkpoints/000010 has no checkpoint.json\n   hint: restore that file, or remove the directory", said)
+        shutil.rmtree(self.dir / "out/checkpoints/000010")
         self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet")
         self.assertEqual(self.state("out/checkpoints/000010"), before)
 

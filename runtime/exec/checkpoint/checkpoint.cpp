@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
+#include "runtime/exec/run/run_files.h"
 #include "runtime/io/npy.h"
 
 namespace flow::exec {
@@ -20,8 +21,15 @@ namespace {
 
 constexpr const char* kSuffix = ".npy";
 constexpr const char* kFilesRecord = "files.json";
-constexpr const char* kTakeAnother =
-    "use another checkpoint; to resume from the one before, remove the directory of this one";
+
+/// Does a run name its checkpoints where `path` lies? Anywhere else a name is the user's own, and
+/// so is that of a link.
+bool is_named_by_run(const fs::path& path) {
+  const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
+  std::error_code ignored;
+  return (folder.filename() == io::kCheckpointsFolder || folder.filename() == kBestFolder) &&
+         fs::exists(folder.parent_path() / kPlanFile, ignored) && !fs::is_symlink(path, ignored);
+}
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
 void exchange(const fs::path& fresh, const fs::path& path) {
@@ -97,17 +105,10 @@ void write_checkpoint(const fs::path& path, const State& state, plan::Checkpoint
   remove_tree(fresh);
 }
 
-Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
-  const fs::path record = path / io::kCheckpointRecord;
-  if (!io::is_checkpoint(path))
-    throw RequestError(
-        fmt::format("{} is not a checkpoint: {} is missing", path.string(), record.string()));
-  text_ = read_text(record);
-  try {
-    record_ = plan::checkpoint_from_json(text_, record.string());
-  } catch (const RequestError& error) {
-    throw RequestError(error.what(), kTakeAnother);
-  }
+Checkpoint::Checkpoint(const fs::path& path)
+    : path_(path), record_(io::read_checkpoint_record(path, text_)) {
+  const fs::path named = (path / "").parent_path();  // without a slash at its end
+  if (is_named_by_run(named)) io::require_named_by_step(named, record_.step);
 }
 
 std::optional<plan::FilesRecord> Checkpoint::files() const {
@@ -117,7 +118,7 @@ std::optional<plan::FilesRecord> Checkpoint::files() const {
   try {
     return plan::files_from_json(read_text(path), path.string());
   } catch (const RequestError& error) {
-    throw RequestError(error.what(), kTakeAnother);
+    throw RequestError(error.what(), io::kTakeAnother);
   }
 }
 
@@ -147,7 +148,7 @@ Array Checkpoint::read(const std::string& name) const {
   if (digest(text) != record_.checksums.at(name + kSuffix))
     throw RunError(fmt::format("{} is damaged: its checksum is {}; expected {}", path.string(),
                                digest(text), record_.checksums.at(name + kSuffix)),
-                   kTakeAnother);
+                   io::kTakeAnother);
   return io::parse_npy(file.bytes(), path.string());
 }
 

@@ -52,7 +52,6 @@ bool CheckpointWriter::wanted_after(int64_t step) const {
 void CheckpointWriter::save(int64_t steps, const OutputState& outputs) {
   check_trained(steps);
   home_.require();
-  folder_.clear(steps);
   if (tensorboard_) tensorboard_->mark_checkpoint(steps);
   write_checkpoint(folder_.at(steps), prepared_.start.state, record(steps, outputs.sums),
                    files(outputs));
@@ -70,7 +69,6 @@ void CheckpointWriter::prune() const try {
 void CheckpointWriter::save_best(int64_t steps, const OutputState& outputs) const {
   check_trained(steps);
   home_.require();
-  best_.clear(steps);
   write_checkpoint(best_.at(steps), prepared_.start.state, record(steps, outputs.sums));
 }
 
@@ -84,12 +82,20 @@ void CheckpointWriter::save_copy(const fs::path& path, int64_t steps,
   write_checkpoint(path, prepared_.start.state, record(steps, outputs.sums));
 }
 
-fs::path CheckpointWriter::rescue(int64_t steps) {
+/// Of this job, by an earlier start; 0 where there is none that can be loaded.
+int64_t CheckpointWriter::rescued_step() const try {
+  const plan::CheckpointRecord before = Checkpoint(request_.directory / kRescued).record();
+  return before.resume_hash == resume_hash_ ? before.step : 0;
+} catch (const RunError&) {
+  return 0;
+}
+
+int64_t CheckpointWriter::rescue(int64_t steps) {
   check_trained(steps);
   home_.require();
-  fs::path path = request_.directory / kRescued;
-  write_checkpoint(path, prepared_.start.state, record(steps, {}));
-  return path;
+  if (const int64_t before = rescued_step(); before >= steps) return before;
+  write_checkpoint(request_.directory / kRescued, prepared_.start.state, record(steps, {}));
+  return steps;
 }
 
 /// What is trained is looked at before it is kept: a loss need not show what is not finite, for

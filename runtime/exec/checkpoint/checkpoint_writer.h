@@ -54,6 +54,8 @@ class CheckpointWriter {
   /// Writes the state after `steps` complete steps as the best. Earlier best states stay until the
   /// next save: a run that resumes from before this one needs them.
   void save_best(int64_t steps, const OutputState& outputs) const;
+  /// Removes those beyond what is to be kept, of an earlier run too.
+  void prune() const;
   /// The state changed since it was saved, though no step was made.
   void changed() { kept_.reset(); }
   /// The last checkpoint, where it is not there already; returns its place.
@@ -61,14 +63,15 @@ class CheckpointWriter {
   /// The copy for `--save`.
   void save_copy(const fs::path& path, int64_t steps, const OutputState& outputs) const;
   /// For `--load`, beside the checkpoints: the outputs of its last steps are lost, so that no run
-  /// may go on from it. Returns its place.
-  fs::path rescue(int64_t steps);
+  /// may go on from it. Returns the step of what is there then: a start that got further before is
+  /// worth more.
+  int64_t rescue(int64_t steps);
 
  private:
   plan::CheckpointRecord record(int64_t steps, const Sums& sums) const;
   plan::FilesRecord files(const OutputState& outputs) const;
   void check_trained(int64_t steps) const;
-  void prune() const;
+  int64_t rescued_step() const;
 
   const RunRequest& request_;
   const plan::Job& job_;

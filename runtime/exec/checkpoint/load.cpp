@@ -165,14 +165,11 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   if (io::is_checkpoint(path)) return std::make_unique<Checkpoint>(path);
   if (const auto newest = io::CheckpointFolder(path).newest())
     return std::make_unique<Checkpoint>(*newest);
-  // RUN/checkpoints is what a shell completes.
   const fs::path named = (path / "").parent_path();  // without a slash at its end
-  if (const auto newest = io::CheckpointFolder(named.parent_path()).newest();
-      newest && named.filename() == newest->parent_path().filename())
-    return std::make_unique<Checkpoint>(*newest);
-  if (named.filename() == kBestFolder)
-    if (const auto best = io::CheckpointFolder::at_path(named).newest())
-      return std::make_unique<Checkpoint>(*best);
+  // RUN/checkpoints is what a shell completes.
+  if (named.filename() == io::kCheckpointsFolder || named.filename() == kBestFolder)
+    if (const auto newest = io::CheckpointFolder::at_path(named).newest())
+      return std::make_unique<Checkpoint>(*newest);
   std::error_code ignored;
   const bool file = fs::is_regular_file(path, ignored);
   if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
@@ -207,6 +204,7 @@ Loaded load(const StoredVariables& stored, const plan::Job& job, State& state,
   require_fitting(stored, items, wanted, job, any ? optional : std::vector<std::string>{},
                   hint_for(stored, items, wanted, any));
   Loaded loaded = read_fitting(stored, items, wanted);
+  loaded.from = stored.path().string();
   if (!stored.has_names_of_flow()) loaded.unused = unused_names(stored, wanted);
   return loaded;
 }

@@ -21,6 +21,7 @@ namespace flow::exec {
 std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std::string& where);
 
 struct Loaded {
+  std::string from;                    // the checkpoint that was taken, or the files
   std::vector<State::Entry*> missing;  // of the optional variables
   /// How many arrays became elements of a float that lacks some of their numbers, by both dtypes.
   std::map<std::pair<DType, DType>, size_t> rounded;

@@ -21,24 +21,9 @@ constexpr const char* kStartAnew =
     "start from step 0 with --force, which removes the earlier run; or name another directory with "
     "-o DIR";
 
-[[noreturn]] void refuse(const RunRequest& request, const std::string& why,
-                         const std::string& hint = kStartAnew) {
-  throw RequestError(fmt::format("cannot resume {}: {}", request.directory.string(), why), hint);
-}
-
-/// The state of a run that failed, or a checkpoint that was damaged: not for this program to
-/// remove.
-void refuse_what_is_worth_keeping(const RunRequest& request) {
-  std::error_code ignored;
-  const fs::path rescued = request.directory / kRescued;
-  if (fs::exists(rescued, ignored))
-    refuse(request, "the run failed before its first checkpoint",
-           fmt::format("to start from its last state, use --load {} with another -o DIR",
-                       rescued.string()));
-  const io::CheckpointFolder folder(request.directory);
-  if (const auto damaged = folder.find_damaged())
-    refuse(request, fmt::format("{} has no {}", damaged->string(), io::kCheckpointRecord),
-           fmt::format("restore that file, or {}", kStartAnew));
+[[noreturn]] void refuse(const RunRequest& request, const std::string& why) {
+  throw RequestError(fmt::format("cannot resume {}: {}", request.directory.string(), why),
+                     kStartAnew);
 }
 
 /// Was the run of this job, and not of another one of its plan? One that was killed has no record,
@@ -86,7 +71,6 @@ Resumable find_resumable(const RunRequest& request) {
   if (!same || !is_of_this_job(request))
     refuse(request, fmt::format("its run differs from job `{}`{}", request.job.name,
                                 differences_from_run(directory, request)));
-  refuse_what_is_worth_keeping(request);
   return Resumable::kUnsaved;
 }
 

@@ -136,7 +136,6 @@ void Run::record_failure(const std::exception& error) {
 RunResult Run::execute() {
   if (request_.resume) {
     remove_leftovers();
-    remove_temporaries(request_.directory);
     outputs_.open();  // first: what is refused leaves the run's plan and record as they were
   }
   write_plan(request_);
@@ -148,6 +147,7 @@ RunResult Run::execute() {
     if (const std::error_code error = remove_path(before))
       throw cannot("remove", before, error.value());
     Folder(request_.directory).sync();  // nor may it come back in a power cut
+    checkpoint_writer_->prune();
   } else {
     outputs_.open();
   }
@@ -165,13 +165,11 @@ RunResult Run::execute() {
   return result;
 }
 
-/// Of an earlier run: parts of checkpoints, and best states that the resumed one has not reached.
+/// Of an earlier run that was killed: parts of files and of checkpoints.
 void Run::remove_leftovers() {
   io::CheckpointFolder(request_.directory).remove_leftovers();
-  if (!job_.run.checkpoint.keep_best) return;
-  const auto best = io::CheckpointFolder::at_path(request_.directory / kBestFolder);
-  best.remove_leftovers();
-  best.keep_only(followed_.decisions().best_step());
+  io::CheckpointFolder::at_path(request_.directory / kBestFolder).remove_leftovers();
+  remove_temporaries(request_.directory);
 }
 
 /// Goes on from where `before` ended.
@@ -314,6 +312,9 @@ void Run::log_step(const StepRecord& record) {
       warning_.say(record.step, text_of_loss(*job_.optimizer, record));
     if (record.skipped) say_skipped(record);
   }
+  if (request_.say)
+    for (const std::string& remark : prepared_.input_pipeline->remarks_of_streams())
+      request_.say(remark);
   if (record.saves) checkpoint_writer_->save(steps_, outputs_.with_logs(record.outputs));
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
@@ -352,8 +353,9 @@ std::string Run::save_after_failure(const RunResult& result) {
       checkpoint_writer_->save_last(result.steps, outputs_.state());
       return fmt::format("continue after {} with --resume", steps_text(result.steps));
     }
-    return fmt::format("load the state after {} with --load {}", steps_text(result.steps),
-                       checkpoint_writer_->rescue(result.steps).string());
+    return fmt::format("load the state after {} with --load {}",
+                       steps_text(checkpoint_writer_->rescue(result.steps)),
+                       (request_.directory / kRescued).string());
   } catch (const std::exception&) {
     return {};  // the failure that led here is the one to tell
   }

@@ -104,6 +104,7 @@ void remove_temporaries(const fs::path& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
     if (is_temporary(entry)) found.push_back(entry.path());
   for (const fs::path& path : found) remove_path(path);
+  remove_tree(directory / kRemovedFolder);
 }
 
 void require_own_files(const fs::path& directory) { OwnFiles(directory).require(); }

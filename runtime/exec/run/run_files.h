@@ -45,8 +45,8 @@ inline constexpr std::array kWritten = {
     kFingerprintFile, kCaptureFolder,    "returns",  "watch",      "also",
     kRescued,         kAlgorithmsFolder, kPlanFile};
 
-/// Removes the temporary files of runs that were killed while they wrote theirs; nobody else may be
-/// writing.
+/// Removes the temporary files of runs that were killed while they wrote theirs, and what a removal
+/// left that was cut short; nobody else may be writing.
 void remove_temporaries(const fs::path& directory);
 
 /// RequestError where a resumed run would write to something else than its own files: where what a

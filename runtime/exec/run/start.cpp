@@ -68,6 +68,7 @@ void load_variables(const RunRequest& request, State& state) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");
   }
+  if (request.say) request.say("loaded " + loaded.from);
   if (request.say)
     for (const auto& [dtypes, arrays] : loaded.rounded)
       request.say(fmt::format("rounded {} to {}",
@@ -166,6 +167,7 @@ Start start_resumed(const RunRequest& request, State state, const StepIndex& ste
   require_same_job(checkpoint, request);
   require_same_inputs(checkpoint, request);
   resume(checkpoint, request.job, state);
+  if (request.say) request.say("resuming from " + checkpoint.path().string());
   resume_data(checkpoint, step_index, called);
   // An older version wrote losses and nothing else.
   const int64_t losses = ceil_div(record.step, request.job.run.log_every);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/io/npy.h"
+#include "runtime/plan/json/records.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::compare {
@@ -132,9 +133,9 @@ struct Folders : FreshDirectory {
     io::write_npy(*this / path,
                   typed_array<float>({static_cast<int64_t>(values.size())}, values).view());
   }
-  void text(const std::string& path) const {
+  void text(const std::string& path, const std::string& content = "{}") const {
     fs::create_directories((*this / path).parent_path());
-    write_text_atomically(*this / path, "{}");
+    write_text_atomically(*this / path, content);
   }
   /// "name verdict" of each array.
   std::vector<std::string> compared() const {
@@ -168,19 +169,25 @@ TEST_CASE("folders are compared by name, with what only one of them has", "[comp
 TEST_CASE("run directories are compared by returns, watches and the newest whole checkpoint",
           "[compare]") {
   const Folders folders;
+  const auto record = [](int64_t step) {
+    plan::CheckpointRecord made;
+    made.step = step;
+    return plan::to_json(made);
+  };
   for (const std::string run : {"a", "b"}) {
     folders.text(run + "/plan.json");
     folders.put(run + "/returns/loss/value.npy");
     folders.put(run + "/watch/x/value.npy");
     folders.put(run + "/checkpoints/000009/w.npy", {9});
-    folders.text(run + "/checkpoints/000009/checkpoint.json");
+    folders.text(run + "/checkpoints/000009/checkpoint.json", record(9));
     folders.put(run + "/other/y.npy");
   }
   folders.put("b/checkpoints/1000000/w.npy", {10});
-  folders.text("b/checkpoints/1000000/checkpoint.json");
-  folders.put("b/checkpoints/2000000/w.npy", {9});  // no checkpoint.json: not whole
+  folders.text("b/checkpoints/1000000/checkpoint.json", record(1000000));
   CHECK(folders.compared() ==
         Lines{"checkpoint/w differs", "returns/loss/value equal", "watch/x/value equal"});
+  folders.put("b/checkpoints/2000000/w.npy", {9});
+  CHECK_THROWS_WITH(folders.compared(), Catch::Contains("2000000 has no checkpoint.json"));
 }
 
 TEST_CASE("two files are compared whatever their names", "[compare]") {

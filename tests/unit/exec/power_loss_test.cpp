@@ -105,7 +105,7 @@ RunOutcome start(const Case& of, const fs::path& home, std::optional<int64_t> st
   const cli::DirectoryLock lock = cli::lock_directory(run.request.directory);
   run.request.resume = find_resumable(run.request) == Resumable::kCheckpoint;
   run.request.restarts = !run.request.resume;
-  if (run.request.restarts) cli::remove_run(run.request.directory);
+  if (run.request.restarts) cli::remove_run(run.request.directory, true);
   return exec::run(run.backend, run.request);
 }
 
@@ -161,24 +161,19 @@ bool is_done(const fs::path& home) {
   return record.at("exit_status") == 0 && record.at("last_step") == kAllSteps;
 }
 
-/// The variables of all whole checkpoints, by step and name. One that is damaged says so, and is
-/// not the newest.
+/// The variables of all checkpoints, by step and name. None is damaged: before its parts go, so
+/// does its name.
 std::map<std::string, Bytes> states(const fs::path& home) {
   std::map<std::string, Bytes> all;
   for (const char* name : {"checkpoints", kBestFolder}) {
     const auto folder = io::CheckpointFolder::at_path(home / "out" / name);
     for (const int64_t step : folder.steps()) {
-      try {
-        const Checkpoint checkpoint(folder.at(step));
-        CHECK(checkpoint.record().step == step);
-        for (const Checkpoint::Item& item : checkpoint.items()) {
-          const Array array = checkpoint.read(item.name);
-          all[fmt::format("{} {}", step, item.name)].assign(array.bytes().begin(),
-                                                            array.bytes().end());
-        }
-      } catch (const RunError&) {
-        // The parts of a removed one may go in any order; the newest is not removed.
-        if (folder.newest() == folder.at(step)) CHECK(name == std::string_view(kBestFolder));
+      const Checkpoint checkpoint(folder.at(step));
+      CHECK(checkpoint.record().step == step);
+      for (const Checkpoint::Item& item : checkpoint.items()) {
+        const Array array = checkpoint.read(item.name);
+        all[fmt::format("{} {}", step, item.name)].assign(array.bytes().begin(),
+                                                          array.bytes().end());
       }
     }
   }
@@ -270,6 +265,8 @@ class Stopped {
       FAIL_CHECK(error.what() << "\n" << error.hint());
     }
     check_result(home.path());
+    CHECK(io::CheckpointFolder(home / "out").steps().size() <=
+          static_cast<size_t>(case_.job.run.checkpoint.keep));
   }
 
   void check_result(const fs::path& home) const {
