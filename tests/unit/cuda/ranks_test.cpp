@@ -198,7 +198,7 @@ TEST_CASE("a rank exchanges the sums of its last shard, and then runs the rest",
     program->launch({0, 0.5, {}}, 0, 0);
     const std::vector<std::string> calls = gpu.driver->calls();
     program->wait(0);
-    const std::vector<std::string> inputs = {"copy 24 to device stream 1",
+    const std::vector<std::string> inputs = {"copy 32 to device stream 1",
                                              "copy 512 to device stream 1"};
     const std::vector<std::string> loss = {"launch naive_matmul stream 1", "launch square stream 1",
                                            "launch sum stream 1"};

@@ -51,7 +51,7 @@ TEST_CASE("each shard copies its rows, computes and is added to the sums; the re
   const auto program = gpu.backend->prepare(job, options);
   const std::vector<std::string> calls = calls_of(gpu, *program, 2);
   const std::vector<std::string> shard = {
-      "copy 24 to device stream 1",    // step, learning rate, shard
+      "copy 32 to device stream 1",    // step, learning rate, shard, pass
       "copy 1024 to device stream 1",  // its rows of x
       "launch naive_matmul stream 1",
       "launch square stream 1",
