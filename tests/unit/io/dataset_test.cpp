@@ -294,7 +294,7 @@ TEST_CASE("damaged idx files are refused before anything is read", "[io]") {
             "is truncated: 4 bytes of data; the header says "
             "[3, 2, 2] of uint8, 12 bytes"));
   CHECK(has(folder.refusal(kImages + "x"), "is too long: 13 bytes"));
-  CHECK(has(folder.refusal(idx({3}, "abc", 0x0B)), "element type 0x0b"));
+  CHECK(has(folder.refusal(idx({3}, "abc", 0x0A)), "element type 0x0a"));
   CHECK(has(folder.refusal(idx({}, "")), "without rows"));
   CHECK(has(folder.refusal(idx({4294967295, 4294967295, 4294967295}, "")),
             "shape that is too large"));
