@@ -338,8 +338,8 @@ Tensor pool_with_holes(NodeImport& node, const Windows& windows) {
   const DType dtype = node.in(0).dtype;
   const Tensor x = as_floats(node);
   const bool is_mean = node.op() == "avg_pool";
-  constexpr double kLowest = -3.4e38;
-  Tensor pooled = pool_of_padded(node, node.op(), x, windows, is_mean ? 0 : kLowest);
+  constexpr double kLeastOutside = -3.4e38;
+  Tensor pooled = pool_of_padded(node, node.op(), x, windows, is_mean ? 0 : kLeastOutside);
   if (is_mean) {
     const Array parts = converted(counted_parts(node, windows, x.shape), x.dtype);
     pooled =
