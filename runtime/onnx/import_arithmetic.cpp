@@ -116,14 +116,26 @@ Tensors modulo(NodeImport& node) {
   return two_with(node, node.integer("fmod", 0) != 0 ? "fmod" : "mod");
 }
 
-/// By a power of 2: uint8 has none above its bits, and a division by 0 gives 0.
+/// By a power of 2: uint8 has none above its bits, and a division by 0 gives 0. A right shift of
+/// other integers keeps the sign, so that two divisions by positive powers follow each other.
 Tensors bit_shift(NodeImport& node) {
   const std::string direction = node.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") throw Unsupported("an unknown direction");
   const Tensor x = node.operand(0);
-  if (x.dtype != DType::kUInt8) throw Unsupported(fmt::format("dtype {}", name_of(x.dtype)));
-  const Tensor factor = node.call("pow", {NodeImport::scalar(2, x.dtype), node.operand(1)});
-  return {node.call(direction == "LEFT" ? "multiply" : "floor_divide", {x, factor})};
+  Tensor places = node.operand(1);
+  if (node.is_float() || x.dtype == DType::kBool)
+    throw Unsupported(fmt::format("dtype {}", name_of(x.dtype)));
+  const auto number = [&](double value) { return NodeImport::scalar(value, x.dtype); };
+  const auto power = [&](const Tensor& of) { return node.call("pow", {number(2), of}); };
+  if (direction == "LEFT") return {node.call("multiply", {x, power(places)})};
+  if (x.dtype == DType::kUInt8) return {node.call("floor_divide", {x, power(places)})};
+  const double most = static_cast<double>(8 * size_of(x.dtype)) - 2;
+  const Tensor below = node.call("less", {places, number(0)});
+  places = node.call("where", {below, number(2 * most), places});  // all bits leave
+  const Tensor first = node.call("minimum", {places, number(most)});
+  const Tensor rest = node.call("minimum", {node.call("subtract", {places, first}), number(most)});
+  const Tensor shifted = node.call("floor_divide", {x, power(first)});
+  return {node.call("floor_divide", {shifted, power(rest)})};
 }
 
 Tensors is_infinite(NodeImport& node) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.h"
 #include "runtime/onnx/node_import.h"
 
 namespace flow::onnx {
@@ -43,6 +44,25 @@ Tensors gather(NodeImport& node) {
   if (is_table(node, axis)) return {embedding(node)};
   const Tensor indices = node.indices(1, node.in(0).shape[axis]);
   return {node.call("gather", {node.operand(0), indices}, {{"axis", int64_t{axis}}})};
+}
+
+/// The elements along an axis, or of the flattened operand, for which a known condition holds.
+Tensors compress(NodeImport& node) {
+  Tensor x = node.operand(0);
+  int axis = 0;
+  if (const auto* given = node.find("axis", pb::AttributeProto::INT))
+    axis = node.axis(given->i());
+  else
+    x = node.reshape(x, {x.shape.elements()});
+  const Integers condition = node.values_as_int64(1);
+  Integers chosen;
+  for (int64_t i = 0; i < std::ssize(condition); ++i)
+    if (condition[static_cast<size_t>(i)] != 0) chosen.push_back(i);
+  if (chosen.empty() || x.shape.rank() == 0 || chosen.back() >= x.shape[axis])
+    throw Unsupported(fmt::format("{} of {}", counted(chosen.size(), "element"), x.shape.str()));
+  const Tensor indices = node.constant(int64_array(chosen, Shape{std::ssize(chosen)}));
+  return {
+      node.call("gather", {x, node.materialized(indices, "chosen")}, {{"axis", int64_t{axis}}})};
 }
 
 /// ONNX allows indices that reach less far along the other axes; those of take_along_axis do not.
@@ -215,6 +235,7 @@ Tensors arg_extreme(NodeImport& node) {
 
 constexpr ImportRule kIndexImports[] = {
     {"Gather", gather},
+    {"Compress", compress},
     {"GatherElements", gather_elements},
     {"GatherND", gather_nd},
     {"Scatter", scatter_elements},

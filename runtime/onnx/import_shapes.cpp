@@ -224,8 +224,26 @@ Tensors concat(NodeImport& node) {
   }
   if (node.axis(axis) == 0 && are_constant_rows(node)) return {joined_rows(node)};
   Tensors operands;
-  for (int i = 0; i < node.inputs(); ++i) operands.push_back(node.operand(i));
+  for (int i = 0; i < node.inputs(); ++i)
+    if (node.in(i).shape.elements() > 0) operands.push_back(node.operand(i));
+  if (operands.size() == 1) return operands;
   return {node.call("concat", operands, {{"axis", axis}})};
+}
+
+/// Parts of which some are empty: constants, which Concat leaves out.
+Tensors parts_with_empty(NodeImport& node, int axis, const Integers& sizes) {
+  const Tensor x = node.operand(0);
+  Integers full = sizes;
+  std::erase(full, 0);
+  Tensors parts = {x};
+  if (full != Integers{x.shape[axis]})
+    parts = node.calls("split", {x}, {{"axis", int64_t{axis}}, {"parts", full}}, full.size());
+  std::vector<int64_t> extents = x.shape.extents();
+  extents[static_cast<size_t>(axis)] = 0;
+  const Tensor empty = node.constant(Array(x.dtype, Shape(std::move(extents))));
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] == 0) parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(i), empty);
+  return parts;
 }
 
 Tensors split(NodeImport& node) {
@@ -238,8 +256,9 @@ Tensors split(NodeImport& node) {
     sizes = Integers(static_cast<size_t>(parts), part);
     sizes->back() = extent - part * (parts - 1);
   }
-  const ops::Attribute given = sizes ? ops::Attribute(*sizes) : ops::Attribute(parts);
   if (sizes && std::ssize(*sizes) != parts) throw Unsupported("sizes of other parts");
+  if (sizes && std::ranges::count(*sizes, 0) > 0) return parts_with_empty(node, axis, *sizes);
+  const ops::Attribute given = sizes ? ops::Attribute(*sizes) : ops::Attribute(parts);
   return node.calls("split", {node.operand(0)}, {{"axis", int64_t{axis}}, {"parts", given}},
                     static_cast<size_t>(parts));
 }
@@ -364,6 +383,29 @@ Tensors pad(NodeImport& node) {
   if (std::ranges::count(pairs, 0) == std::ssize(pairs)) return {x};
   if (mode == "wrap") return {wrapped(node, x, pairs)};
   return {node.call("pad", {x}, {{"paddings", pairs}, {"mode", mode}, {"value", value}})};
+}
+
+/// The middle of each axis, or the whole in the middle of zeros.
+Tensors center_crop_pad(NodeImport& node) {
+  const Integers sizes = node.values_as_int64(1);
+  Integers axes(sizes.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = node.integers("axes").value_or(axes);
+  if (axes.size() != sizes.size())
+    throw Unsupported(fmt::format("{} sizes for {} axes", sizes.size(), axes.size()));
+  Integers pairs(2 * static_cast<size_t>(node.rank()), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int axis = node.axis(axes[i]);
+    if (sizes[i] < 1 || sizes[i] > ops::kMaxSize)
+      throw Unsupported(fmt::format("a size of {}", sizes[i]));
+    const int64_t added = sizes[i] - node.in(0).shape[axis];
+    const auto begin = 2 * static_cast<size_t>(axis);
+    pairs[begin] = added / 2;  // toward 0
+    pairs[begin + 1] = added - pairs[begin];
+  }
+  const Tensor x = without_ends(node, node.operand(0), pairs);
+  if (std::ranges::count(pairs, 0) == std::ssize(pairs)) return {x};
+  return {node.call("pad", {x}, {{"paddings", pairs}, {"mode", "constant"}, {"value", 0.0}})};
 }
 
 /// In another shape of the same elements, by an op that says how.
@@ -508,6 +550,7 @@ constexpr ImportRule kShapeImports[] = {
     {"Split", split},
     {"Slice", slice},
     {"Pad", pad},
+    {"CenterCropPad", center_crop_pad},
     {"Squeeze", squeeze},
     {"Unsqueeze", unsqueeze},
     {"Tile", tile},

@@ -565,6 +565,26 @@ class Import(OnnxTest):
                    {"a": np.pad(x[1:], ((0, 0), (0, 2))), "b": x[:, :-1], "c": np.pad(x, ((1, 2), (0, 3)), mode="wrap"), "d": np.pad(x, ((0, 0), (1, 2)), mode="edge")},
                    initializers=pads, opset=19)
 
+    def test_parts_of_axes(self):
+        x = np.arange(24.0).reshape(4, 6)
+        sizes = {"shape": [3, 3], "width": [9], "parts": [0, 4, 0, 2], "condition": [0, 1, 1]}
+        arrays = [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in sizes.items()]
+        self.check([helper.make_node("CenterCropPad", ["x", "shape"], ["a"]), helper.make_node("CenterCropPad", ["x", "width"], ["b"], axes=[-1]),
+                    helper.make_node("Split", ["x", "parts"], ["p", "q", "r", "s"], axis=1), helper.make_node("Concat", ["s", "p", "q"], ["c"], axis=1),
+                    helper.make_node("Cast", ["condition"], ["bools"], to=TensorProto.BOOL), helper.make_node("Compress", ["x", "bools"], ["d"], axis=1)], x,
+                   {"a": x[:3, 1:4], "b": np.pad(x, ((0, 0), (1, 2))), "c": np.concatenate([x[:, 4:], x[:, :4]], 1), "d": x[:, 1:3]},
+                   initializers=arrays, opset=18)
+
+    def test_shifts_of_integers_keep_the_sign(self):
+        x, places = np.array([5, -5, 7, -7, 9, -1, 2**23], np.int32), np.array([1, 1, 31, 31, 40, -1, 22], np.int32)
+        numbers = [numpy_helper.from_array(array, name) for name, array in {"x": x, "n": places}.items()]
+        self.save([helper.make_node("BitShift", ["x", "n"], ["y"], direction="RIGHT"), helper.make_node("BitShift", ["x", "n"], ["z"], direction="LEFT")],
+                  inputs={}, outputs=["y", "z"], initializers=numbers, opset=28)
+        self.imported()
+        results = self.run_imported()
+        np.testing.assert_array_equal([2, -3, 0, -1, 0, -1, 2], results["y"])
+        np.testing.assert_array_equal([10, -10, -2**31, -2**31, 0, 0, 0], results["z"])
+
     def save_external(self, location="w.data", **keys):
         """A model whose weight, with 12 bytes, lies in another file."""
         weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
