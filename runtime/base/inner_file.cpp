@@ -38,7 +38,7 @@ std::string read_inside(const fs::path& directory, const fs::path& path, uint64_
   require_inside(directory, path);
   const MappedFile file(path);  // opened without waiting, and refuses what took its place
   if (file.bytes().size() > most)
-    throw RequestError(fmt::format("{} has more than {}", path.string(), human_bytes(most)),
+    throw RequestError(fmt::format("{} has more than {} MiB", path.string(), most >> 20),
                        "restore the file that was there");
   std::string text;
   file.recovering([&] {

@@ -160,10 +160,11 @@ Side list_side(const fs::path& path) {
   if (side.kind != Kind::kRun) return side;
   for (const std::string part : {"returns", "watch", "also"})
     collect(path / part, part + "/", side);
-  if (const auto newest = io::CheckpointFolder(path).newest()) {
-    require_own(newest->parent_path(), side);
-    collect(*newest, "checkpoint/", side);
-    side.checkpoint = *newest;
+  require_own(path / io::kCheckpointsFolder, side);
+  const io::CheckpointFolder checkpoints(path);
+  if (const auto steps = checkpoints.steps(); !steps.empty()) {
+    side.checkpoint = checkpoints.at(steps.back());
+    collect(side.checkpoint, "checkpoint/", side);
   }
   return side;
 }

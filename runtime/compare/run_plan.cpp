@@ -60,8 +60,9 @@ struct DataFile {
 std::map<std::string, DataFile> data_of(const fs::path& run) {
   std::map<std::string, DataFile> files;
   auto text = read_if_there(run, exec::kRunRecord, kLargestRecord);
-  if (const auto newest = io::CheckpointFolder(run).newest(); !text && newest)
-    text = read_inside(run, *newest / io::kCheckpointRecord, kLargestRecord);
+  const io::CheckpointFolder checkpoints(run);
+  if (const auto steps = checkpoints.steps(); !text && !steps.empty())
+    text = read_inside(run, checkpoints.at(steps.back()) / io::kCheckpointRecord, kLargestRecord);
   const Json json = text ? Json::parse(*text, nullptr, false) : Json();
   const auto data = json.is_object() ? json.find("data") : json.end();
   if (!json.is_object() || data == json.end() || !data->is_object()) return files;

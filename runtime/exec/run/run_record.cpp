@@ -35,7 +35,7 @@ std::string root_from_run(const RunRequest& request) {
   std::error_code error;
   const fs::path root = request.root.empty() ? "." : request.root;
   const fs::path run = request.directory.empty() ? "runs/new" : request.directory;
-  const fs::path way = fs::relative(root, run, error);
+  const fs::path way = fs::relative(root, fs::absolute(run), error);  // it may not exist yet
   return error || way.empty() ? fs::absolute(root).string() : way.string();
 }
 
