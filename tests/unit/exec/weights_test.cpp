@@ -311,9 +311,9 @@ TEST_CASE("rules are proposed by shapes and similar names", "[exec]") {
           R"({from: "h.*.ln_1.bias", to: "net/{1+1}/norm1/beta"})",
           R"({from: "h.*.attn.c_attn.weight", to: "net/{1+1}/attention/qkv/weight", perm: [1, 0]})",
           R"({from: "h.*.attn.c_proj.weight", to: "net/{1+1}/attention/out_proj/weight", perm: [1, 0]} # square: check `perm`)",
-          R"({from: "h.*.attn.mask", ignore: true} # [9, 9]: no variable fits)",
           R"({from: "h.*.mlp.gate_proj.weight", ignore: true} # [6, 4]: no variable fits)",
-          R"({from: "h.*.mlp.up_proj.weight", ignore: true} # [6, 4]: no variable fits)"});
+          R"({from: "h.*.mlp.up_proj.weight", ignore: true} # [6, 4]: no variable fits)",
+          R"({from: "h.*.attn.mask", ignore: true} # [9, 9]: no variable fits)"});
 }
 
 TEST_CASE("pairs that neither shapes nor names decide are in order, with a remark", "[exec]") {

@@ -406,8 +406,9 @@ TEST_CASE("Clipping and regularizers stand between a gradient and its update", "
     maker.run_passes();
     CHECK_THAT(
         maker.nodes(),
-        Catch::EndsWith("minimize/clip_factor = clip_factor(a/weight:diff, b/weight:diff) "
-                        "clip_norm=2 scale=0.03125: float32[] mixed\n"
+        Catch::EndsWith("minimize/clip_factor, minimize/clip_factor.norm = "
+                        "clip_factor(a/weight:diff, b/weight:diff) "
+                        "clip_norm=2 scale=0.03125: float32[] mixed, float32[] mixed\n"
                         "a/weight:update = sgd_update(a/weight:diff, a/weight, "
                         "minimize/clip_factor) rate_scale=1 scale=0.03125: float32[4, 4]\n"
                         "b/weight:update = sgd_update(b/weight:diff, b/weight, "
