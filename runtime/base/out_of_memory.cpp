@@ -14,7 +14,9 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
+#include <span>
 #include <typeinfo>
 
 #include "runtime/base/exit_code.h"
@@ -22,14 +24,23 @@
 namespace flow {
 namespace {
 
-constexpr const char* kText =
-    ": error: out of memory\n"
-    "   hint: use a smaller batch, close other programs, or raise the limit with `ulimit -v`\n";
-constexpr const char* kObject = "{\"event\":\"error\",\"text\":\"out of memory\"}\n";
-
 std::atomic<bool> as_object = false;
 std::terminate_handler terminate_before = nullptr;
 struct sigaction fault_before {};
+
+/// Writes an error as a line or as an object, without memory or locks.
+void report(const char* problem, const char* hint) {
+  const char* const line[] = {
+      ::program_invocation_short_name, ": error: ", problem, "\n   hint: ", hint, "\n"};
+  const char* const object[] = {"{\"event\":\"error\",\"text\":\"", problem, "\"}\n"};
+  iovec parts[std::size(line)];
+  int count = 0;
+  for (const char* text : as_object ? std::span<const char* const>(object) : line)
+    parts[count++] = {const_cast<char*>(text), std::strlen(text)};
+  if (::writev(STDERR_FILENO, parts, count) < 0) {
+    // Nobody reads it.
+  }
+}
 
 [[noreturn]] void leave() {
   report_out_of_memory();
@@ -51,7 +62,13 @@ void end_terminated() {
 void end_faulted(int signal, siginfo_t* info, void*) {
   constexpr uintptr_t kNearNull = 1 << 20;  // the largest code is shorter
   const bool faulted = info->si_code > 0;   // and was not sent by a process
-  if (faulted && errno == ENOMEM && reinterpret_cast<uintptr_t>(info->si_addr) < kNearNull) leave();
+  if (faulted && reinterpret_cast<uintptr_t>(info->si_addr) < kNearNull) {
+    if (errno == ENOMEM) leave();
+    if (errno == EACCES || errno == EPERM) {
+      report(kExecutableMemoryDenied, kAllowExecutableMemory);
+      ::_exit(kRunFailed);
+    }
+  }
   ::sigaction(signal, &fault_before, nullptr);  // another reason: the fault comes again
   if (!faulted) ::raise(signal);
 }
@@ -59,13 +76,8 @@ void end_faulted(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void report_out_of_memory() noexcept {
-  const char* const name = as_object ? "" : ::program_invocation_short_name;
-  const char* const text = as_object ? kObject : kText;
-  const iovec parts[] = {{const_cast<char*>(name), std::strlen(name)},
-                         {const_cast<char*>(text), std::strlen(text)}};
-  if (::writev(STDERR_FILENO, parts, 2) < 0) {
-    // Nobody reads it.
-  }
+  report("out of memory",
+         "use a smaller batch, close other programs, or raise the limit with `ulimit -v`");
 }
 
 void report_out_of_memory_as_object() { as_object = true; }

@@ -99,8 +99,9 @@ struct KernelEntry {
   std::string_view op;
   Prepare prepare;
   Layouts layouts = Layouts::kPlain;  // of reference kernels: plain
-  bool low_precision = false;  // takes and makes 16-bit floats; for others the backend widens them
-  bool any_dtype = false;      // moves elements of any dtype, float64 too
+  bool low_precision = false;   // takes and makes 16-bit floats; for others the backend widens them
+  bool any_dtype = false;       // moves elements of any dtype, float64 too
+  bool generates_code = false;  // by oneDNN, into executable memory
   /// Computes float64, on plain layouts, where the reference is slow.
   Prepare float64 = nullptr;
 };

@@ -5,11 +5,11 @@
 //   FAULT_AT=N          the N-th call of that kind fails, counted from 1; without it none does
 //   FAULT_ALWAYS=1      so do all calls of that kind after it
 //   FAULT_KILL=1        that call kills the process instead
-//   FAULT_ERRNO=NUMBER  what errno says then; without it EIO, for memory and mmap ENOMEM
+//   FAULT_ERRNO=NUMBER  what errno says then; without it EIO, for memory, mmap and mprotect ENOMEM
 //   FAULT_PATH=TEXT     only calls whose path contains TEXT count
 //   FAULT_LOG=FILE      gets a line for each call that counts, before it is made, in the order of
 //                       all threads: "KIND<TAB>PATH", and "<TAB>NEW PATH" for rename. Not for
-//                       malloc, mmap, spawn and thread, which have no path
+//                       malloc, mmap, mprotect, spawn and thread, which have no path
 //   FAULT_COUNTS=FILE   gets the calls so far of each kind, in the order of kKinds: a uint64 each,
 //                       current at any moment
 //
@@ -49,15 +49,16 @@ enum Kind {
   kUnlink,
   kTruncate,
   kMmap,
+  kMprotect,
   kMalloc,
   kClose,
   kSpawn,
   kThread,
   kKindCount
 };
-constexpr const char* kKinds[] = {"write",  "pwrite", "fsync",  "syncfs",   "rename",
-                                  "open",   "mkdir",  "unlink", "truncate", "mmap",
-                                  "malloc", "close",  "spawn",  "thread"};
+constexpr const char* kKinds[] = {"write",    "pwrite", "fsync",  "syncfs",   "rename",
+                                  "open",     "mkdir",  "unlink", "truncate", "mmap",
+                                  "mprotect", "malloc", "close",  "spawn",    "thread"};
 static_assert(std::size(kKinds) == kKindCount);
 
 using Count = std::atomic<uint64_t>;
@@ -149,7 +150,8 @@ bool fails(Kind kind, const char* path = nullptr, const char* new_path = "") {
   if (kind != settings.kind || settings.at == 0) return false;
   if (number != settings.at && !(settings.always && number > settings.at)) return false;
   if (settings.kill) raise(SIGKILL);
-  errno = settings.code != 0 ? settings.code : kind == kMalloc || kind == kMmap ? ENOMEM : EIO;
+  const bool memory = kind == kMalloc || kind == kMmap || kind == kMprotect;
+  errno = settings.code != 0 ? settings.code : memory ? ENOMEM : EIO;
   return true;
 }
 
@@ -292,6 +294,10 @@ void* mmap(void* at, size_t size, int protection, int flags, int file, off_t off
 }
 void* mmap64(void* at, size_t size, int protection, int flags, int file, off64_t offset) noexcept {
   return map_at(at, size, protection, flags, file, offset);
+}
+
+int mprotect(void* at, size_t size, int protection) noexcept {
+  return fails(kMprotect) ? -1 : static_cast<int>(syscall(SYS_mprotect, at, size, protection));
 }
 
 void* __libc_malloc(size_t size);

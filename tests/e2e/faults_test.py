@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flow import BIN, CALLS, FlowTest, train_job
+from flow import BIN, CALLS, ROWS, FlowTest, train_job
 
 NET = """
     graph:
@@ -49,7 +49,8 @@ jobs:
 """
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EACCES]
-OUT_OF_MEMORY = {"mmap", "malloc"}  # their errno is ENOMEM
+MAPPING_ERRORS = [errno.ENOMEM, errno.EACCES, errno.EPERM]
+ERRORS_OF = {"malloc": [errno.ENOMEM], "mmap": MAPPING_ERRORS, "mprotect": MAPPING_ERRORS}
 
 
 class Run:
@@ -130,8 +131,8 @@ class Faults(FlowTest):
 
         def attempt(case):
             kind, at, always = case
-            code = {} if kind in OUT_OF_MEMORY else {"errno": ERRORS[at % len(ERRORS)]}
-            settings = self.faults(call=kind, at=at, **code, **({"always": 1} if always else {}))
+            errors = ERRORS_OF.get(kind, ERRORS)
+            settings = self.faults(call=kind, at=at, errno=errors[at % len(errors)], **({"always": 1} if always else {}))
             return case, Run(words, variables, settings)
 
         failed = 0
@@ -149,6 +150,20 @@ class Faults(FlowTest):
                         if name in clean.states:
                             self.assertEqual(state, clean.states[name], name)
         self.assertGreater(failed, len(cases) / 3)
+
+    def test_where_executable_memory_is_denied_only_jobs_that_need_it_fail(self):
+        """As SELinux and MemoryDenyWriteExecute= of systemd deny it."""
+        self.write("job.yaml", JOB)
+        self.write("add.yaml", ROWS)
+        np.save(self.dir / "x.npy", np.ones((8, 3), np.float32))
+        for code in (errno.EACCES, errno.EPERM):
+            denied = self.faults(call="mprotect", at=1, always=1, errno=code)
+            for job in ("train", "predict"):
+                done = self.flowrun(job, "job.yaml", "-o", "out", *(("--load", "none") if job == "predict" else ()), env=denied, status=3)
+                self.assertRegex(done.stderr, rf"error: job.yaml:\d+:\d+: step `hidden/conv`: the system denies executable memory, .*\n   hint: allow it, .*`precision: float64`")
+                self.assertFalse((self.dir / "out/plan.json").exists())
+            self.flowrun("train", "job.yaml", "-o", f"wide{code}", "--set", "+jobs.train.precision=float64", env=denied)
+            self.flowrun("add.yaml", "-o", f"add{code}", env=denied)
 
     def test_whichever_call_fails_a_train_job_says_so_and_leaves_whole_files(self):
         self.walk(["train", "job.yaml", "-o", "out", "--save", "model", "--threads", "2"], 6)

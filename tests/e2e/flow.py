@@ -14,7 +14,7 @@ import unittest
 import numpy as np
 
 # As fault_injector.cpp lists them.
-CALLS = ["write", "pwrite", "fsync", "syncfs", "rename", "open", "mkdir", "unlink", "truncate", "mmap", "malloc", "close", "spawn", "thread"]
+CALLS = ["write", "pwrite", "fsync", "syncfs", "rename", "open", "mkdir", "unlink", "truncate", "mmap", "mprotect", "malloc", "close", "spawn", "thread"]
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("FLOW_BIN", SOURCE / "build" / "release" / "bin"))

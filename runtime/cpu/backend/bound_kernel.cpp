@@ -1,6 +1,7 @@
 // From a plan step to actions: kernel chosen, operands reordered where the kernel wants another
 // layout, epilogue ops that it does not fuse run apart on its result.
 #include "runtime/cpu/backend/bound_kernel.h"
+#include "runtime/cpu/backend/onednn_status.h"
 
 #include <algorithm>
 #include <utility>
@@ -277,7 +278,8 @@ class KernelBinder {
       request.epilogue_operands.emplace_back();
       for (const Value& value : operands) request.epilogue_operands.back().push_back(value.desc);
     }
-    return entry.prepare(request);
+    if (!entry.generates_code) return entry.prepare(request);
+    return generate_code([&] { return entry.prepare(request); });
   }
 
   /// What runs the op: a library, or loops of ours.

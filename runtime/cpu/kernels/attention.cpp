@@ -118,9 +118,13 @@ Kernel prepare_attention(const Request& request) {
 
 std::span<const KernelEntry> attention() {
   static constexpr KernelEntry kKernels[] = {
-      {"scaled_dot_product_attention", prepare_attention},
-      {"scaled_dot_product_attention_grad", prepare_attention_grad},
-      {"scaled_dot_product_attention_grad_bias", prepare_attention_grad_bias},
+      {.op = "scaled_dot_product_attention", .prepare = prepare_attention, .generates_code = true},
+      {.op = "scaled_dot_product_attention_grad",
+       .prepare = prepare_attention_grad,
+       .generates_code = true},
+      {.op = "scaled_dot_product_attention_grad_bias",
+       .prepare = prepare_attention_grad_bias,
+       .generates_code = true},
   };
   return kKernels;
 }

@@ -348,6 +348,7 @@ std::span<const KernelEntry> fast::matmul() {
       {.op = "matmul",
        .prepare = prepare_matmul,
        .low_precision = true,
+       .generates_code = true,
        .float64 = prepare_double_matmul},
   };
   return kKernels;

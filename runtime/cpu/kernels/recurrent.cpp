@@ -408,9 +408,12 @@ Kernel prepare_rnn_steps_grad(const Request& request) {
 
 std::span<const KernelEntry> recurrent() {
   static constexpr KernelEntry kKernels[] = {
-      {"lstm_steps", prepare_lstm_steps}, {"lstm_steps_grad", prepare_lstm_steps_grad},
-      {"gru_steps", prepare_gru_steps},   {"gru_steps_grad", prepare_gru_steps_grad},
-      {"rnn_steps", prepare_rnn_steps},   {"rnn_steps_grad", prepare_rnn_steps_grad},
+      {.op = "lstm_steps", .prepare = prepare_lstm_steps, .generates_code = true},
+      {.op = "lstm_steps_grad", .prepare = prepare_lstm_steps_grad, .generates_code = true},
+      {.op = "gru_steps", .prepare = prepare_gru_steps, .generates_code = true},
+      {.op = "gru_steps_grad", .prepare = prepare_gru_steps_grad, .generates_code = true},
+      {.op = "rnn_steps", .prepare = prepare_rnn_steps, .generates_code = true},
+      {.op = "rnn_steps_grad", .prepare = prepare_rnn_steps_grad, .generates_code = true},
   };
   return kKernels;
 }
