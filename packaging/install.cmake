@@ -20,21 +20,23 @@ set(flow_mpich "@FLOW_MPICH_BUILT@")
 endfunction()
 flow_install_code(prefix.cmake)
 
-file(RELATIVE_PATH to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+# The loader does not look there: what links a library finds it by a path relative to itself.
+set(libraries ${CMAKE_INSTALL_LIBDIR}/flow)
+file(RELATIVE_PATH to_lib /${CMAKE_INSTALL_BINDIR} /${libraries})
 set_target_properties(flowc flowrun flowdiff PROPERTIES INSTALL_RPATH "$ORIGIN/${to_lib}")
 install(TARGETS flowc flowrun flowdiff RUNTIME COMPONENT flow)
-install(TARGETS flow_runtime LIBRARY COMPONENT flow)
+install(TARGETS flow_runtime LIBRARY DESTINATION ${libraries} COMPONENT flow)
 if(TARGET flow_cuda)
   # NVIDIA's libraries stay where the build found them.
   set_target_properties(flow_cuda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS flow_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
+  install(TARGETS flow_cuda LIBRARY DESTINATION ${libraries} COMPONENT cuda OPTIONAL)
 endif()
 
 foreach(module openmpi mpich)
   if(TARGET flow_${module})
     set_target_properties(flow_${module} PROPERTIES
       INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
-    install(TARGETS flow_${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${module})
+    install(TARGETS flow_${module} LIBRARY DESTINATION ${libraries} COMPONENT ${module} OPTIONAL)
   endif()
 endforeach()
 
@@ -94,7 +96,9 @@ flow_install_code(summary.cmake)
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME flow)
 set(CPACK_PACKAGE_CONTACT "The flow developers <flow@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Neural networks from YAML job files")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "neural networks from YAML job files")
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/packaging/components.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/packaging/debian.cmake)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL flow)
@@ -110,23 +114,25 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_DEBIAN_FLOW_PACKAGE_NAME flow)
 set(CPACK_DEBIAN_FLOW_PACKAGE_SUGGESTS "python3-numpy, flow-cuda, flow-openmpi, flow-mpich")
-set(CPACK_DEBIAN_FLOW_DESCRIPTION "Neural networks from YAML job files
- flowc checks a job file and compiles it to a plan, flowrun executes the plan
+set(CPACK_DEBIAN_FLOW_DESCRIPTION
+"flowc checks a job file and compiles it to a plan, flowrun executes the plan
  and writes .npy files, flowdiff compares two runs.")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME flow-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "flow (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "libcudnn9-cuda-13")
-set(CPACK_DEBIAN_CUDA_DESCRIPTION "Neural networks from YAML job files: GPUs
- The module with which flowrun computes on GPUs of NVIDIA. It needs the
+set(CPACK_DEBIAN_CUDA_DESCRIPTION
+"This package has the module with which flowrun computes on GPUs of NVIDIA. It needs the
  libraries of CUDA 13 and cuDNN 9.")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_NAME flow-openmpi)
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_DEPENDS "flow (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS "openmpi-bin")
-set(CPACK_DEBIAN_OPENMPI_DESCRIPTION "Neural networks from YAML job files: Open MPI
- The module with which flowrun runs a job on several processes and machines.")
+set(CPACK_DEBIAN_OPENMPI_DESCRIPTION
+"This package has the module with which flowrun runs a job on several processes
+ and machines, by Open MPI.")
 set(CPACK_DEBIAN_MPICH_PACKAGE_NAME flow-mpich)
 set(CPACK_DEBIAN_MPICH_PACKAGE_DEPENDS "flow (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_MPICH_PACKAGE_RECOMMENDS "mpich")
-set(CPACK_DEBIAN_MPICH_DESCRIPTION "Neural networks from YAML job files: MPICH
- The module with which flowrun runs a job on several processes and machines.")
+set(CPACK_DEBIAN_MPICH_DESCRIPTION
+"This package has the module with which flowrun runs a job on several processes
+ and machines, by MPICH.")
 include(CPack)

@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
 # Builds the Debian package, installs it in a fresh Debian 12, runs a job there and removes it.
-# Needs root, debootstrap, dpkg-dev and file. About five minutes.
+# Needs root, debootstrap, dpkg-dev, file and lintian. About five minutes.
 # Usage: tests/package.sh [BUILD]     BUILD: a folder with a complete build; default: build/release
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=$(realpath "${1:-build/release}")
-mirror=${FLOW_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# Where this machine gets its own packages.
+mirror=${FLOW_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' 'Component: main' | sort | head -n 1)}
 work=$(mktemp -d)
 root=$work/root
 
-for program in cpack debootstrap dpkg-shlibdeps file; do
+for program in cpack debootstrap dpkg-shlibdeps file lintian; do
   command -v "$program" >/dev/null || {
-    echo "package.sh: $program is missing; install cmake, debootstrap, dpkg-dev and file" >&2
+    echo "package.sh: $program is missing; install cmake, debootstrap, dpkg-dev, file and lintian" >&2
     exit 1
   }
 done
+
+[[ -n $mirror ]] || {
+  echo "package.sh: apt has no repository of bookworm; set FLOW_DEBIAN_MIRROR to the address of one" >&2
+  exit 1
+}
 
 finish() {
   umount "$root/proc" 2>/dev/null || true
@@ -33,6 +39,7 @@ echo "== package"
 }
 deb=$(ls "$work"/packages/flow_*.deb)
 dpkg-deb --info "$deb" | sed -n 's/^ \(Depends\|Suggests\|Version\): /\1: /p'
+lintian --fail-on error,warning "$work"/packages/*.deb
 
 echo "== fresh Debian 12"
 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$work/debootstrap.log" || {
@@ -56,6 +63,10 @@ inside 'flowc help >/dev/null && flowc help checkpoints >/dev/null'
 echo "== run"
 inside 'cd /root && flowrun train /usr/share/flow/jobs/lenet.yaml -o out --steps 20 --quiet && flowrun eval /usr/share/flow/jobs/lenet.yaml --load out -o eval --quiet'
 inside 'cd /root && flowdiff eval eval --brief && flowc init mlp && flowc check mlp.yaml'
+
+echo "== missing package"
+inside 'cd /root && ! flowrun train /usr/share/flow/jobs/lenet.yaml -o gpu --device gpu 2>said && cat said && grep -q "install the package flow-cuda" said'
+inside 'cd /root && ! PMI_RANK=0 PMI_SIZE=2 flowrun train /usr/share/flow/jobs/lenet.yaml -o ranks --distributed 2>said && cat said && grep -q "install the package flow-mpich" said'
 
 echo "== missing library"
 inside 'mv /usr/lib/x86_64-linux-gnu/libdnnl.so.2 /root/ && ! flowrun --version 2>/root/said; cat /root/said; mv /root/libdnnl.so.2 /usr/lib/x86_64-linux-gnu/'

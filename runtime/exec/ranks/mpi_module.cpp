@@ -49,11 +49,15 @@ const MpiModule& module_for(const LaunchedRank& launched, const std::optional<st
 
 void check_built(const MpiModule& module) {
   if (is_built(module)) return;
-  std::string hint = fmt::format("install {} and rebuild flow", module.package);
+  const bool packaged = is_packaged();
+  std::string hint = packaged ? fmt::format("install the package flow-{}", module.name)
+                              : fmt::format("install {} and rebuild flow", module.package);
   for (const MpiModule& other : kMpiModules)
     if (is_built(other))
       hint += fmt::format(", or use --mpi {} with a launcher of {}", other.name, other.title);
-  throw RequestError(fmt::format("flow was built without {}", module.title), hint);
+  throw RequestError(packaged ? fmt::format("the {} module is not installed", module.title)
+                              : fmt::format("flow was built without {}", module.title),
+                     hint);
 }
 
 /// Keeps what signals do: Open MPI, MPICH and UCX below it handle those of defects, and some more.

@@ -38,9 +38,11 @@ Gpu find_gpu() {
   std::error_code ignored;
   const fs::path module = library_folder() / kModule;
   if (!fs::exists(module, ignored))
-    return {
-        "flow was built without CUDA",
-        fmt::format("build flow with the CUDA toolkit and cuDNN; {} is missing", module.string())};
+    return is_packaged()
+               ? Gpu("the CUDA module is not installed", "install the package flow-cuda")
+               : Gpu("flow was built without CUDA",
+                     fmt::format("build flow with the CUDA toolkit and cuDNN; {} is missing",
+                                 module.string()));
   if (!has_driver())
     return {"this machine has no NVIDIA driver",
             fmt::format("install the driver of the GPU; {} is missing", kDriver)};

@@ -51,6 +51,12 @@ fs::path library_folder() {
   return fs::weakly_canonical(library.dli_fname, ignored).parent_path();
 }
 
+bool is_packaged() {
+  std::error_code ignored;
+  return library_folder().string().starts_with("/usr/lib/") &&
+         fs::exists("/var/lib/dpkg/info/flow.list", ignored);
+}
+
 Expected<SharedObject> SharedObject::open(const fs::path& path, int mode, const std::string& title,
                                           Remedy* remedy,
                                           std::initializer_list<const char*> entries,

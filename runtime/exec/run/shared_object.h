@@ -12,6 +12,9 @@ namespace flow::exec {
 /// The folder of this library, where the modules are too.
 fs::path library_folder();
 
+/// Was flow installed as packages of Debian, of which each module is one?
+bool is_packaged();
+
 /// A module that was opened. It stays open until the process ends.
 class SharedObject {
  public:
