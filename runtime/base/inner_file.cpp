@@ -36,10 +36,15 @@ void require_inside(const fs::path& directory, const fs::path& path) {
 
 std::string read_inside(const fs::path& directory, const fs::path& path, uint64_t most) {
   require_inside(directory, path);
+  const auto require_small = [&](uint64_t size) {
+    if (size > most)
+      throw RequestError(fmt::format("{} has more than {} MiB", path.string(), most >> 20),
+                         "restore the file that was there");
+  };
+  std::error_code gone;  // then it cannot be mapped
+  if (const uint64_t size = fs::file_size(path, gone); !gone) require_small(size);
   const MappedFile file(path);  // opened without waiting, and refuses what took its place
-  if (file.bytes().size() > most)
-    throw RequestError(fmt::format("{} has more than {} MiB", path.string(), most >> 20),
-                       "restore the file that was there");
+  require_small(file.bytes().size());
   std::string text;
   file.recovering([&] {
     text.assign(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
