@@ -111,7 +111,7 @@ TEST_CASE("dtype and shape must agree", "[compare]") {
 
 TEST_CASE("empty arrays and scalars compare", "[compare]") {
   const Array none = typed_array<float>({0, 3}, {}), one = typed_array<float>({}, {1});
-  CHECK(compare_arrays("x", none.view(), none.view(), {}).verdict == Verdict::kEqual);
+  CHECK(compare_arrays("x", none.view(), none.view(), {}).verdict == Verdict::kMistrusted);
   const auto found = compare_arrays("x", one.view(), typed_array<float>({}, {2}).view(), {});
   CHECK(found.over == 1);
   CHECK(found.first_mismatch.empty());
