@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,6 +27,12 @@ namespace {
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
 constexpr const char* kBatchVariable = "batch";
+
+/// Each variable makes some imports at other sizes.
+constexpr int64_t kMostVariables = 24;
+/// A factor of the size, and what is added. Few bounds of models are above the last one.
+constexpr std::pair<int64_t, int64_t> kProbes[] = {{1, 1}, {2, 0}, {1, 4096}};
+constexpr int64_t kFactors[] = {2, 3};
 
 bool is_default_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -81,6 +90,7 @@ class ModelImport {
     for (const pb::NodeProto* node : nodes_) read_node(*node);
     refuse_lost();
     read_outputs();
+    state_.job.drop_unread();
     state_.job.assign_names();
     const std::string head = fmt::format("# {}, imported by flowc\n#\n", escaped(request_.source));
     ImportedModel imported{.job_file = state_.job.text(head),
@@ -160,26 +170,41 @@ class ModelImport {
     }
   }
 
-  /// The size of a dimension, and its variable where it has a name.
+  /// The variable of a dimension without a number: its name in the model, made legal, or one after
+  /// the input. -1 and names such as `?` are none.
+  std::string variable_of(const pb::TensorShapeProto::Dimension& dimension,
+                          const std::string& input, int axis) {
+    const bool is_named = std::ranges::any_of(dimension.dim_param(),
+                                              [](unsigned char c) { return std::isalnum(c) != 0; });
+    const std::string key = is_named    ? dimension.dim_param()
+                            : axis == 0 ? "?"
+                                        : fmt::format("?{} {}", axis, input);
+    if (const auto found = dimensions_.find(key); found != dimensions_.end()) return found->second;
+    constexpr std::array kWords = {"min", "max", "and",  "or",   "if",   "else",
+                                   "not", "env", "seed", "step", "epoch"};
+    const std::string legal = legal_name(is_named    ? key
+                                         : axis == 0 ? kBatchVariable
+                                                     : fmt::format("{}_{}", input, axis));
+    const bool is_word = std::ranges::find(kWords, legal) != kWords.end();
+    return dimensions_[key] = variables_.add(is_word ? legal + "_" : legal);
+  }
+
+  /// The size of a dimension, and its variable where it has none in the model.
   int64_t size_of_dimension(const pb::TensorShapeProto::Dimension& dimension,
                             const std::string& input, int axis, JobInput& made) {
-    if (dimension.has_dim_value()) {
+    if (dimension.has_dim_value() && dimension.dim_value() != -1) {
       if (dimension.dim_value() < 1 || dimension.dim_value() > ops::kMaxSize)
         refuse(
             fmt::format("input `{}` has a dimension of {}", escaped(input), dimension.dim_value()));
       return dimension.dim_value();
     }
-    const std::string name = legal_name(
-        dimension.dim_param().empty() ? fmt::format("{}_{}", input, axis) : dimension.dim_param());
-    const std::string shown = axis == 0 && dimension.dim_param().empty() ? kBatchVariable : name;
+    const std::string shown = variable_of(dimension, input, axis);
     const auto given = request_.dimensions.find(shown);
     if (given == request_.dimensions.end() && axis > 0)
       refuse(fmt::format("dimension {} of input `{}` has no size", axis, escaped(input)),
              fmt::format("give it one: --dim {}=SIZE", shown));
     const int64_t size = given == request_.dimensions.end() ? 1 : given->second;
-    if (std::ranges::find(state_.job.sizes, shown, &std::pair<std::string, int64_t>::first) ==
-        state_.job.sizes.end())
-      state_.job.sizes.emplace_back(shown, size);
+    if (sized_.insert(shown).second) state_.job.sizes.emplace_back(shown, size);
     made.variables[axis] = shown;
     if (axis == 0) made.rows = true;
     return size;
@@ -209,15 +234,50 @@ class ModelImport {
     }
     require_known_dimensions();
     share_fixed_batch();
+    find_probes();
     for (size_t i = 0; i < state_.job.inputs.size(); ++i) {
       const JobInput& input = state_.job.inputs[i];
-      if (input.rows) state_.types.batch = input.shape[0];
       const bool widened = input.dtype == DType::kFloat32;
-      add(input.name, {.dtype = widened ? state_.types.compute : input.dtype,
-                       .shape = input.shape,
-                       .batch_axis = input.rows ? 0 : ops::kNoBatch,
-                       .reference = {.kind = Reference::Kind::kInput, .index = i}});
+      Tensor tensor{.dtype = widened ? state_.types.compute : input.dtype,
+                    .shape = input.shape,
+                    .batch_axis = input.rows ? 0 : ops::kNoBatch,
+                    .reference = {.kind = Reference::Kind::kInput, .index = i}};
+      tensor.sizes = sizes_of(input);
+      if (input.rows) state_.batch = tensor.size(0);
+      if (input.rows) state_.types.batch = input.shape[0];
+      add(input.name, std::move(tensor));
     }
+  }
+
+  /// Of many variables, numbers are not followed: all keep their values.
+  bool are_followed() const { return std::ssize(state_.job.sizes) <= kMostVariables; }
+
+  /// Probes change one variable, or all of them by one factor.
+  void find_probes() {
+    std::set<std::string> all;
+    for (const auto& [name, size] : state_.job.sizes) all.insert(name);
+    if (!are_followed()) state_.job.pins = all;
+    if (!are_followed() || all.empty()) return;
+    for (const auto& [name, size] : state_.job.sizes)
+      for (size_t i = 0; i < std::size(kProbes); ++i) state_.probes.push_back({name});
+    state_.probes.resize(state_.probes.size() + std::size(kFactors), all);
+  }
+
+  /// Where the dimensions of an input are variables: what they are at each probe.
+  Sizes sizes_of(const JobInput& input) const {
+    if (input.variables.empty() || !are_followed()) return {};
+    Sizes sizes = fixed(input.shape.extents());
+    for (const auto& [axis, name] : input.variables) {
+      Size& size = sizes[static_cast<size_t>(axis)];
+      size.text = name;
+      size.variables = {name};
+      size.least = 1;
+      for (const auto& [other, value] : state_.job.sizes)
+        for (const auto& [factor, added] : kProbes)
+          size.probes.push_back(other == name ? size.value * factor + added : size.value);
+      for (const int64_t factor : kFactors) size.probes.push_back(size.value * factor);
+    }
+    return sizes;
   }
 
   /// Has the model all dimensions that are given sizes?
@@ -271,8 +331,9 @@ class ModelImport {
       const ImportRule* rule = is_foreign ? nullptr : find_import(node.op_type());
       if (rule && known) {
         NodeImport import(state_, node, rule->op);
-        results = rule->read(import);
+        results = read(*rule, import);
         import.require_all_taken();
+        keep_pins(import.pins(), entries, results);
       }
       refused = rule == nullptr;
     } catch (const Unsupported& unsupported) {
@@ -291,6 +352,21 @@ class ModelImport {
       add(node.output(i), std::move(result));
     }
     name_entries(node, entries);
+  }
+
+  /// Pins of a node are those of its entries and constants, which the job may not need; or of the
+  /// job, where the results are others.
+  void keep_pins(const std::set<std::string>& pins, size_t first, std::vector<Tensor>& results) {
+    if (pins.empty()) return;
+    for (size_t i = first; i < state_.job.entries.size(); ++i)
+      state_.job.entries[i].pins.insert(pins.begin(), pins.end());
+    for (Tensor& result : results) {
+      if (result.value) result.follows.insert(pins.begin(), pins.end());
+      const bool is_made =
+          (result.reference.kind == Reference::Kind::kEntry && result.reference.index >= first) ||
+          (result.value && result.reference.kind == Reference::Kind::kNone);
+      if (!is_made) state_.job.pins.insert(pins.begin(), pins.end());
+    }
   }
 
   /// Entries on the way to a result are named after it.
@@ -338,7 +414,9 @@ class ModelImport {
       node.add_input(name);
       node.add_output(name);
       try {
-        returned = NodeImport(state_, node, "").operand(0);
+        NodeImport import(state_, node, "");
+        returned = import.operand(0);
+        state_.job.pins.insert(import.pins().begin(), import.pins().end());
       } catch (const Unsupported& unsupported) {
         refuse(fmt::format("output `{}`: {}", escaped(name), unsupported.what()));
       }
@@ -363,6 +441,10 @@ class ModelImport {
   ImportState state_;
   std::vector<const pb::NodeProto*> nodes_;  // in order
   std::vector<std::string> lost_, hints_;    // of nodes that cannot be imported
+  // Variables of dimensions: by name in the model or place, and all of them.
+  std::map<std::string, std::string> dimensions_;
+  UniqueNames variables_;
+  std::set<std::string> sized_;
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 namespace flow::onnx {
 namespace {
 
-using Integers = std::vector<int64_t>;
 using Tensors = std::vector<Tensor>;
 
 Tensors unary(NodeImport& node) { return {node.call(node.op(), {node.operand(0)})}; }
@@ -25,8 +24,8 @@ Tensor at_axis(NodeImport& node, const Tensor& a) {
   const Tensor b = node.operand(1);
   const int64_t behind = a.shape.rank() - axis - b.shape.rank();
   if (behind <= 0) return b;
-  std::vector<int64_t> extents = b.shape.extents();
-  extents.resize(extents.size() + static_cast<size_t>(behind), 1);
+  Sizes extents = b.all_sizes();
+  extents.resize(extents.size() + static_cast<size_t>(behind), fixed(1));
   return node.reshape(b, extents);
 }
 
@@ -42,47 +41,7 @@ Tensors two_with(NodeImport& node, std::string_view op) {
   return {node.call(op, {a, b})};
 }
 
-/// What an operator of ONNX computes of two integers; nothing where that is not one.
-std::optional<int64_t> computed(std::string_view type, int64_t a, int64_t b) {
-  int64_t result = 0;
-  bool overflows = true;
-  if (type == "Add") overflows = __builtin_add_overflow(a, b, &result);
-  if (type == "Sub") overflows = __builtin_sub_overflow(a, b, &result);
-  if (type == "Mul") overflows = __builtin_mul_overflow(a, b, &result);
-  if (type == "Div" && b != 0 && b != -1) return a / b;
-  return overflows ? std::nullopt : std::optional(result);
-}
-
-/// Arithmetic of shapes, where it is known before a run.
-std::optional<Tensor> folded_two(NodeImport& node) {
-  if (!node.all_known() || node.in(0).dtype == DType::kBool) return {};
-  const Shape &first = node.in(0).shape, &second = node.in(1).shape;
-  const bool one = second.elements() == 1 && second.rank() <= first.rank();
-  if (first != second && !one && (first.elements() != 1 || first.rank() > second.rank())) return {};
-  const Shape& shape = first == second || one ? first : second;
-  if (shape.elements() == 0) return {};
-  const Integers a = node.values_as_int64(0), b = node.values_as_int64(1);
-  Integers results;
-  for (size_t i = 0; i < static_cast<size_t>(shape.elements()); ++i) {
-    const auto result = computed(node.type(), a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
-    if (!result) return {};
-    results.push_back(*result);
-  }
-  for (const std::string_view name : {"broadcast", "axis"}) node.ignore(name);
-  return node.folded(results, shape);
-}
-
-Tensors binary(NodeImport& node) {
-  if (const auto folded = folded_two(node)) return {*folded};
-  return two_with(node, node.op());
-}
-
-Tensors negative(NodeImport& node) {
-  if (!node.all_known() || node.in(0).dtype == DType::kBool) return unary(node);
-  Integers values = node.values_as_int64(0);
-  for (int64_t& value : values) value = computed("Sub", 0, value).value_or(value);
-  return {node.folded(values, node.in(0).shape)};
-}
+Tensors binary(NodeImport& node) { return two_with(node, node.op()); }
 
 /// The result has the dtype of the base.
 Tensors power(NodeImport& node) {
@@ -105,7 +64,6 @@ Tensors power(NodeImport& node) {
 /// ONNX divides integers toward 0; floor_divide does so where nothing remains.
 Tensors divide(NodeImport& node) {
   if (node.is_float()) return binary(node);
-  if (const auto folded = folded_two(node)) return {*folded};
   const auto [a, b] = two_operands(node);
   if (a.dtype == DType::kUInt8) return {node.call("floor_divide", {a, b})};
   const Tensor whole = node.call("subtract", {a, node.call("fmod", {a, b})});
@@ -231,8 +189,8 @@ Tensors prelu(NodeImport& node) {
   }
   Tensor slope = node.operand_or_number(1, x);
   if (node.opset() < 7 && slope.shape.elements() > 1) {
-    std::vector<int64_t> extents(static_cast<size_t>(std::max(1, x.shape.rank() - 1)), 1);
-    extents[0] = slope.shape.elements();
+    Sizes extents(static_cast<size_t>(std::max(1, x.shape.rank() - 1)), fixed(1));
+    extents[0] = product(slope.all_sizes());
     slope = node.reshape(slope, extents);
   }
   const Tensor zero = NodeImport::scalar(0, x.dtype);
@@ -274,8 +232,6 @@ Tensors clip(NodeImport& node) {
 Tensors cast_to(NodeImport& node, DType to) {
   for (const std::string_view name : {"saturate", "round_mode"}) node.ignore(name);  // of 8 bits
   if (to == DType::kFloat32) to = node.compute_dtype();
-  if (node.in(0).value && node.in(0).reference.kind == Reference::Kind::kNone)
-    return {node.constant(converted(*node.in(0).value, to))};
   const Tensor x = node.operand(0);
   return {x.dtype == to ? x : node.call("cast", {x}, {{"dtype", to}})};
 }
@@ -295,7 +251,7 @@ Tensors exclusive_or(NodeImport& node) { return two_with(node, "not_equal"); }
 constexpr ImportRule kArithmeticImports[] = {
     {"Identity", same},
     {"Abs", unary, "abs"},
-    {"Neg", negative, "negative"},
+    {"Neg", unary, "negative"},
     {"Sign", unary, "sign"},
     {"Round", unary, "round"},
     {"Ceil", unary, "ceil"},

@@ -201,7 +201,10 @@ class AttentionImport {
   std::optional<Tensor> mask_, bias_;
 };
 
-Tensors attention(NodeImport& node) { return AttentionImport(node).run(); }
+Tensors attention(NodeImport& node) {
+  node.pin_shapes();
+  return AttentionImport(node).run();
+}
 
 /// Elements of the last axis of four.
 Tensor last_slice(NodeImport& node, const Tensor& x, int64_t from, int64_t to, int64_t step) {
@@ -210,6 +213,7 @@ Tensor last_slice(NodeImport& node, const Tensor& x, int64_t from, int64_t to, i
 
 /// Turns pairs of elements by angles whose cosines and sines are given.
 Tensors rotary_embedding(NodeImport& node) {
+  node.pin_shapes();
   const Tensor x = as_heads(node, node.operand(0), node.integer("num_heads", 0));
   const int64_t depth = x.shape[3], given = node.integer("rotary_embedding_dim", 0);
   const int64_t turned = given == 0 ? depth : given;
@@ -219,7 +223,7 @@ Tensors rotary_embedding(NodeImport& node) {
   const auto angles = [&](int i) {
     Tensor table = node.operand(i);
     if (node.has(3))
-      table = node.call("gather", {table, node.indices(3, table.shape[0])}, {{"axis", int64_t{0}}});
+      table = node.call("gather", {table, node.indices(3, table.size(0))}, {{"axis", int64_t{0}}});
     if (table.shape.rank() != 3) throw Unsupported(fmt::format("angles {}", table.shape.str()));
     return node.reshape(table, {table.shape[0], 1, table.shape[1], table.shape[2]});
   };

@@ -85,7 +85,7 @@ Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::
     throw Unsupported(
         fmt::format("{} terms for {} operands", equation.terms.size(), operands.size()));
   std::vector<std::string> terms;
-  std::map<char, int64_t> extents;
+  std::map<char, Size> extents;
   int most_others = 0;
   std::string rows;  // letters of the batch
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -95,15 +95,15 @@ Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::
     most_others = std::max(most_others, others);
     terms.push_back(letters_of(term, others));
     for (int axis = 0; axis < x.shape.rank(); ++axis) {
-      int64_t& extent = extents[terms.back()[static_cast<size_t>(axis)]];
-      extent = std::max(extent, x.shape[axis]);
+      Size& extent = extents[terms.back()[static_cast<size_t>(axis)]];
+      extent = extent.value == 0 ? x.size(axis) : node.broadcast(extent, x.size(axis));
     }
     if (x.batch_axis >= 0) rows += terms.back()[static_cast<size_t>(x.batch_axis)];
     if (x.batch_axis == ops::kBatchReduced) rows += ' ';
   }
   const std::string result = equation.has_result ? letters_of(equation.result, most_others)
                                                  : usual_result(terms, most_others);
-  std::vector<int64_t> shape;
+  Sizes shape;
   for (const char letter : result) {
     const auto found = extents.find(letter);
     if (found == extents.end()) throw Unsupported("an axis of the result that no operand has");
@@ -114,8 +114,10 @@ Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::
   if (!rows.empty() && rows.find_first_not_of(rows[0]) == std::string::npos)
     if (const size_t at = result.find(rows[0]); at != std::string::npos)
       batch_axis = static_cast<int>(at);
-  return node.layer("einsum", operands, {{"equation", equation.text}}, Shape(std::move(shape)),
-                    batch_axis);
+  Tensor made = node.layer("einsum", operands, {{"equation", equation.text}},
+                           Shape(values_of(shape)), batch_axis);
+  made.sizes = shape;
+  return made;
 }
 
 namespace {

@@ -75,7 +75,12 @@ NewSize new_size(NodeImport& node, std::string_view coordinates) {
   } else if (old) {
     throw Unsupported("no scales");
   } else {
-    return {for_all_axes(node, node.values_as_int64(3), shape.extents())};
+    const Sizes wanted = node.elements(3);
+    for (size_t i = 0; i < wanted.size(); ++i)  // the first axis stays
+      if (i > 0 || wanted.size() < shape.extents().size() ||
+          !are_same(wanted[0], node.in(0).size(0)))
+        node.pin({wanted[i]});
+    return {for_all_axes(node, values_of(wanted), shape.extents())};
   }
   return size_by_scales(shape,
                         for_all_axes(node, scales, std::vector<double>(shape.extents().size(), 1)),
@@ -134,9 +139,14 @@ Tensor resized(NodeImport& node, const Integers& extents, ops::Attributes attrib
     shape[width] = extents[width];
     attributes.set(
         "size", Integers{is_last ? shape[height] : shape[width], is_last ? shape[width] : seen[3]});
-    if (seen != x.shape) x = node.reshape(x, seen.extents());
+    const auto seen_as = [&](const Shape& as) {
+      Sizes sizes = fixed(as.extents());
+      sizes[0] = x.size(0);
+      if (as != x.shape) x = node.reshape(x, sizes);
+    };
+    seen_as(seen);
     x = node.call("resize", {x}, attributes);
-    if (x.shape != Shape(shape)) x = node.reshape(x, shape);
+    seen_as(Shape(shape));
   }
   return x;
 }
@@ -153,6 +163,7 @@ Tensors resize(NodeImport& node) {
     throw Unsupported(fmt::format("keep_aspect_ratio_policy {}", escaped(policy)));
   std::string coordinates = coordinates_of(node);
   const NewSize wanted = new_size(node, coordinates);
+  for (int axis = 1; axis < node.rank(); ++axis) node.pin({node.in(0).size(axis)});
   for (int axis = 0; axis < node.rank(); ++axis)
     if (coordinates == "pytorch_half_pixel" && wanted.extents[static_cast<size_t>(axis)] == 1 &&
         node.in(0).shape[axis] != 1)
@@ -189,18 +200,26 @@ Tensors depth_to_space(NodeImport& node) {
   const int64_t size = block_size(node);
   const Tensor x = node.operand(0);
   if (size > x.shape[1] || x.shape[1] % (size * size) != 0) refuse_blocks(node, size);
-  return {node.layer("pixel_shuffle", {x}, {{"factor", size}, {"mode", block_mode(node)}},
-                     {x.shape[0], x.shape[1] / (size * size), x.shape[2] * size, x.shape[3] * size},
-                     x.batch_axis)};
+  Tensor made = node.layer(
+      "pixel_shuffle", {x}, {{"factor", size}, {"mode", block_mode(node)}},
+      {x.shape[0], x.shape[1] / (size * size), x.shape[2] * size, x.shape[3] * size}, x.batch_axis);
+  if (!x.sizes.empty())
+    made.sizes = {x.size(0), quotient({x.size(1)}, {fixed(size * size)}),
+                  product({x.size(2), fixed(size)}), product({x.size(3), fixed(size)})};
+  return {made};
 }
 
 Tensors space_to_depth(NodeImport& node) {
   const int64_t size = block_size(node);
   const Tensor x = node.operand(0);
   if (x.shape[2] % size != 0 || x.shape[3] % size != 0) refuse_blocks(node, size);
-  return {node.layer("pixel_unshuffle", {x}, {{"factor", size}, {"mode", block_mode(node)}},
-                     {x.shape[0], x.shape[1] * size * size, x.shape[2] / size, x.shape[3] / size},
-                     x.batch_axis)};
+  Tensor made = node.layer(
+      "pixel_unshuffle", {x}, {{"factor", size}, {"mode", block_mode(node)}},
+      {x.shape[0], x.shape[1] * size * size, x.shape[2] / size, x.shape[3] / size}, x.batch_axis);
+  if (!x.sizes.empty())
+    made.sizes = {x.size(0), product({x.size(1), fixed(size * size)}),
+                  quotient({x.size(2)}, {fixed(size)}), quotient({x.size(3)}, {fixed(size)})};
+  return {made};
 }
 
 /// An attribute with a number for each of two axes, or `otherwise`.
@@ -367,7 +386,10 @@ class GridSample {
   bool corners_ = false;
 };
 
-Tensors grid_sample(NodeImport& node) { return {GridSample(node).run()}; }
+Tensors grid_sample(NodeImport& node) {
+  node.pin_shapes();
+  return {GridSample(node).run()};
+}
 
 constexpr ImportRule kImageImports[] = {
     {"GridSample", grid_sample}, {"Col2Im", columns_to_image},     {"Resize", resize},

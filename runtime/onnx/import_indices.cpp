@@ -33,16 +33,8 @@ Tensor embedding(NodeImport& node) {
 
 Tensors gather(NodeImport& node) {
   const int axis = node.axis(node.integer("axis", 0));
-  if (node.is_known(0) && node.is_known(1) && node.rank() == 1) {
-    const Integers values = node.values_as_int64(0);
-    Integers picked;
-    for (const int64_t index : node.values_as_int64(1))
-      picked.push_back(
-          values[static_cast<size_t>(node.axis(index, static_cast<int>(values.size())))]);
-    return {node.folded(picked, node.in(1).shape)};
-  }
   if (is_table(node, axis)) return {embedding(node)};
-  const Tensor indices = node.indices(1, node.in(0).shape[axis]);
+  const Tensor indices = node.indices(1, node.in(0).size(axis));
   return {node.call("gather", {node.operand(0), indices}, {{"axis", int64_t{axis}}})};
 }
 
@@ -53,7 +45,7 @@ Tensors compress(NodeImport& node) {
   if (const auto* given = node.find("axis", pb::AttributeProto::INT))
     axis = node.axis(given->i());
   else
-    x = node.reshape(x, {x.shape.elements()});
+    x = node.reshape(x, Sizes{product(x.all_sizes())});
   const Integers condition = node.values_as_int64(1);
   Integers chosen;
   for (int64_t i = 0; i < std::ssize(condition); ++i)
@@ -66,14 +58,15 @@ Tensors compress(NodeImport& node) {
 }
 
 /// ONNX allows indices that reach less far along the other axes; those of take_along_axis do not.
-Tensor within_indices(NodeImport& node, const Tensor& x, const Shape& indices, int axis) {
-  if (indices.rank() != x.shape.rank())
-    throw Unsupported(fmt::format("indices {} for {}", indices.str(), x.shape.str()));
+Tensor within_indices(NodeImport& node, const Tensor& x, const Tensor& indices, int axis) {
+  if (indices.shape.rank() != x.shape.rank())
+    throw Unsupported(fmt::format("indices {} for {}", indices.shape.str(), x.shape.str()));
   bool is_part = false;
   std::vector<std::string> index;
   for (int i = 0; i < x.shape.rank(); ++i) {
-    const bool cut = i != axis && indices[i] < x.shape[i];
-    index.push_back(cut ? fmt::format("0:{}", indices[i]) : ":");
+    const bool cut = i != axis && indices.shape[i] < x.shape[i];
+    if (i != axis && !are_same(indices.size(i), x.size(i))) node.pin({indices.size(i), x.size(i)});
+    index.push_back(cut ? fmt::format("0:{}", indices.shape[i]) : ":");
     is_part |= cut;
   }
   if (!is_part) return x;
@@ -82,8 +75,8 @@ Tensor within_indices(NodeImport& node, const Tensor& x, const Shape& indices, i
 
 Tensors gather_elements(NodeImport& node) {
   const int axis = node.axis(node.integer("axis", 0));
-  const Tensor indices = node.indices(1, node.in(0).shape[axis]);
-  const Tensor x = within_indices(node, node.operand(0), indices.shape, axis);
+  const Tensor indices = node.indices(1, node.in(0).size(axis));
+  const Tensor x = within_indices(node, node.operand(0), indices, axis);
   return {node.call("take_along_axis", {x, indices}, {{"axis", int64_t{axis}}})};
 }
 
@@ -97,14 +90,14 @@ std::string reduction_of(NodeImport& node) {
 Tensors scatter_elements(NodeImport& node) {
   const int axis = node.axis(node.integer("axis", 0));
   const bool adds = reduction_of(node) == "add";
-  const Tensor indices = node.indices(1, node.in(0).shape[axis]);
+  const Tensor indices = node.indices(1, node.in(0).size(axis));
   return {node.call(adds ? "add_along_axis" : "put_along_axis",
                     {node.operand(0), indices, node.operand(2)}, {{"axis", int64_t{axis}}})};
 }
 
-/// Indices of the axes from `first` on of a tensor of that shape, K in each row, none below 0.
-Tensor row_indices(NodeImport& node, const Shape& shape, int first) {
-  const Shape& given = node.in(1).shape;
+/// Indices of the axes from `first` on of operand 0, K in each row, none below 0.
+Tensor row_indices(NodeImport& node, int first) {
+  const Shape &shape = node.in(0).shape, &given = node.in(1).shape;
   const int64_t axes = given.rank() > 0 ? given[given.rank() - 1] : 0;
   if (axes < 1 || first + axes > shape.rank() || !is_integer(node.in(1).dtype))
     throw Unsupported(fmt::format("indices {} for {}", given.str(), shape.str()));
@@ -114,7 +107,9 @@ Tensor row_indices(NodeImport& node, const Shape& shape, int first) {
     const int64_t extent = shape[first + static_cast<int>(i % static_cast<size_t>(axes))];
     if (all[i] < -extent || all[i] >= extent)
       throw Unsupported(fmt::format("an index of {} into {} elements", all[i], extent));
-    if (all[i] < 0) all[i] += extent;
+    if (all[i] >= 0) continue;
+    all[i] += extent;
+    node.pin({node.in(0).size(first + static_cast<int>(i % static_cast<size_t>(axes)))});
   }
   if (all == node.values_as_int64(1)) return node.operand(1);
   return node.materialized(node.constant(int64_array(all, given)), "indices_from_start");
@@ -135,20 +130,25 @@ Tensors gather_nd(NodeImport& node) {
   if (shared < 0 || shared >= given.rank() || shared >= shape.rank() ||
       given.first(static_cast<int>(shared)) != shape.first(static_cast<int>(shared)))
     throw Unsupported(fmt::format("{} shared axes of {} and {}", shared, shape.str(), given.str()));
-  const Tensor indices = row_indices(node, shape, static_cast<int>(shared));
+  const Tensor indices = row_indices(node, static_cast<int>(shared));
   const Tensor params = node.operand(0);
   const int rows = given.rank() - 1;
   const int picked = static_cast<int>(shared + given[rows]);
   Integers extents = given.first(rows).extents();
   const Shape slice = shape.from(picked);
   extents.insert(extents.end(), slice.begin(), slice.end());
-  return {node.layer("gather_nd", {params, indices}, {{"batch_dims", shared}},
-                     Shape(std::move(extents)), batch_of_slices(params, indices, rows, picked))};
+  Tensor slices =
+      node.layer("gather_nd", {params, indices}, {{"batch_dims", shared}},
+                 Shape(std::move(extents)), batch_of_slices(params, indices, rows, picked));
+  for (int axis = 0; axis < slices.shape.rank() && !slices.sizes.empty(); ++axis)
+    slices.sizes[static_cast<size_t>(axis)] =
+        axis < rows ? indices.size(axis) : params.size(axis - rows + picked);
+  return {slices};
 }
 
 Tensors scatter_nd(NodeImport& node) {
   const bool adds = reduction_of(node) == "add";
-  const Tensor indices = row_indices(node, node.in(0).shape, 0);
+  const Tensor indices = row_indices(node, 0);
   const Tensor x = node.operand(0), updates = node.operand(2);
   const bool has_batch = x.batch_axis != ops::kNoBatch || indices.batch_axis != ops::kNoBatch ||
                          updates.batch_axis != ops::kNoBatch;
@@ -161,7 +161,7 @@ Tensors one_hot(NodeImport& node) {
   const Array values = converted(node.value(2), DType::kFloat64);
   if (depth.size() != 1 || depth[0] < 1 || depth[0] > ops::kMaxSize || values.shape() != Shape{2})
     throw Unsupported("no depth or no values");
-  const Tensor hot = node.call("one_hot", {node.indices(0, depth[0])},
+  const Tensor hot = node.call("one_hot", {node.indices(0, fixed(depth[0]))},
                                {{"depth", depth[0]},
                                 {"on_value", values.as<double>()[1]},
                                 {"off_value", values.as<double>()[0]},
@@ -177,19 +177,18 @@ Tensors reverse_sequence(NodeImport& node) {
   if (time == batch || lengths.shape != Shape{x.shape[batch]} || lengths.dtype != DType::kInt64)
     throw Unsupported(fmt::format("lengths {} for {}", lengths.shape.str(), x.shape.str()));
   const auto along = [&](const Tensor& vector, int axis) {
-    Integers extents(static_cast<size_t>(x.shape.rank()), 1);
-    extents[static_cast<size_t>(axis)] = vector.shape[0];
+    Sizes extents = fixed(Integers(static_cast<size_t>(x.shape.rank()), 1));
+    extents[static_cast<size_t>(axis)] = vector.size(0);
     return node.reshape(vector, extents);
   };
-  const Tensor steps = node.range(0, static_cast<double>(x.shape[time]), 1, DType::kInt64);
-  Integers copies = x.shape.extents();
+  const Tensor steps = node.range(fixed(0), x.size(time), fixed(1), DType::kInt64);
+  Sizes copies = x.all_sizes();
   const Tensor place = along(steps, time), length = along(lengths, batch);
   const Tensor last = node.call("subtract", {length, NodeImport::scalar(1, length.dtype)});
   Tensor indices = node.call(
       "where", {node.call("less", {place, length}), node.call("subtract", {last, place}), place});
-  copies[static_cast<size_t>(time)] = copies[static_cast<size_t>(batch)] = 1;
-  if (std::ranges::count(copies, 1) != std::ssize(copies))
-    indices = node.call("tile", {indices}, {{"multiples", copies}});
+  copies[static_cast<size_t>(time)] = copies[static_cast<size_t>(batch)] = fixed(1);
+  indices = node.tile(indices, copies);
   return {node.call("take_along_axis", {x, indices}, {{"axis", int64_t{time}}})};
 }
 
@@ -216,8 +215,8 @@ Tensors top_k(NodeImport& node) {
 Tensor last_extreme(NodeImport& node, const Tensor& x, int axis) {
   const Tensor flipped = node.call("flip", {x}, {{"axis", Integers{axis}}});
   const Tensor found = node.call(node.op(), {flipped}, {{"axis", int64_t{axis}}});
-  return node.call(
-      "subtract", {NodeImport::scalar(static_cast<double>(x.shape[axis] - 1), found.dtype), found});
+  const Size last = computed("Sub", x.size(axis), fixed(1)).value_or(fixed(0));
+  return node.call("subtract", {node.scalar(last, found.dtype), found});
 }
 
 Tensors arg_extreme(NodeImport& node) {
@@ -229,8 +228,12 @@ Tensors arg_extreme(NodeImport& node) {
   if (node.integer("keepdims", 1) == 0) return {found};
   Integers extents = x.shape.extents();
   extents[static_cast<size_t>(axis)] = 1;
-  return {node.layer("expand_dims", {found}, {{"axis", Integers{axis}}}, Shape(std::move(extents)),
-                     x.batch_axis == axis ? ops::kBatchReduced : x.batch_axis)};
+  Tensor kept =
+      node.layer("expand_dims", {found}, {{"axis", Integers{axis}}}, Shape(std::move(extents)),
+                 x.batch_axis == axis ? ops::kBatchReduced : x.batch_axis);
+  kept.sizes = x.sizes;
+  if (!kept.sizes.empty()) kept.sizes[static_cast<size_t>(axis)] = fixed(1);
+  return {kept};
 }
 
 constexpr ImportRule kIndexImports[] = {

@@ -90,6 +90,20 @@ Shape windowed(const Windows& windows, const Tensor& x, int64_t channels) {
   return Shape(std::move(extents));
 }
 
+/// A result of windows of x, with the sizes of its axes.
+Tensor sized(Tensor made, const Windows& windows, const Tensor& x) {
+  if (x.sizes.empty()) return made;
+  made.sizes = fixed(made.shape.extents());
+  made.sizes[0] = x.size(0);
+  if (made.shape[1] == x.shape[1]) made.sizes[1] = x.size(1);
+  for (size_t i = 0; i < windows.dimensions(); ++i)
+    made.sizes[i + 2] =
+        *without_text({x.size(static_cast<int>(i) + 2)}, [&](const Integers& values) {
+          return std::optional(windows_along(windows, i, values[0]));
+        });
+  return made;
+}
+
 /// The weight, a constant with that many dimensions, and the bias.
 std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
   std::map<std::string, Array> weights = {{"weight", node.value(1)}};
@@ -135,10 +149,11 @@ Tensors convolution(NodeImport& node) {
     throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
                                   x.shape.str()));
   require_bias(weights, filters);
-  return {node.layer("conv" + windows.suffix(), {x},
-                     convolution_attributes(node, windows, filters, groups),
-                     windowed(windows, x, filters), x.batch_axis == 0 ? 0 : ops::kNoBatch,
-                     std::move(weights), {1, 2})};
+  return {sized(node.layer("conv" + windows.suffix(), {x},
+                           convolution_attributes(node, windows, filters, groups),
+                           windowed(windows, x, filters), x.batch_axis == 0 ? 0 : ops::kNoBatch,
+                           std::move(weights), {1, 2}),
+                windows, x)};
 }
 
 /// What an input of that extent reaches, with output padding, before pads are cut off.
@@ -162,6 +177,7 @@ Tensors transposed_convolution(NodeImport& node) {
   if (const auto asked = node.integers("output_shape")) {
     if (asked->size() != count) throw Unsupported("output_shape of other dimensions");
     for (size_t i = 0; i < count; ++i) {
+      node.pin({x.size(static_cast<int>(i) + 2)});
       const int64_t reach = reach_of(windows, i, x.shape[static_cast<int>(i) + 2], added[i]);
       if ((*asked)[i] < 1 || (*asked)[i] >= reach + windows.strides[i] - added[i])
         throw Unsupported("an output_shape beyond the windows");
@@ -172,19 +188,21 @@ Tensors transposed_convolution(NodeImport& node) {
     }
     windows.automatic = "NOTSET";
   }
-  Integers extents = {x.shape[0], filters};
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t extent = x.shape[static_cast<int>(i) + 2];
-    extents.push_back(windows.automatic.starts_with("SAME")
-                          ? extent * windows.strides[i]
-                          : reach_of(windows, i, extent, added[i]) - windows.pads[i] -
-                                windows.pads[i + count]);
-  }
+  Sizes sizes = {x.size(0), fixed(filters)};
+  for (size_t i = 0; i < count; ++i)
+    sizes.push_back(*without_text({x.size(static_cast<int>(i) + 2)}, [&](const Integers& extent) {
+      return std::optional(windows.automatic.starts_with("SAME")
+                               ? extent[0] * windows.strides[i]
+                               : reach_of(windows, i, extent[0], added[i]) - windows.pads[i] -
+                                     windows.pads[i + count]);
+    }));
   ops::Attributes attributes = convolution_attributes(node, windows, filters, groups);
   attributes.set("output_padding", added);
-  return {node.layer("conv" + windows.suffix() + "_transpose", {x}, attributes,
-                     Shape(std::move(extents)), x.batch_axis == 0 ? 0 : ops::kNoBatch,
-                     std::move(weights), {1, 2})};
+  Tensor made =
+      node.layer("conv" + windows.suffix() + "_transpose", {x}, attributes, Shape(values_of(sizes)),
+                 x.batch_axis == 0 ? 0 : ops::kNoBatch, std::move(weights), {1, 2});
+  made.sizes = sizes;
+  return {made};
 }
 
 /// The pads that auto_pad stands for.
@@ -201,8 +219,16 @@ void write_pads(Windows& windows, const Shape& shape) {
   windows.automatic = "NOTSET";
 }
 
-/// Pads for a last window that reaches over the end, unless it lies in padding alone.
-void reach_end(Windows& windows, const Shape& shape) {
+/// Where elements of the image end along each dimension, behind padding at its start.
+Integers ends_of(const Windows& windows, const Shape& shape) {
+  Integers ends;
+  for (size_t i = 0; i < windows.dimensions(); ++i)
+    ends.push_back(shape[static_cast<int>(i) + 2] + windows.pads[i]);
+  return ends;
+}
+
+/// Pads for a last window that reaches over the end, unless it starts behind `ends`, in padding.
+void reach_end(Windows& windows, const Shape& shape, const Integers& ends) {
   if (windows.automatic != "NOTSET") return;
   for (size_t i = 0; i < windows.dimensions(); ++i) {
     int64_t &begin = windows.pads[i], &end = windows.pads[i + windows.dimensions()];
@@ -210,13 +236,12 @@ void reach_end(Windows& windows, const Shape& shape) {
     const int64_t room = extent + end - windows.size[i];
     if (room <= -stride) continue;
     const int64_t last = (room + stride - 1) / stride * stride;
-    if (last < extent) end = std::max(end, last + windows.size[i] - extent);
+    if (last < ends[i]) end = std::max(end, last + windows.size[i] - extent);
   }
 }
 
 /// Images with zeros around them, which count in a mean.
 Tensor padded(NodeImport& node, const Tensor& x, Windows& windows) {
-  write_pads(windows, x.shape);
   if (std::ranges::count(windows.pads, 0) == std::ssize(windows.pads)) return x;
   Integers pairs(4, 0);
   for (size_t i = 0; i < windows.dimensions(); ++i)
@@ -335,6 +360,7 @@ Array counted_parts(NodeImport& node, const Windows& windows, const Shape& x) {
 
 Tensor pool_with_holes(NodeImport& node, const Windows& windows) {
   node.ignore("storage_order");
+  node.pin_shapes();
   const DType dtype = node.in(0).dtype;
   const Tensor x = as_floats(node);
   const bool is_mean = node.op() == "avg_pool";
@@ -353,6 +379,7 @@ Tensors lp_pool(NodeImport& node) {
   const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
   const auto p = static_cast<double>(node.integer("p", 2));
   if (p < 1) throw Unsupported(fmt::format("the norm {}", p));
+  node.pin_shapes();
   const Tensor x = node.call("abs", {node.operand(0)});
   const auto number = [&](double value) { return NodeImport::scalar(value, x.dtype); };
   const Tensor mean =
@@ -368,12 +395,20 @@ Tensors pool(NodeImport& node) {
     return {pool_with_holes(node, windows)};
   node.ignore("storage_order");
   Tensor x = as_floats(node);
-  if (node.integer("count_include_pad", 0) != 0) x = padded(node, x, windows);
-  if (node.integer("ceil_mode", 0) != 0) reach_end(windows, x.shape);
-  const Tensor pooled = node.layer(
-      std::string(node.op()) + windows.suffix(), {x},
-      {{"ksize", windows.size}, {"strides", windows.strides}, {"padding", padding_of(windows)}},
-      windowed(windows, x, x.shape[1]), x.batch_axis);
+  const bool counts_pads = node.integer("count_include_pad", 0) != 0,
+             reaches = node.integer("ceil_mode", 0) != 0;
+  if ((counts_pads && windows.automatic.starts_with("SAME")) || reaches)
+    for (size_t i = 0; i < windows.dimensions(); ++i) node.pin({x.size(static_cast<int>(i) + 2)});
+  if (counts_pads) write_pads(windows, x.shape);
+  const Integers ends = ends_of(windows, x.shape);
+  if (counts_pads) x = padded(node, x, windows);
+  if (reaches) reach_end(windows, x.shape, ends);
+  const Tensor pooled = sized(
+      node.layer(
+          std::string(node.op()) + windows.suffix(), {x},
+          {{"ksize", windows.size}, {"strides", windows.strides}, {"padding", padding_of(windows)}},
+          windowed(windows, x, x.shape[1]), x.batch_axis),
+      windows, x);
   const DType dtype = node.in(0).dtype;
   return {pooled.dtype == dtype ? pooled : node.call("cast", {pooled}, {{"dtype", dtype}})};
 }
@@ -385,8 +420,12 @@ Tensors global_pool(NodeImport& node) {
   Integers extents(static_cast<size_t>(x.shape.rank()), 1);
   extents[0] = x.shape[0];
   extents[1] = x.shape[1];
-  return {
-      node.layer(node.op(), {x}, {{"keepdims", true}}, Shape(std::move(extents)), x.batch_axis)};
+  Tensor pooled =
+      node.layer(node.op(), {x}, {{"keepdims", true}}, Shape(std::move(extents)), x.batch_axis);
+  if (x.sizes.empty()) return {pooled};
+  pooled.sizes = fixed(pooled.shape.extents());
+  std::copy_n(x.sizes.begin(), 2, pooled.sizes.begin());
+  return {pooled};
 }
 
 /// Operands from the second on as variables, each of that shape.

@@ -18,9 +18,13 @@ template <typename AlongAxis>
 Tensors along_axis(NodeImport& node, AlongAxis along_axis) {
   const int axis = node.axis(node.integer("axis", joins_axes(node) ? 1 : -1)), rank = node.rank();
   const Tensor x = node.operand(0);
-  if (!joins_axes(node) || x.shape.elements(axis + 1, rank) == 1) return {along_axis(x, axis)};
-  const Tensor matrix = node.reshape(x, {x.shape.elements(0, axis), x.shape.elements(axis, rank)});
-  return {node.reshape(along_axis(matrix, 1), x.shape.extents())};
+  const bool is_last = x.shape.elements(axis + 1, rank) == 1;
+  for (int i = axis + 1; i < rank && joins_axes(node) && is_last; ++i) node.pin({x.size(i)});
+  if (!joins_axes(node) || is_last) return {along_axis(x, axis)};
+  const Sizes all = x.all_sizes();
+  const Tensor matrix = node.reshape(
+      x, {product({all.begin(), all.begin() + axis}), product({all.begin() + axis, all.end()})});
+  return {node.reshape(along_axis(matrix, 1), all)};
 }
 
 Tensors softmax(NodeImport& node) {
@@ -33,6 +37,7 @@ Tensors softmax(NodeImport& node) {
 /// One-hot codes of the largest elements along an axis.
 Tensor hot_largest(NodeImport& node, const Tensor& x, int axis) {
   const Tensor largest = node.call("argmax", {x}, {{"axis", int64_t{axis}}});
+  node.pin({x.size(axis)});
   const Tensor hot = node.call(
       "one_hot", {largest},
       {{"depth", x.shape[axis]}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", x.dtype}});
@@ -82,6 +87,7 @@ Tensors loss_of_classes(NodeImport& node) {
                            : has_batch ? ops::kBatchReduced
                                        : ops::kNoBatch);
   loss.dtype = scores.dtype;
+  loss.sizes = of_rows ? labels.sizes : Sizes();
   if (!node.is_read(1)) return {loss};
   return {loss, node.call("log_softmax", {scores}, {{"axis", int64_t{1}}})};
 }

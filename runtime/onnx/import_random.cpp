@@ -42,6 +42,7 @@ Tensors multinomial(NodeImport& node) {
   Tensor drawn = node.layer("multinomial", {x}, {{"samples", samples}}, Shape{x.shape[0], samples},
                             x.batch_axis == 0 ? 0 : ops::kNoBatch);
   drawn.dtype = DType::kInt64;
+  if (!x.sizes.empty()) drawn.sizes = {x.size(0), fixed(samples)};
   if (dtype == DType::kInt64) return {drawn};
   return {node.call("cast", {drawn}, {{"dtype", dtype}})};
 }

@@ -31,7 +31,8 @@ Kind kind_of(std::string_view type) {
 struct Layer {
   Kind kind;
   std::string direction;
-  int64_t directions, units, features, steps, rows;
+  int64_t directions, units, features;
+  Size steps, rows;
   bool time_first;
   bool uses_bias;
   std::string function;  // of an RNN
@@ -67,8 +68,8 @@ Layer layer_of(NodeImport& node) {
                  .directions = 1,
                  .units = 0,
                  .features = 0,
-                 .steps = 0,
-                 .rows = 0,
+                 .steps = {},
+                 .rows = {},
                  .time_first = node.integer("layout", 0) == 0,
                  .uses_bias = node.has(3),
                  .function = ""};
@@ -85,15 +86,16 @@ Layer layer_of(NodeImport& node) {
   layer.units = weight[2];
   if (node.integer("hidden_size", layer.units) != layer.units)
     throw Unsupported("a hidden_size that is not that of the weights");
-  layer.steps = x[layer.time_first ? 0 : 1];
-  layer.rows = x[layer.time_first ? 1 : 0];
+  layer.steps = node.in(0).size(layer.time_first ? 0 : 1);
+  layer.rows = node.in(0).size(layer.time_first ? 1 : 0);
   layer.features = x[2];
-  const Shape states = layer.time_first ? Shape{layer.directions, layer.rows, layer.units}
-                                        : Shape{layer.rows, layer.directions, layer.units};
+  const int64_t rows = layer.rows.value;
+  const Shape states = layer.time_first ? Shape{layer.directions, rows, layer.units}
+                                        : Shape{rows, layer.directions, layer.units};
   require_shape(node, 1, {layer.directions, layer.all_gates(), layer.features});
   require_shape(node, 2, {layer.directions, layer.all_gates(), layer.units});
   require_shape(node, 3, {layer.directions, 2 * layer.all_gates()});
-  require_shape(node, 4, {layer.rows});
+  require_shape(node, 4, {rows});
   for (const int i : {5, 6}) require_shape(node, i, states);
   return layer;
 }
@@ -137,12 +139,12 @@ Tensor state(NodeImport& node, const Layer& layer, int i) {
   if (!node.has(i)) return {};
   const Tensor given = node.operand(i);
   return node.reshape(layer.time_first ? transposed(node, given, {1, 0, 2}) : given,
-                      {layer.rows, layer.all_units()});
+                      {layer.rows, fixed(layer.all_units())});
 }
 
 /// The reverse of that.
 Tensor given_state(NodeImport& node, const Layer& layer, const Tensor& x) {
-  const Tensor split = node.reshape(x, {layer.rows, layer.directions, layer.units});
+  const Tensor split = node.reshape(x, {layer.rows, fixed(layer.directions), fixed(layer.units)});
   return layer.time_first ? transposed(node, split, {1, 0, 2}) : split;
 }
 
@@ -167,7 +169,8 @@ Tensors operands_of(NodeImport& node, const Layer& layer) {
 
 /// (N, T, directions units) as (T, directions, N, units), or with the rows first.
 Tensor given_sequence(NodeImport& node, const Layer& layer, const Tensor& x) {
-  const Tensor split = node.reshape(x, {layer.rows, layer.steps, layer.directions, layer.units});
+  const Tensor split =
+      node.reshape(x, {layer.rows, layer.steps, fixed(layer.directions), fixed(layer.units)});
   return layer.time_first ? transposed(node, split, {1, 2, 0, 3}) : split;
 }
 
@@ -178,11 +181,13 @@ Tensors recurrent(NodeImport& node) {
   const int batch_axis = operands[0].batch_axis == 0               ? 0
                          : operands[0].batch_axis == ops::kNoBatch ? ops::kNoBatch
                                                                    : ops::kBatchReduced;
-  const Tensor sequence =
-      node.layer(layer.kind.op, operands, attributes, {layer.rows, layer.steps, layer.all_units()},
-                 batch_axis, weights_of(node, layer), {1, 2, 3});
+  Tensor sequence = node.layer(layer.kind.op, operands, attributes,
+                               {layer.rows.value, layer.steps.value, layer.all_units()}, batch_axis,
+                               weights_of(node, layer), {1, 2, 3});
+  sequence.sizes = {layer.rows, layer.steps, fixed(layer.all_units())};
   Tensor last = sequence;
-  last.shape = {layer.rows, layer.all_units()};
+  last.shape = {layer.rows.value, layer.all_units()};
+  last.sizes = {layer.rows, fixed(layer.all_units())};
   Tensors results(3);
   if (node.is_read(0)) results[0] = given_sequence(node, layer, sequence);
   for (int i = 1; i < (layer.kind.type == "LSTM" ? 3 : 2); ++i) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "runtime/onnx/node_import.h"
 
@@ -55,58 +56,71 @@ void require_extents(const Integers& extents) {
 Tensors constant_of_shape(NodeImport& node) {
   Array value = node.tensor("value").value_or(Array(DType::kFloat32, Shape{1}));
   if (value.shape().elements() != 1) throw Unsupported("a value of several elements");
-  const Integers extents = node.values_as_int64(0);
+  const Sizes sizes = node.elements(0);
+  const Integers extents = values_of(sizes);
   const Tensor one = node.constant(std::move(value));
   const double number = converted(*one.value, DType::kFloat64).as<double>()[0];
   const bool countable = extents.size() <= size_t{ops::kMaxRank} &&
                          std::ranges::all_of(extents, [](int64_t extent) { return extent >= 0; });
   const int64_t count =
       countable ? Shape(extents).checked_elements().value_or(kMostFolded + 1) : kMostFolded + 1;
-  if (is_integer(one.dtype) && count <= kMostFolded) {
+  if (is_integer(one.dtype) && count <= kMostFolded && are_fixed(sizes)) {
     const Integers values(static_cast<size_t>(count), static_cast<int64_t>(number));
     return {node.constant(converted(int64_array(values, Shape(extents)), one.dtype))};
   }
   require_extents(extents);
-  return {node.fill(number, extents, one.dtype)};
+  return {node.fill(number, sizes, one.dtype)};
 }
 
 Tensors shape_of(NodeImport& node) {
-  const Integers& extents = node.in(0).shape.extents();
+  const Sizes extents = node.in(0).all_sizes();
   const auto rank = static_cast<int64_t>(extents.size());
   const auto clamped = [&](int64_t at) {
     return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
   };
   const int64_t start = clamped(node.integer("start", 0)), end = clamped(node.integer("end", rank));
-  const Integers part(extents.begin() + start, extents.begin() + std::max(start, end));
-  return {node.constant(int64_array(part, Shape{std::ssize(part)}))};
+  const Sizes part(extents.begin() + start, extents.begin() + std::max(start, end));
+  return {node.known(part, Shape{std::ssize(part)}, DType::kInt64)};
 }
 
 Tensors size_of_operand(NodeImport& node) {
-  return {node.constant(int64_array({node.in(0).shape.elements()}, Shape()))};
+  return {node.known({product(node.in(0).all_sizes())}, Shape(), DType::kInt64)};
+}
+
+/// A bound as a size, where it is a whole number.
+std::optional<Size> bound_of(const NodeImport& node, int i) {
+  const Array wide = converted(node.followed_value(i), DType::kFloat64);
+  if (wide.shape().elements() != 1 || node.in(i).dtype != node.in(0).dtype)
+    throw Unsupported("bounds of several elements or dtypes");
+  const double bound = wide.as<double>()[0];
+  if (!(std::abs(bound) < kFar) || bound != std::floor(bound)) return {};
+  return node.elements(i)[0];
 }
 
 /// Integers as a constant: models compute axes with them.
 Tensors range(NodeImport& node) {
-  double bounds[3];
-  for (int i = 0; i < 3; ++i) {
-    const Array wide = converted(node.value(i), DType::kFloat64);
-    if (wide.shape().elements() != 1 || node.in(i).dtype != node.in(0).dtype)
-      throw Unsupported("bounds of several elements or dtypes");
-    bounds[i] = wide.as<double>()[0];
-  }
-  const auto [start, stop, step] = bounds;
+  const auto start = bound_of(node, 0), stop = bound_of(node, 1), step = bound_of(node, 2);
   const DType dtype = node.in(0).dtype;
   node.ignore("stash_type");  // of 16 bits
-  const double count = std::ceil((stop - start) / step);
-  if (is_integer(dtype) && count >= 1 && count <= kMostFolded && std::abs(start) < kFar &&
-      std::abs(step) < kFar) {
-    const Shape shape{static_cast<int64_t>(count)};
-    Integers values;
-    for (int64_t i = 0; i < shape[0]; ++i)
-      values.push_back(static_cast<int64_t>(start) + i * static_cast<int64_t>(step));
-    return {node.folded(values, shape)};
+  if (!start || !stop || !step || step->value == 0) {
+    const auto number = [&](int i) {
+      return converted(node.value(i), DType::kFloat64).as<double>()[0];
+    };
+    return {node.range(number(0), number(1), number(2), dtype)};
   }
-  return {node.range(start, stop, step, dtype)};
+  Integers values;
+  for (int64_t at = start->value; is_integer(dtype) && values.size() <= size_t{kMostFolded} &&
+                                  (step->value > 0 ? at < stop->value : at > stop->value);
+       at += step->value)
+    values.push_back(at);
+  const bool few = !values.empty() && values.size() <= size_t{kMostFolded};
+  const Shape shape{std::ssize(values)};
+  if (few && are_fixed({*start, *stop, *step})) return {node.known(fixed(values), shape, dtype)};
+  Tensor made = node.range(*start, *stop, *step, dtype);
+  if (!few) return {made};
+  made.value = node.known(fixed(values), shape, dtype).value;
+  add_variables(made.follows, {*start, *stop, *step});
+  return {made};
 }
 
 Tensors eye_like(NodeImport& node) {
@@ -124,6 +138,9 @@ Tensors eye_like(NodeImport& node) {
                               {"dtype", dtype}},
                              shape, ops::kNoBatch);
   result.dtype = dtype;
+  node.write("rows", node.in(0).size(0));
+  node.write("columns", node.in(0).size(1));
+  result.sizes = node.in(0).sizes;
   return {result};
 }
 
@@ -141,13 +158,16 @@ Shape filled(Integers asked, const Shape& shape) {
 }
 
 Tensors reshape(NodeImport& node) {
-  Integers asked = node.list("shape", 1).value_or(Integers());
+  Sizes asked = node.sizes("shape", 1).value_or(Sizes());
   const bool zero_is_zero = node.integer("allowzero", 0) != 0;
-  const Shape& shape = node.in(0).shape;
+  const Tensor& x = node.in(0);
   for (size_t i = 0; i < asked.size() && !zero_is_zero; ++i)
-    if (asked[i] == 0 && i < shape.extents().size()) asked[i] = shape.extents()[i];
-  if (is_unread_constant(node))
-    return {node.constant(reshaped(node.value(0), filled(asked, shape)))};
+    if (asked[i].value == 0 && asked[i].is_fixed() && i < x.shape.extents().size())
+      asked[i] = x.size(static_cast<int>(i));
+  if (is_unread_constant(node)) {
+    node.pin(asked);
+    return {node.constant(reshaped(node.followed_value(0), filled(values_of(asked), x.shape)))};
+  }
   return {node.reshape(node.operand(0), asked)};
 }
 
@@ -155,11 +175,14 @@ Tensors flatten(NodeImport& node) {
   const int64_t given = node.integer("axis", 1), rank = node.rank();
   const int axis = given == rank ? node.rank() : node.axis(given);
   const Tensor x = node.operand(0);
-  const int64_t outer = x.shape.elements(0, axis), inner = x.shape.elements(axis, x.shape.rank());
-  if (axis == 1 && rank > 1)
-    return {node.layer("flatten", {x}, {}, Shape{outer, inner},
-                       x.batch_axis > 0 ? ops::kBatchReduced : x.batch_axis)};
-  return {node.reshape(x, {outer, inner})};
+  const Sizes all = x.all_sizes();
+  const Size outer = product({all.begin(), all.begin() + axis}),
+             inner = product({all.begin() + axis, all.end()});
+  if (axis != 1 || rank < 2) return {node.reshape(x, {outer, inner})};
+  Tensor flat = node.layer("flatten", {x}, {}, Shape{outer.value, inner.value},
+                           x.batch_axis > 0 ? ops::kBatchReduced : x.batch_axis);
+  flat.sizes = {outer, inner};
+  return {flat};
 }
 
 Tensors transpose(NodeImport& node) {
@@ -213,26 +236,25 @@ Tensor joined_rows(const NodeImport& node) {
 
 Tensors concat(NodeImport& node) {
   const int64_t axis = node.integer("axis", 1);
-  if (node.all_known() && node.rank() == 1 && node.axis(axis) == 0) {
-    Integers values;
-    for (int i = 0; i < node.inputs(); ++i) {
-      const Integers part = node.values_as_int64(i);
-      values.insert(values.end(), part.begin(), part.end());
-    }
-    const Shape shape{std::ssize(values)};
-    return {node.folded(values, shape)};
-  }
   if (node.axis(axis) == 0 && are_constant_rows(node)) return {joined_rows(node)};
   Tensors operands;
   for (int i = 0; i < node.inputs(); ++i)
     if (node.in(i).shape.elements() > 0) operands.push_back(node.operand(i));
   if (operands.size() == 1) return operands;
-  return {node.call("concat", operands, {{"axis", axis}})};
+  Tensor made = node.call("concat", operands, {{"axis", axis}});
+  if (made.sizes.empty()) return {made};
+  const int along = node.axis(axis);
+  std::optional<Size> sum = fixed(0);
+  for (const Tensor& operand : operands)
+    if (sum) sum = computed("Add", *sum, operand.size(along));
+  if (sum) made.sizes[static_cast<size_t>(along)] = *sum;
+  return {made};
 }
 
 /// Parts of which some are empty: constants, which Concat leaves out.
 Tensors parts_with_empty(NodeImport& node, int axis, const Integers& sizes) {
   const Tensor x = node.operand(0);
+  node.pin_shapes();
   Integers full = sizes;
   std::erase(full, 0);
   Tensors parts = {x};
@@ -253,6 +275,7 @@ Tensors split(NodeImport& node) {
   auto sizes = node.list("split", 1);
   if (node.integer("num_outputs", parts) != parts) throw Unsupported("outputs of other parts");
   if (!sizes && node.opset() >= 18 && extent % parts != 0) {  // the last part is smaller
+    node.pin({node.in(0).size(axis)});
     sizes = Integers(static_cast<size_t>(parts), part);
     sizes->back() = extent - part * (parts - 1);
   }
@@ -263,62 +286,76 @@ Tensors split(NodeImport& node) {
                     static_cast<size_t>(parts));
 }
 
-struct Range {
-  int64_t start, end, step;
-};
+/// One bound of a range, as an index writes it.
+std::string bound_text(const NodeImport& node, Size bound) {
+  bound.value = std::clamp(bound.value, -kFar, kFar);
+  return node.part_text(bound);
+}
 
-/// The elements of a range of n, as NumPy takes them.
-Integers taken(Integers values, const Range& range) {
-  const auto n = std::ssize(values);
-  const int64_t low = range.step > 0 ? 0 : -1, high = range.step > 0 ? n : n - 1;
-  const auto bound = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
-  Integers part;
-  for (int64_t i = bound(range.start), end = bound(range.end); range.step > 0 ? i < end : i > end;
-       i += range.step)
-    part.push_back(values[static_cast<size_t>(i)]);
-  return part;
+/// How much a range takes of an axis.
+Size taken_size(const Size& all, const Size& start, const Size& end, int64_t step) {
+  if (step == 1 && start.is_fixed() && start.value == 0) {
+    if (end.is_fixed() && end.value >= kFar) return all;
+    if (end.least >= 0)
+      if (auto least = computed("Min", end, all)) return *least;
+  }
+  return *without_text({all, start, end}, [&](const Integers& values) -> std::optional<int64_t> {
+    const auto n = values[0];
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    const auto bound = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
+    const int64_t first = bound(values[1]), last = bound(values[2]);
+    return std::max<int64_t>(
+        0, step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step);
+  });
 }
 
 Tensors slice(NodeImport& node) {
-  const Integers starts = node.list("starts", 1).value_or(Integers());
-  const Integers ends = node.list("ends", 2).value_or(Integers());
+  const Sizes starts = node.sizes("starts", 1).value_or(Sizes());
+  const Sizes ends = node.sizes("ends", 2).value_or(Sizes());
   Integers all(starts.size());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  std::iota(all.begin(), all.end(), 0);
   const Integers axes = node.list("axes", 3).value_or(all);
   const Integers steps = node.has(4) ? node.values_as_int64(4) : Integers(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     throw Unsupported("starts, ends, axes and steps of different lengths");
-  std::vector<std::string> index(static_cast<size_t>(node.rank()), ":");
-  std::optional<Range> only;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const Range range{std::clamp(starts[i], -kFar, kFar), std::clamp(ends[i], -kFar, kFar),
-                      std::clamp(steps[i], -kFar, kFar)};
-    if (range.step == 0) throw Unsupported("a step of 0");
-    std::string& text = index[static_cast<size_t>(node.axis(axes[i]))];
-    const bool to_the_end = range.end == (range.step > 0 ? kFar : -kFar);
-    text = fmt::format("{}:{}", range.start, to_the_end ? "" : std::to_string(range.end));
-    if (range.step != 1) text += fmt::format(":{}", range.step);
-    only = range;
-  }
-  if (only && starts.size() == 1 && node.is_known(0) && node.rank() == 1) {
-    const Integers part = taken(node.values_as_int64(0), *only);
-    return {node.folded(part, Shape{std::ssize(part)})};
-  }
-  if (only && starts.size() == 1 && node.axis(axes[0]) == 0 && is_unread_constant(node)) {
+  if (starts.size() == 1 && node.axis(axes[0]) == 0 && is_unread_constant(node) &&
+      are_fixed(starts) && are_fixed(ends) && steps[0] != 0) {
     Integers rows(static_cast<size_t>(node.in(0).shape[0]));
     std::iota(rows.begin(), rows.end(), 0);
-    rows = taken(std::move(rows), *only);
+    rows = taken(rows, starts[0].value, ends[0].value, steps[0]);
     if (!rows.empty()) return {node.constant(taken_rows(node.value(0), rows))};
   }
-  return {node.call("slice", {node.operand(0)},
-                    {{"index", fmt::format("[{}]", fmt::join(index, ", "))}})};
+  std::vector<std::string> index(static_cast<size_t>(node.rank()), ":"), numbers = index;
+  Sizes sizes = node.in(0).all_sizes();
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int64_t step = std::clamp(steps[i], -kFar, kFar);
+    if (step == 0) throw Unsupported("a step of 0");
+    const auto axis = static_cast<size_t>(node.axis(axes[i]));
+    const bool to_the_end = step > 0 ? ends[i].value >= kFar : ends[i].value <= -kFar;
+    const std::string by = step == 1 ? "" : fmt::format(":{}", step);
+    const auto number = [](const Size& bound) {
+      return std::to_string(std::clamp(bound.value, -kFar, kFar));
+    };
+    numbers[axis] =
+        fmt::format("{}:{}{}", number(starts[i]), to_the_end ? "" : number(ends[i]), by);
+    index[axis] = fmt::format("{}:{}{}", bound_text(node, starts[i]),
+                              to_the_end ? "" : bound_text(node, ends[i]), by);
+    if (to_the_end) node.pin({ends[i]});
+    sizes[axis] = taken_size(sizes[axis], starts[i], ends[i], step);
+  }
+  Texts texts;
+  if (index != numbers) texts.emplace("index", fmt::format("\"[{}]\"", fmt::join(index, ", ")));
+  Tensor part = node.call("slice", {node.operand(0)},
+                          {{"index", fmt::format("[{}]", fmt::join(numbers, ", "))}}, texts);
+  if (!are_fixed(sizes)) part.sizes = sizes;
+  return {part};
 }
 
 /// Pads of all axes, from those of some.
-Integers pads_of_axes(const NodeImport& node, const Integers& given, const Integers& axes) {
+Sizes pads_of_axes(const NodeImport& node, const Sizes& given, const Integers& axes) {
   const auto rank = static_cast<size_t>(node.rank());
   if (given.size() != 2 * axes.size()) throw Unsupported("pads of another number of axes");
-  Integers pads(2 * rank, 0);
+  Sizes pads(2 * rank, fixed(0));
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(node.axis(axes[i]));
     pads[axis] = given[i];
@@ -365,7 +402,8 @@ Tensor wrapped(NodeImport& node, const Tensor& of, const Integers& pairs) {
 }
 
 Tensors pad(NodeImport& node) {
-  Integers pads = node.list("pads", 1).value_or(node.integers("paddings").value_or(Integers()));
+  Sizes pads =
+      node.sizes("pads", 1).value_or(fixed(node.integers("paddings").value_or(Integers())));
   double value = node.number("value", 0);
   if (node.has(2)) {
     if (node.value(2).shape().elements() != 1)
@@ -377,17 +415,35 @@ Tensors pad(NodeImport& node) {
   if (pads.size() != 2 * half) throw Unsupported("pads of another number of dimensions");
   const std::string mode = node.text("mode", "constant");
   Integers pairs;
+  const bool cuts = std::ranges::any_of(pads, [](const Size& pad) { return pad.value < 0; });
+  const bool are_plain = !cuts && mode != "wrap";
+  if (!are_plain) node.pin(pads);
+  if (!are_plain) node.pin(node.in(0).sizes);
   for (size_t i = 0; i < half; ++i)
-    for (const size_t side : {i, i + half}) pairs.push_back(pads[side]);
+    for (const size_t side : {i, i + half}) pairs.push_back(pads[side].value);
   const Tensor x = without_ends(node, node.operand(0), pairs);
-  if (std::ranges::count(pairs, 0) == std::ssize(pairs)) return {x};
+  if (std::ranges::count(pairs, 0) == std::ssize(pairs) && (cuts || are_fixed(pads))) return {x};
   if (mode == "wrap") return {wrapped(node, x, pairs)};
-  return {node.call("pad", {x}, {{"paddings", pairs}, {"mode", mode}, {"value", value}})};
+  Sizes sizes;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < half && are_plain; ++i) {
+    texts.push_back(fmt::format("[{}, {}]", node.text(pads[i]), node.text(pads[i + half])));
+    sizes.push_back(*without_text(
+        {x.size(static_cast<int>(i)), pads[i], pads[i + half]},
+        [](const Integers& values) { return std::optional(values[0] + values[1] + values[2]); }));
+  }
+  const bool follow = are_plain && !are_fixed(pads);
+  Tensor made = node.call(
+      "pad", {x}, {{"paddings", pairs}, {"mode", mode}, {"value", value}},
+      follow ? Texts{{"paddings", fmt::format("[{}]", fmt::join(texts, ", "))}} : Texts());
+  if (follow) made.sizes = sizes;
+  return {made};
 }
 
 /// The middle of each axis, or the whole in the middle of zeros.
 Tensors center_crop_pad(NodeImport& node) {
   const Integers sizes = node.values_as_int64(1);
+  node.pin_shapes();
   Integers axes(sizes.size());
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.integers("axes").value_or(axes);
@@ -409,13 +465,15 @@ Tensors center_crop_pad(NodeImport& node) {
 }
 
 /// In another shape of the same elements, by an op that says how.
-Tensors view(NodeImport& node, std::string_view op, const Integers& axes, Integers extents,
+Tensors view(NodeImport& node, std::string_view op, const Integers& axes, const Sizes& extents,
              int batch_axis) {
   if (is_unread_constant(node))
-    return {node.constant(reshaped(node.value(0), Shape(std::move(extents))))};
+    return {node.constant(reshaped(node.followed_value(0), Shape(values_of(extents))))};
   const Tensor x = node.operand(0);
   const ops::Attributes attributes = {{"axis", axes}};
-  return {node.layer(op, {x}, attributes, Shape(std::move(extents)), batch_axis)};
+  Tensor made = node.layer(op, {x}, attributes, Shape(values_of(extents)), batch_axis);
+  made.sizes = are_fixed(extents) ? Sizes() : extents;
+  return {made};
 }
 
 Integers sorted_axes(const NodeImport& node, const Integers& given, int rank) {
@@ -433,23 +491,22 @@ Tensors squeeze(NodeImport& node) {
   if (given)
     axes = sorted_axes(node, *given, shape.rank());
   else
-    for (int axis = 0; axis < shape.rank(); ++axis)
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      node.pin({node.in(0).size(axis)});  // an axis of 1 may be longer, and another one 1
       if (shape[axis] == 1) axes.push_back(axis);
-  if (!given && node.in(0).batch_axis >= 0 && node.has_open_sizes() &&
-      std::ranges::count(axes, int64_t{node.in(0).batch_axis}) > 0)
-    throw Unsupported("it may drop the axis of the batch");
+    }
   if (axes.empty()) return {node.in(0)};
-  Integers extents;
+  Sizes extents;
   int batch_axis = node.in(0).batch_axis, moved = batch_axis;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const bool dropped = std::ranges::count(axes, int64_t{axis}) > 0;
     if (dropped && shape[axis] != 1)
       throw Unsupported(fmt::format("axis {} of {} is not 1", axis, shape.str()));
-    if (!dropped) extents.push_back(shape[axis]);
+    if (!dropped) extents.push_back(node.in(0).size(axis));
     if (dropped && axis == batch_axis) moved = ops::kBatchReduced;
     if (dropped && axis < batch_axis) --moved;
   }
-  return view(node, "squeeze", axes, std::move(extents), moved);
+  return view(node, "squeeze", axes, extents, moved);
 }
 
 Tensors unsqueeze(NodeImport& node) {
@@ -457,44 +514,44 @@ Tensors unsqueeze(NodeImport& node) {
   const int rank = node.rank() + static_cast<int>(given.size());
   if (rank > ops::kMaxRank) throw Unsupported("too many dimensions");
   const Integers axes = sorted_axes(node, given, rank);
-  Integers extents = node.in(0).shape.extents();
+  Sizes extents = node.in(0).all_sizes();
   int batch_axis = node.in(0).batch_axis;
   for (const int64_t axis : axes) {
-    extents.insert(extents.begin() + axis, 1);
+    extents.insert(extents.begin() + axis, fixed(1));
     if (batch_axis >= axis) ++batch_axis;
   }
   if (axes.empty()) return {node.in(0)};
-  return view(node, "expand_dims", axes, std::move(extents), batch_axis);
+  return view(node, "expand_dims", axes, extents, batch_axis);
 }
 
-Tensors tile(NodeImport& node) {
-  return {node.call("tile", {node.operand(0)}, {{"multiples", node.values_as_int64(1)}})};
+Tensors tile(NodeImport& node) { return {node.tile(node.operand(0), node.elements(1))}; }
+
+/// The copies that make an axis as long as asked. It is 1, or as long already.
+Size copies_of(const NodeImport& node, const Size& extent, const Size& asked) {
+  if (asked.value < 1) throw Unsupported(fmt::format("an extent of {}", asked.value));
+  if (are_same(extent, asked) || (asked.is_fixed() && asked.value == 1)) return fixed(1);
+  if (extent.value != 1 && asked.value != 1 && extent.value != asked.value)
+    throw Unsupported(fmt::format("{} does not broadcast to {}", extent.value, asked.value));
+  if (extent.is_fixed()) return extent.value == 1 ? asked : fixed(1);
+  node.pin({extent, asked});
+  return fixed(extent.value == 1 ? asked.value : 1);
 }
 
 /// Along axes of size 1, copies; leading axes are added.
 Tensors expand(NodeImport& node) {
-  const Integers asked = node.values_as_int64(1);
+  const Sizes asked = node.elements(1);
   if (asked.size() > size_t{ops::kMaxRank}) throw Unsupported("too many dimensions");
   Tensor x = node.operand(0);
-  Integers extents = x.shape.extents();
+  Sizes extents = x.all_sizes();
   if (extents.size() < asked.size()) {
-    extents.insert(extents.begin(), asked.size() - extents.size(), 1);
+    extents.insert(extents.begin(), asked.size() - extents.size(), fixed(1));
     x = node.reshape(x, extents);
   }
-  Integers copies(extents.size(), 1);
+  Sizes copies = fixed(Integers(extents.size(), 1));
   const size_t behind = extents.size() - asked.size();
-  for (size_t i = 0; i < asked.size(); ++i) {
-    if (asked[i] < 1) throw Unsupported(fmt::format("an extent of {}", asked[i]));
-    const bool is_batch = x.batch_axis == static_cast<int>(i + behind) && node.has_open_sizes();
-    if (is_batch && asked[i] != 1) throw Unsupported("it may repeat the rows of the batch");
-    if (extents[i + behind] == 1)
-      copies[i + behind] = asked[i];
-    else if (asked[i] != 1 && asked[i] != extents[i + behind])
-      throw Unsupported(
-          fmt::format("{} does not broadcast to {}", x.shape.str(), Shape(asked).str()));
-  }
-  if (std::ranges::count(copies, 1) == std::ssize(copies)) return {x};
-  return {node.call("tile", {x}, {{"multiples", copies}})};
+  for (size_t i = 0; i < asked.size(); ++i)
+    copies[i + behind] = copies_of(node, extents[i + behind], asked[i]);
+  return {node.tile(x, copies)};
 }
 
 Tensors triangle(NodeImport& node) {

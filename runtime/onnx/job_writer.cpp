@@ -94,22 +94,55 @@ std::string legal_name(std::string_view name) {
   return is_reserved(legal) ? legal + "_" : legal;
 }
 
-std::string JobWriter::unique(std::string_view wanted) {
+std::string UniqueNames::add(std::string_view wanted) {
   const std::string legal = legal_name(wanted);
   std::string name = legal;
-  for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", legal, i);
+  if (taken_.insert(name).second) return name;
+  int64_t& last = last_.try_emplace(legal, 1).first->second;
+  while (!taken_.insert(name).second) name = fmt::format("{}_{}", legal, ++last);
   return name;
 }
 
+void JobWriter::drop_unread() {
+  std::vector<bool> read(entries.size(), false);
+  const auto visit = [&](const Reference& reference) {
+    if (reference.kind == Reference::Kind::kEntry) read[reference.index] = true;
+  };
+  for (const auto& [name, reference] : outputs) visit(reference);
+  for (size_t i = entries.size(); i-- > 0;) {  // an entry reads earlier ones
+    if (!read[i]) continue;
+    for (const Reference& operand : entries[i].operands) visit(operand);
+    if (entries[i].shares) read[*entries[i].shares] = true;
+    pins.insert(entries[i].pins.begin(), entries[i].pins.end());
+  }
+  std::vector<size_t> moved(entries.size(), 0);
+  size_t kept = 0;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (read[i]) {
+      moved[i] = kept;
+      if (kept != i) entries[kept] = std::move(entries[i]);
+      ++kept;
+    }
+  entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(kept), entries.end());
+  const auto move = [&](Reference& reference) {
+    if (reference.kind == Reference::Kind::kEntry) reference.index = moved[reference.index];
+  };
+  for (auto& [name, reference] : outputs) move(reference);
+  for (JobEntry& entry : entries) {
+    for (Reference& operand : entry.operands) move(operand);
+    if (entry.shares) entry.shares = moved[*entry.shares];
+  }
+}
+
 void JobWriter::assign_names() {
-  for (const auto& [name, size] : sizes) taken_.insert(name);
-  for (const JobInput& input : inputs) input_names_.push_back(unique(input.name));
+  for (const auto& [name, size] : sizes) names_.take(name);
+  for (const JobInput& input : inputs) input_names_.push_back(names_.add(input.name));
   entry_names_.resize(entries.size());
   for (const auto& [name, reference] : outputs)
     if (reference.kind == Reference::Kind::kEntry && entry_names_[reference.index].empty())
-      entry_names_[reference.index] = unique(entries[reference.index].name);
+      entry_names_[reference.index] = names_.add(entries[reference.index].name);
   for (size_t i = 0; i < entries.size(); ++i)
-    if (entry_names_[i].empty()) entry_names_[i] = unique(entries[i].name);
+    if (entry_names_[i].empty()) entry_names_[i] = names_.add(entries[i].name);
 }
 
 std::string JobWriter::text_of(const Reference& reference) const {
@@ -134,7 +167,10 @@ std::string JobWriter::entry_text(const JobEntry& entry) const {
   }
   for (const ops::AttributeSpec& spec : entry.op->attributes) {
     const ops::Attribute* value = entry.attributes.find(spec.name);
-    if (value && !is_default(spec, *value))
+    const auto text = entry.texts.find(spec.name);
+    if (text != entry.texts.end())
+      parts.push_back(fmt::format("{}: {}", spec.name, text->second));
+    else if (value && !is_default(spec, *value))
       parts.push_back(fmt::format("{}: {}", spec.name, attribute_text(spec, *value)));
   }
   if (entry.shares) parts.push_back("variables: " + entry_names_[*entry.shares]);
@@ -157,32 +193,48 @@ std::string JobWriter::returns_text() const {
   const bool by_name = std::ranges::all_of(
       outputs, [&](const auto& output) { return text_of(output.second) == output.first; });
   std::vector<std::string> values;
-  std::set<std::string> keys;
+  UniqueNames keys;
   for (const auto& [name, reference] : outputs) {
     const std::string text = text_of(reference);
-    std::string key = legal_name(name);
-    for (int i = 2; !keys.insert(key).second; ++i) key = fmt::format("{}_{}", legal_name(name), i);
+    const std::string key = keys.add(name);
     values.push_back(by_name ? text : fmt::format("{}: {}", key, text));
   }
   const std::string list = join(values, ", ");
   return by_name ? "[" + list + "]" : "{" + list + "}";
 }
 
+/// The rest of the head, `vars`, and checks of those that have to stay.
+std::string JobWriter::sizes_text() const {
+  std::vector<std::string> values, flags, dimensions;
+  std::string checks;
+  for (const auto& [name, size] : sizes) {
+    values.push_back(fmt::format("{}: {}", name, size));
+    if (!pins.contains(name)) {
+      flags.push_back(fmt::format("--set vars.{}=SIZE", name));
+      continue;
+    }
+    dimensions.push_back(fmt::format("--dim {}=SIZE", name));
+    checks += fmt::format(
+        "  {0}: {{that: $({0} == {1}), message: \"{0} is $({0}); the graph was imported for {1}; "
+        "import the model again with --dim {0}=$({0})\"}}\n",
+        name, size);
+  }
+  std::string text;
+  if (!flags.empty())
+    text += fmt::format("#\n# For inputs of other sizes, add {}.\n", join(flags, " "));
+  if (!dimensions.empty())
+    text += fmt::format("#\n# For other sizes, import the model again with {}.\n",
+                        join(dimensions, " "));
+  text += "flow: 1\n";
+  if (!sizes.empty()) text += fmt::format("vars: {{{}}}\n", join(values, ", "));
+  return checks.empty() ? text : text + "checks:\n" + checks;
+}
+
 std::string JobWriter::text(std::string_view head) const {
   std::string text(head);
   text += fmt::format("#   flowrun {}", file);
   for (const std::string& name : input_names_) text += fmt::format(" --input {0}=@{0}.npy", name);
-  text += " -o out\n";
-  std::vector<std::string> values, flags;
-  for (const auto& [name, size] : sizes) {
-    values.push_back(fmt::format("{}: {}", name, size));
-    flags.push_back(fmt::format("--set vars.{}=SIZE", name));
-  }
-  if (!sizes.empty())
-    text += fmt::format("#\n# For inputs of other sizes, add {}.\n", join(flags, " "));
-  text += "flow: 1\n";
-  if (!sizes.empty()) text += fmt::format("vars: {{{}}}\n", join(values, ", "));
-  text += "\njobs:\n  predict:\n    type: predict\n";
+  text += " -o out\n" + sizes_text() + "\njobs:\n  predict:\n    type: predict\n";
   if (precision != "float32") text += fmt::format("    precision: {}\n", precision);
   if (!inputs.empty()) text += "    inputs:\n";
   for (size_t i = 0; i < inputs.size(); ++i)

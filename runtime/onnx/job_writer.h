@@ -1,6 +1,8 @@
 // The job file that a model becomes: entries, their names and variables, as text.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,6 +32,9 @@ struct JobInput {
   std::map<int, std::string> variables = {};  // by axis: the variable that is its size
 };
 
+/// Attributes that follow from `vars`, as a job file has them, by name.
+using Texts = std::map<std::string, std::string, std::less<>>;
+
 struct JobEntry {
   std::string name;  // that it should have; made legal and unique
   const ops::OpSpec* op;
@@ -37,6 +42,21 @@ struct JobEntry {
   ops::Attributes attributes;
   std::map<std::string, Array> variables = {};  // by name in the layer; "": the entry is one
   std::optional<size_t> shares = {};            // the entry whose variables it uses
+  Texts texts = {};
+  std::set<std::string> pins = {};  // of `vars`: the entry is right for their values alone
+};
+
+/// Names of a job file, each given once.
+class UniqueNames {
+ public:
+  /// The name as a job file may have it, with a number where it is taken.
+  std::string add(std::string_view wanted);
+  /// A name that others may not have; false where it is taken.
+  bool take(const std::string& name) { return taken_.insert(name).second; }
+
+ private:
+  std::set<std::string, std::less<>> taken_;
+  std::map<std::string, int64_t, std::less<>> last_;  // number of a name that is taken
 };
 
 class JobWriter {
@@ -45,9 +65,12 @@ class JobWriter {
   std::vector<JobEntry> entries;
   std::vector<std::pair<std::string, Reference>> outputs;  // by name in the model
   std::vector<std::pair<std::string, int64_t>> sizes;      // `vars`, by name
+  std::set<std::string> pins;  // of them: the job is right for their values alone
   std::string precision = "float32";
   std::string file, weights;  // of the job, and what it loads
 
+  /// Drops entries that no output follows from, and adds the pins of the others to the job's.
+  void drop_unread();
   /// Gives all inputs and entries names that a job file may have, each its own; inputs and outputs
   /// keep theirs where they can.
   void assign_names();
@@ -57,13 +80,13 @@ class JobWriter {
   std::map<std::string, Array> take_variables();
 
  private:
-  std::string unique(std::string_view wanted);
   std::string text_of(const Reference& reference) const;
   std::string entry_text(const JobEntry& entry) const;
   std::string input_text(const JobInput& input) const;
   std::string returns_text() const;
+  std::string sizes_text() const;
 
-  std::set<std::string, std::less<>> taken_;
+  UniqueNames names_;
   std::vector<std::string> input_names_, entry_names_;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -28,6 +29,8 @@ bool is_uniform(const Array& array) {
     if (std::memcmp(bytes.data(), bytes.data() + i, size) != 0) return false;
   return true;
 }
+
+using Values = std::vector<int64_t>;
 
 /// The first element.
 double first_of(const Array& array) { return converted(array, DType::kFloat64).as<double>()[0]; }
@@ -121,31 +124,96 @@ void NodeImport::require_all_taken() const {
       throw Unsupported(fmt::format("attribute {} is not supported", escaped(attribute.name())));
 }
 
-const Array& NodeImport::value(int i) const {
+const Array& NodeImport::followed_value(int i) const {
   if (!in(i).value) throw Unsupported(fmt::format("operand {} is known only during a run", i + 1));
   return *in(i).value;
+}
+
+const Array& NodeImport::value(int i) const {
+  const Array& array = followed_value(i);
+  pin_variables(in(i).follows);
+  pin(in(i).elements);
+  pin(in(i).sizes);
+  return array;
+}
+
+Sizes NodeImport::elements(int i) const {
+  const Array& array = followed_value(i);
+  if (!in(i).elements.empty()) return in(i).elements;
+  if (array.shape().elements() > kMostFolded)
+    throw Unsupported(fmt::format("operand {} has {} elements; expected at most {}", i + 1,
+                                  array.shape().elements(), kMostFolded));
+  Sizes sizes = fixed(elements_as_int64(array));
+  std::set<std::string> variables = in(i).follows;
+  add_variables(variables, in(i).sizes);
+  if (!variables.empty())
+    for (Size& size : sizes) size = unknown(size.value, variables);
+  return sizes;
+}
+
+Size NodeImport::unknown(int64_t value, const std::set<std::string>& variables) const {
+  Size size{.value = value, .variables = variables};
+  for (const std::set<std::string>& changed : state_.probes) {
+    const bool same = std::ranges::none_of(
+        changed, [&](const std::string& name) { return variables.contains(name); });
+    size.probes.push_back(same ? value : kUnknown);
+  }
+  return size;
 }
 
 bool NodeImport::is_known(int i) const {
   const Tensor& tensor = in(i);
   return tensor.value && (is_integer(tensor.dtype) || tensor.dtype == DType::kBool) &&
-         tensor.shape.elements() <= kMostFolded;
+         tensor.sizes.empty() && tensor.shape.elements() <= kMostFolded;
 }
 
-bool NodeImport::all_known() const {
-  for (int i = 0; i < inputs(); ++i)
-    if (!has(i) || !is_known(i)) return false;
-  return inputs() > 0;
-}
-
-Tensor NodeImport::folded(const std::vector<int64_t>& values, Shape shape) const {
-  return constant(converted(int64_array(values, std::move(shape)), in(0).dtype));
+Tensor NodeImport::known(const Sizes& elements, Shape shape, DType dtype) const {
+  Tensor made = constant(converted(int64_array(values_of(elements), std::move(shape)), dtype));
+  if (are_fixed(elements)) return made;
+  if (std::ssize(elements) <= kMostFollowed)
+    made.elements = elements;
+  else
+    add_variables(made.follows, elements);
+  return made;
 }
 
 std::optional<std::vector<int64_t>> NodeImport::list(std::string_view name, int operand) {
   if (auto found = integers(name)) return found;
   if (!has(operand)) return {};
   return values_as_int64(operand);
+}
+
+std::optional<Sizes> NodeImport::sizes(std::string_view name, int operand) {
+  if (auto found = integers(name)) return fixed(*found);
+  if (!has(operand)) return {};
+  return elements(operand);
+}
+
+Size NodeImport::broadcast(const Size& a, const Size& b) const {
+  if (are_same(a, b)) return a;
+  std::set<std::string> variables;
+  add_variables(variables, {a, b});
+  const int64_t value = std::max(a.value, b.value);
+  return variables.empty() ? fixed(value) : unknown(value, variables);
+}
+
+std::string NodeImport::text(const Size& size) const {
+  if (size.has_text()) return job_text(size);
+  pin_variables(size.variables);
+  return std::to_string(size.value);
+}
+
+std::string NodeImport::part_text(const Size& size) const {
+  if (size.has_text()) return inner_text(size);
+  pin_variables(size.variables);
+  return std::to_string(size.value);
+}
+
+void NodeImport::add_text(Texts& texts, std::string_view name, const Sizes& sizes) const {
+  if (are_fixed(sizes)) return;
+  std::vector<std::string> parts;
+  for (const Size& size : sizes) parts.push_back(text(size));
+  texts.emplace(name, "[" + join(parts, ", ") + "]");
 }
 
 int NodeImport::axis(int64_t given, int of_rank) const {
@@ -157,6 +225,12 @@ int NodeImport::axis(int64_t given, int of_rank) const {
 Tensor NodeImport::scalar(double value, DType dtype) {
   return {.dtype = dtype,
           .reference = {.kind = Reference::Kind::kNumber, .text = number_text(value, dtype)}};
+}
+
+Tensor NodeImport::scalar(const Size& size, DType dtype) const {
+  Tensor made = scalar(static_cast<double>(size.value), dtype);
+  if (!size.is_fixed()) made.reference.text = text(size);
+  return made;
 }
 
 void NodeImport::require_computable(uint64_t bytes) const {
@@ -190,47 +264,86 @@ Tensor NodeImport::operand_or_number(int i, const Tensor& other) {
   const Tensor& tensor = in(i);
   const bool one = tensor.value && tensor.value->shape().elements() == 1 &&
                    tensor.shape.rank() <= other.shape.rank() && tensor.dtype != DType::kBool &&
-                   !is_low_precision(tensor.dtype);
+                   !is_low_precision(tensor.dtype) && tensor.sizes.empty() &&
+                   tensor.follows.empty();
   if (!one) return operand(i);
+  if (!tensor.elements.empty())
+    return tensor.elements[0].has_text() ? scalar(tensor.elements[0], tensor.dtype) : operand(i);
   const double value = first_of(*tensor.value);
   if (!std::isfinite(value) || std::abs(value) > 1e15) return operand(i);
   return scalar(value, tensor.dtype);
 }
 
-Tensor NodeImport::indices(int i, int64_t extent) {
-  if (in(i).value) {
-    std::vector<int64_t> all = values_as_int64(i);
+Tensor NodeImport::indices(int i, const Size& extent) {
+  if (in(i).value && in(i).sizes.empty()) {
     bool counts_from_end = false;
-    for (int64_t& index : all) {
-      if (index < -extent || index >= extent)
-        throw Unsupported(fmt::format("an index of {} into {} elements", index, extent));
+    Values values = elements_as_int64(*in(i).value);
+    for (int64_t& index : values) {
+      if (index < -extent.value || index >= extent.value)
+        throw Unsupported(fmt::format("an index of {} into {} elements", index, extent.value));
       counts_from_end |= index < 0;
-      if (index < 0) index += extent;
+      if (index < 0) index += extent.value;
+    }
+    if (!counts_from_end && !in(i).is_followed()) return operand(i);
+    if (!is_known(i) || (extent.is_fixed() && !in(i).is_followed())) {
+      pin({extent});
+      value(i);  // is pinned
+      return materialized(constant(int64_array(values, in(i).shape)),
+                          node_.input(i) + "_from_start");
+    }
+    Sizes all = elements(i);
+    for (Size& index : all) {
+      if (!index.is_fixed() && index.least < 0)
+        pin_variables(index.variables);  // its sign may change
+      if (index.value < 0) index = computed("Add", index, extent).value_or(index);
     }
     if (!counts_from_end) return operand(i);
-    return materialized(constant(int64_array(all, in(i).shape)), node_.input(i) + "_from_start");
+    return materialized(known(all, in(i).shape, DType::kInt64), node_.input(i) + "_from_start");
   }
   Tensor given = operand(i);
   if (given.dtype == DType::kUInt8) return given;
   if (given.dtype != DType::kInt32 && given.dtype != DType::kInt64)
     given = call("cast", {given}, {{"dtype", DType::kInt64}});
   const Tensor below = call("less", {given, scalar(0, given.dtype)});
-  const Tensor moved = call("add", {given, scalar(static_cast<double>(extent), given.dtype)});
+  const Tensor moved = call("add", {given, scalar(extent, given.dtype)});
   return call("where", {below, moved, given});
+}
+
+Tensor NodeImport::materialized_elements(const Tensor& tensor) {
+  const Sizes& all = tensor.elements;
+  if (all.size() == 1) {
+    Tensor one = fill(static_cast<double>(all[0].value), tensor.all_sizes(), tensor.dtype);
+    write("value", all[0]);
+    return one;
+  }
+  std::vector<Tensor> parts;
+  for (const Size& size : all) {
+    parts.push_back(fill(static_cast<double>(size.value), {fixed(1)}, tensor.dtype));
+    write("value", size);
+  }
+  const Tensor joined = call("concat", parts, {{"axis", int64_t{0}}});
+  return tensor.shape.rank() == 1 ? joined : reshape(joined, tensor.all_sizes());
 }
 
 Tensor NodeImport::materialized(const Tensor& tensor, const std::string& name) {
   const Array& array = *tensor.value;
   if (array.shape().elements() == 0) throw Unsupported("an empty tensor");
   Tensor made = tensor;
-  const bool floats = flow::is_float(array.dtype());
-  if (is_uniform(array) && std::isfinite(first_of(array)) && std::abs(first_of(array)) < 1e15) {
-    made = fill(first_of(array), array.shape().extents(), array.dtype());
+  pin_variables(tensor.follows);
+  pin(tensor.sizes);
+  const bool floats = flow::is_float(array.dtype()), has_elements = !tensor.elements.empty();
+  if (has_elements && tensor.dtype != DType::kBool) {
+    made = materialized_elements(tensor);
+  } else if (is_uniform(array) && std::isfinite(first_of(array)) &&
+             std::abs(first_of(array)) < 1e15) {
+    pin(tensor.elements);
+    made = fill(first_of(array), fixed(array.shape().extents()), array.dtype());
   } else if (const int64_t step = step_of(array); step != 0) {
     const std::vector<int64_t> all = elements_as_int64(array);
     made = range(static_cast<double>(all.front()), static_cast<double>(all.back() + step),
                  static_cast<double>(step), array.dtype());
   } else {
+    pin(tensor.elements);
     if (!floats && array.dtype() != DType::kBool)
       for (const int64_t element : elements_as_int64(array))
         if (element > kExact || element < -kExact)
@@ -247,64 +360,215 @@ Tensor NodeImport::materialized(const Tensor& tensor, const std::string& name) {
   }
   state_.job.entries.back().name = name;
   made.value = tensor.value;
+  made.elements = tensor.elements;
+  made.follows = tensor.follows;
   return made;
 }
 
 size_t NodeImport::add_entry(std::string_view op, const std::vector<Tensor>& operands,
-                             const ops::Attributes& attributes) {
+                             const ops::Attributes& attributes, const Texts& texts) {
   const std::string& output = node_.output_size() > 0 ? node_.output(0) : node_.op_type();
   JobEntry entry{
       .name = output, .op = ops::find_spec(op), .operands = {}, .attributes = attributes};
+  entry.texts = texts;
   for (const Tensor& operand : operands) entry.operands.push_back(operand.reference);
   state_.job.entries.push_back(std::move(entry));
   return state_.job.entries.size() - 1;
 }
 
-std::vector<Tensor> NodeImport::calls(std::string_view op, const std::vector<Tensor>& operands,
-                                      const ops::Attributes& attributes, size_t count) {
-  const ops::OpSpec& spec = *ops::find_spec(op);
-  std::vector<ops::Operand> types;
-  for (const Tensor& one : operands)
-    if (one.reference.kind != Reference::Kind::kNone)
-      types.push_back({one.dtype, one.shape, one.batch_axis});
-  ops::Attributes normal = attributes;
-  ops::Call call(std::move(types), normal, state_.types);
+namespace {
+
+/// The types of results. Unsupported where the op refuses its operands.
+std::vector<ops::Result> inferred(const ops::OpSpec& spec, std::vector<ops::Operand> types,
+                                  ops::Attributes attributes, const ops::JobTypes& job) {
+  ops::Call call(std::move(types), attributes, job);
   const auto refused = [&] {
     if (call.failed()) throw Unsupported(call.refusals().front().text);
   };
-  if (spec.normalise) spec.normalise(call, normal);
+  if (spec.normalise) spec.normalise(call, attributes);
   refused();
   ops::check_types(spec, call);
   refused();
   spec.infer(call);
   refused();
-  const size_t at = add_entry(op, operands, attributes);
+  return call.results();
+}
+
+std::vector<ops::Operand> types_of(const std::vector<Tensor>& operands,
+                                   const std::vector<Shape>& shapes) {
+  std::vector<ops::Operand> types;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].reference.kind != Reference::Kind::kNone)
+      types.push_back({operands[i].dtype, shapes[i], operands[i].batch_axis});
+  return types;
+}
+
+enum class Probe { kSame, kUnknown, kOther };
+
+/// What the shapes of operands are at a probe.
+Probe shapes_at(const std::vector<Tensor>& operands, size_t probe, std::vector<Shape>& shapes) {
+  Probe found = Probe::kSame;
+  for (size_t i = 0; i < operands.size(); ++i)
+    for (int axis = 0; axis < shapes[i].rank(); ++axis) {
+      const int64_t extent = at_probe(operands[i].size(axis), probe);
+      if (extent == kUnknown || extent < 1) return Probe::kUnknown;
+      if (extent != operands[i].shape[axis]) found = Probe::kOther;
+      shapes[i][axis] = extent;
+    }
+  return found;
+}
+
+/// Does a size differ at probes of a variable? It does where nothing is known of it. Probes of
+/// several variables at once count where there are no others.
+bool depends_on(const Size& size, const std::string& variable,
+                const std::vector<std::set<std::string>>& probes) {
+  for (const bool alone : {true, false}) {
+    bool any = false, differs = false;
+    for (size_t i = 0; i < size.probes.size(); ++i) {
+      if (!probes[i].contains(variable) || (probes[i].size() == 1) != alone) continue;
+      any |= size.probes[i] != kUnknown;
+      differs |= size.probes[i] != kUnknown && size.probes[i] != size.value;
+    }
+    if (any) return differs;
+  }
+  return true;
+}
+
+/// Is `known` this size at all probes of it, and at one of another value? A size that may follow
+/// from more variables is not the same.
+bool agrees(const Size& size, const Size& known) {
+  bool any = false;
+  if (!std::ranges::includes(known.variables, size.variables)) return false;
+  for (size_t i = 0; i < size.probes.size(); ++i) {
+    if (size.probes[i] == kUnknown) continue;
+    if (at_probe(known, i) != size.probes[i]) return false;
+    any |= size.probes[i] != size.value;
+  }
+  return any && known.value == size.value && !known.is_fixed() && known.has_text();
+}
+
+}  // namespace
+
+void NodeImport::follow(const ops::OpSpec& spec, const std::vector<Tensor>& operands,
+                        const ops::Attributes& attributes, std::vector<Tensor>& results) const {
+  Sizes all;
+  std::vector<Shape> shapes;
+  for (const Tensor& operand : operands) {
+    all.insert(all.end(), operand.sizes.begin(), operand.sizes.end());
+    shapes.push_back(operand.shape);
+  }
+  std::set<std::string> variables;
+  add_variables(variables, all);
+  if (variables.empty()) return;
+  for (Tensor& result : results) result.sizes = fixed(result.shape.extents());
+  for (size_t probe = 0; probe < state_.probes.size(); ++probe) {
+    const Probe found = shapes_at(operands, probe, shapes);
+    std::vector<ops::Result> there;
+    ops::JobTypes types = state_.types;
+    types.batch = at_probe(state_.batch, probe);
+    if (found == Probe::kOther && types.batch != kUnknown) try {
+        there = inferred(spec, types_of(operands, shapes), attributes, types);
+      } catch (const Unsupported&) {
+        there.clear();  // such sizes are an error in a job, too
+      }
+    for (size_t i = 0; i < results.size(); ++i)
+      for (int axis = 0; axis < results[i].shape.rank(); ++axis) {
+        const bool known = i < there.size() && there[i].shape.rank() == results[i].shape.rank();
+        results[i].sizes[static_cast<size_t>(axis)].probes.push_back(found == Probe::kSame
+                                                                         ? results[i].shape[axis]
+                                                                     : known ? there[i].shape[axis]
+                                                                             : kUnknown);
+      }
+  }
+  for (Tensor& result : results)
+    for (Size& size : result.sizes) {
+      for (const std::string& variable : variables)
+        if (depends_on(size, variable, state_.probes)) size.variables.insert(variable);
+      if (size.is_fixed()) {
+        size = fixed(size.value);
+        continue;
+      }
+      size.least = 1;
+      const auto same =
+          std::ranges::find_if(all, [&](const Size& known) { return agrees(size, known); });
+      if (same != all.end()) size = *same;
+    }
+}
+
+std::vector<Tensor> NodeImport::calls(std::string_view op, const std::vector<Tensor>& operands,
+                                      const ops::Attributes& attributes, size_t count,
+                                      const Texts& texts) {
+  const ops::OpSpec& spec = *ops::find_spec(op);
+  std::vector<Shape> shapes;
+  for (const Tensor& operand : operands) shapes.push_back(operand.shape);
+  const auto types = inferred(spec, types_of(operands, shapes), attributes, state_.types);
+  const size_t at = add_entry(op, operands, attributes, texts);
   std::vector<Tensor> results;
-  for (size_t i = 0; i < call.results().size(); ++i) {
-    const ops::Result& result = call.results()[i];
-    results.push_back({.dtype = result.dtype,
-                       .shape = result.shape,
-                       .batch_axis = result.batch_axis,
+  for (size_t i = 0; i < types.size(); ++i)
+    results.push_back({.dtype = types[i].dtype,
+                       .shape = types[i].shape,
+                       .batch_axis = types[i].batch_axis,
                        .reference = {.kind = Reference::Kind::kEntry,
                                      .index = at,
                                      .text = count > 1 ? spec.result_name(i) : ""}});
-  }
   if (results.size() < count)
     throw Unsupported(fmt::format("{} outputs; `{}` has {}", count, op, results.size()));
+  follow(spec, operands, attributes, results);
   return results;
 }
 
 Tensor NodeImport::call(std::string_view op, const std::vector<Tensor>& operands,
-                        const ops::Attributes& attributes) {
-  return calls(op, operands, attributes, 1)[0];
+                        const ops::Attributes& attributes, const Texts& texts) {
+  return calls(op, operands, attributes, 1, texts)[0];
 }
 
-Tensor NodeImport::fill(double value, const std::vector<int64_t>& extents, DType dtype) {
+Tensor NodeImport::fill(double value, const Sizes& extents, DType dtype) {
+  Texts texts;
+  add_text(texts, "shape", extents);
+  const std::vector<int64_t> values = values_of(extents);
   const size_t at =
-      add_entry("constant", {}, {{"value", value}, {"shape", extents}, {"dtype", dtype}});
-  return {.dtype = dtype,
-          .shape = Shape(extents),
-          .reference = {.kind = Reference::Kind::kEntry, .index = at}};
+      add_entry("constant", {}, {{"value", value}, {"shape", values}, {"dtype", dtype}}, texts);
+  Tensor made{.dtype = dtype,
+              .shape = Shape(values),
+              .reference = {.kind = Reference::Kind::kEntry, .index = at}};
+  if (!are_fixed(extents)) made.sizes = extents;
+  return made;
+}
+
+namespace {
+
+/// Layers whose result has the axes of their operand. The last one may be another; that of the
+/// operand then has to be as long as the weights.
+constexpr std::array kKeepSizes = {"group_norm",
+                                   "rms_norm",
+                                   "dense",
+                                   "layer_norm",
+                                   "batch_normalization",
+                                   "instance_norm",
+                                   "local_response_norm",
+                                   "embedding",
+                                   "prelu",
+                                   "scatter_nd"};
+
+}  // namespace
+
+Sizes NodeImport::sizes_of_layer(std::string_view op, const std::vector<Tensor>& operands,
+                                 const Shape& shape) const {
+  std::set<std::string> variables;
+  for (const Tensor& operand : operands) add_variables(variables, operand.sizes);
+  if (variables.empty()) return {};
+  Sizes sizes = fixed(shape.extents());
+  const bool keeps = std::ranges::find(kKeepSizes, op) != kKeepSizes.end();
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    Size& size = sizes[static_cast<size_t>(axis)];
+    const bool same =
+        keeps && axis < operands[0].shape.rank() && operands[0].shape[axis] == size.value;
+    if (same)
+      size = operands[0].size(axis);
+    else if (!keeps)
+      size = unknown(size.value, variables);
+  }
+  return sizes;
 }
 
 Tensor NodeImport::layer(std::string_view op, const std::vector<Tensor>& operands,
@@ -323,10 +587,12 @@ Tensor NodeImport::layer(std::string_view op, const std::vector<Tensor>& operand
     entry.shares = first;
   else
     entry.variables = std::move(weights);
-  return {.dtype = operands.empty() ? compute_dtype() : operands[0].dtype,
-          .shape = std::move(shape),
-          .batch_axis = batch_axis,
-          .reference = {.kind = Reference::Kind::kEntry, .index = at}};
+  Tensor made{.dtype = operands.empty() ? compute_dtype() : operands[0].dtype,
+              .shape = std::move(shape),
+              .batch_axis = batch_axis,
+              .reference = {.kind = Reference::Kind::kEntry, .index = at}};
+  made.sizes = sizes_of_layer(op, operands, made.shape);
+  return made;
 }
 
 Tensor NodeImport::range(double start, double stop, double step, DType dtype) {
@@ -340,15 +606,93 @@ Tensor NodeImport::range(double start, double stop, double step, DType dtype) {
   return result;
 }
 
-Tensor NodeImport::reshape(const Tensor& x, const std::vector<int64_t>& shape) {
-  ops::Attributes attributes = {{"shape", shape}};
-  Tensor result = call("reshape", {x}, attributes);
-  if (result.batch_axis >= 0) {  // of any batch
-    std::vector<int64_t> open = result.shape.extents();
-    open[static_cast<size_t>(result.batch_axis)] = -1;
-    state_.job.entries.back().attributes.set("shape", std::move(open));
+void NodeImport::write(std::string_view attribute, const Size& size) {
+  if (!size.is_fixed()) state_.job.entries.back().texts.emplace(attribute, text(size));
+}
+
+Tensor NodeImport::range(const Size& start, const Size& stop, const Size& step, DType dtype) {
+  Tensor made = range(static_cast<double>(start.value), static_cast<double>(stop.value),
+                      static_cast<double>(step.value), dtype);
+  if (are_fixed({start, stop, step})) return made;
+  write("start", start);
+  write("stop", stop);
+  write("step", step);
+  const auto length = computed("Sub", stop, start);
+  if (length && step.is_fixed() && step.value == 1)
+    made.sizes = {*length};
+  else
+    made.sizes = {*without_text({start, stop, step}, [](const Values& values) {
+      const double count =
+          std::ceil(static_cast<double>(values[1] - values[0]) / static_cast<double>(values[2]));
+      return std::optional(static_cast<int64_t>(count));
+    })};
+  return made;
+}
+
+namespace {
+
+/// Are all sizes but those of one axis the same in both, in any order? Then a -1 stands for it.
+bool have_same_others(Sizes asked, size_t axis, Sizes x, size_t x_axis) {
+  asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(axis));
+  x.erase(x.begin() + static_cast<std::ptrdiff_t>(x_axis));
+  const Size rest = quotient(x, asked);
+  return rest.is_fixed() && rest.value == 1 && product(x).value == product(asked).value;
+}
+
+/// The axis of a shape that is the batch, where the others are those of x.
+std::optional<size_t> batch_axis_in(const Tensor& x, const Sizes& shape) {
+  if (x.batch_axis < 0 || x.size(x.batch_axis).is_fixed()) return {};
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (are_same(shape[axis], x.size(x.batch_axis)) &&
+        have_same_others(shape, axis, x.all_sizes(), static_cast<size_t>(x.batch_axis)))
+      return axis;
+  return {};
+}
+
+}  // namespace
+
+Tensor NodeImport::reshape(const Tensor& x, const Sizes& asked) {
+  Sizes shape = asked, written = asked;
+  const auto open = std::ranges::find_if(
+      asked, [](const Size& size) { return size.is_fixed() && size.value == -1; });
+  const bool has_open = open != asked.end();
+  Tensor result = call("reshape", {x}, {{"shape", values_of(asked)}});
+  if (has_open) {
+    Sizes others = asked;
+    others.erase(others.begin() + (open - asked.begin()));
+    shape[static_cast<size_t>(open - asked.begin())] = quotient(x.all_sizes(), others);
   }
+  for (int axis = 0; axis < result.shape.rank(); ++axis)
+    shape[static_cast<size_t>(axis)].value = result.shape[axis];
+  const auto unwritten = std::ranges::find_if_not(asked, &Size::has_text);
+  if (!has_open_sizes() && result.batch_axis >= 0) {  // of any batch
+    written = fixed(result.shape.extents());
+    written[static_cast<size_t>(result.batch_axis)] = fixed(-1);
+  } else if (const auto axis = batch_axis_in(x, shape)) {
+    written = shape;
+    written[*axis] = fixed(-1);
+  } else if (!has_open && unwritten != asked.end()) {
+    written[static_cast<size_t>(unwritten - asked.begin())] = fixed(-1);
+  }
+  JobEntry& entry = state_.job.entries.back();
+  entry.attributes.set("shape", values_of(written));
+  add_text(entry.texts, "shape", written);
+  result.sizes = are_fixed(shape) ? Sizes() : shape;
   return result;
+}
+
+Tensor NodeImport::tile(const Tensor& x, const Sizes& copies) {
+  const bool is_same = std::ranges::all_of(
+      copies, [](const Size& size) { return size.is_fixed() && size.value == 1; });
+  if (is_same && std::ssize(copies) == x.shape.rank()) return x;
+  Texts texts;
+  add_text(texts, "multiples", copies);
+  Tensor made = call("tile", {x}, {{"multiples", values_of(copies)}}, texts);
+  made.sizes.clear();
+  for (int axis = 0; axis < x.shape.rank(); ++axis)
+    made.sizes.push_back(product({x.size(axis), copies[static_cast<size_t>(axis)]}));
+  if (are_fixed(made.sizes)) made.sizes.clear();
+  return made;
 }
 
 Tensor NodeImport::with_last_at(const Tensor& x, int axis) {

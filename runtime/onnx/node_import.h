@@ -12,12 +12,16 @@
 
 #include "runtime/onnx/external_data.h"
 #include "runtime/onnx/job_writer.h"
+#include "runtime/onnx/sizes.h"
 #include "runtime/onnx/tensor_reader.h"
 
 namespace flow::onnx {
 
 /// What is computed before a run has no more elements.
 inline constexpr int64_t kMostFolded = 4096;
+
+/// A constant of more elements is followed as a whole.
+inline constexpr int64_t kMostFollowed = 64;
 
 /// Bytes of all constants that nodes compute from others.
 inline constexpr uint64_t kMostComputed = uint64_t{2} << 30;
@@ -33,6 +37,18 @@ struct Tensor {
   Reference reference = {};                      // none: a constant that no entry has read yet
   std::shared_ptr<const Array> value = nullptr;  // of a constant
   bool lost = false;                             // made by a node that cannot be imported
+  // What follows from sizes of dimensions. A constant has the value of the import.
+  Sizes sizes = {};                    // by axis; empty where the shape follows from none
+  Sizes elements = {};                 // of a constant; empty where they are not known singly
+  std::set<std::string> follows = {};  // variables that a constant as a whole follows from
+
+  /// How far it reaches along an axis.
+  Size size(int axis) const {
+    return sizes.empty() ? fixed(shape[axis]) : sizes[static_cast<size_t>(axis)];
+  }
+  Sizes all_sizes() const { return sizes.empty() ? fixed(shape.extents()) : sizes; }
+  /// Does its value follow from sizes?
+  bool is_followed() const { return !elements.empty() || !follows.empty() || !sizes.empty(); }
 };
 
 /// What the nodes of a model have in common.
@@ -48,6 +64,8 @@ struct ImportState {
   /// Entries of layers, by op and the model's names of their weights.
   std::map<std::vector<std::string>, size_t> layers = {};
   uint64_t computed = 0;  // bytes of constants that nodes computed from others
+  Size batch = {};        // the rows of the batch
+  std::vector<std::set<std::string>> probes = {};  // the variables that each probe changes
 };
 
 class NodeImport {
@@ -90,16 +108,42 @@ class NodeImport {
   /// Unsupported where there are others than those taken.
   void require_all_taken() const;
 
-  /// The value of an operand that has to be known before a run.
+  /// The value of an operand that has to be known before a run. Pins what it follows from.
   const Array& value(int i) const;
   std::vector<int64_t> values_as_int64(int i) const { return elements_as_int64(value(i)); }
+  /// The value as it follows from sizes, which a reader carries on.
+  const Array& followed_value(int i) const;
+  /// Integers or bools of an operand that has to be known before a run.
+  Sizes elements(int i) const;
   /// Is operand i integers or bools, few of them, that are known before a run?
   bool is_known(int i) const;
-  bool all_known() const;
-  /// Integers that were computed before the run, of operand 0's dtype.
-  Tensor folded(const std::vector<int64_t>& values, Shape shape) const;
+  /// A constant that was computed before the run.
+  Tensor known(const Sizes& elements, Shape shape, DType dtype) const;
   /// A list that is an attribute in old opsets, and an operand in new ones.
   std::optional<std::vector<int64_t>> list(std::string_view name, int operand);
+  std::optional<Sizes> sizes(std::string_view name, int operand);
+
+  /// Marks what the node makes as right for the values of these variables alone.
+  void pin_variables(const std::set<std::string>& variables) const {
+    pins_.insert(variables.begin(), variables.end());
+  }
+  void pin(const Sizes& sizes) const { add_variables(pins_, sizes); }
+  /// Where entries have numbers that the reader computes from the shapes of operands.
+  void pin_shapes() const {
+    for (int i = 0; i < inputs(); ++i)
+      if (has(i)) pin(in(i).sizes);
+  }
+  const std::set<std::string>& pins() const { return pins_; }
+  /// A number that follows from variables, of which no more is known.
+  Size unknown(int64_t value, const std::set<std::string>& variables) const;
+  /// The size of an axis to which both broadcast.
+  Size broadcast(const Size& a, const Size& b) const;
+  /// A number or an expression; one that has none is pinned.
+  std::string text(const Size& size) const;
+  /// The same inside of text.
+  std::string part_text(const Size& size) const;
+  /// The attribute as text, where it follows from sizes.
+  void add_text(Texts& texts, std::string_view name, const Sizes& sizes) const;
   /// An axis counted from the front. Unsupported where the tensor has no such axis.
   int axis(int64_t given, int of_rank) const;
   int axis(int64_t given) const { return axis(given, rank()); }
@@ -109,27 +153,38 @@ class NodeImport {
   /// The same, as a number where it is one and broadcasts to `other`.
   Tensor operand_or_number(int i, const Tensor& other);
   /// Operand i as indices of an axis of that extent. ONNX counts those below 0 from the end.
-  Tensor indices(int i, int64_t extent);
+  Tensor indices(int i, const Size& extent);
   /// A scalar that an entry may have in the place of a tensor.
   static Tensor scalar(double value, DType dtype);
+  Tensor scalar(const Size& size, DType dtype) const;
 
   /// Adds an entry, by the op's record; its first result. Attributes are all that the record lists.
   /// Unsupported where the op refuses its operands. An optional one that is not there has no
   /// reference.
   Tensor call(std::string_view op, const std::vector<Tensor>& operands,
-              const ops::Attributes& attributes = {});
+              const ops::Attributes& attributes = {}, const Texts& texts = {});
   /// Adds an entry of one value. REQUIRES: the shape is one of a tensor.
-  Tensor fill(double value, const std::vector<int64_t>& extents, DType dtype);
+  Tensor fill(double value, const Sizes& extents, DType dtype);
   /// Its results. `count`: at least so many.
   std::vector<Tensor> calls(std::string_view op, const std::vector<Tensor>& operands,
-                            const ops::Attributes& attributes, size_t count);
+                            const ops::Attributes& attributes, size_t count,
+                            const Texts& texts = {});
   /// Adds an entry of a layer, or another op without a shape function. `weights`: operands that are
   /// its variables, by name; what reads equal ones shares them.
   Tensor layer(std::string_view op, const std::vector<Tensor>& operands,
                const ops::Attributes& attributes, Shape shape, int batch_axis,
                std::map<std::string, Array> weights = {}, const std::vector<int>& weights_of = {});
-  /// In another shape; a batch stays -1.
-  Tensor reshape(const Tensor& x, const std::vector<int64_t>& shape);
+  /// Writes an attribute of the last entry, where it follows from sizes.
+  void write(std::string_view attribute, const Size& size);
+  /// In another shape, of which one size may be -1; a batch stays -1.
+  Tensor reshape(const Tensor& x, const Sizes& shape);
+  /// The same of numbers, which are right for these sizes of x alone.
+  Tensor reshape(const Tensor& x, const std::vector<int64_t>& shape) {
+    pin(x.sizes);
+    return reshape(x, fixed(shape));
+  }
+  /// Copies along each axis; where all are 1, the tensor itself.
+  Tensor tile(const Tensor& x, const Sizes& copies);
   /// With its last axis at `axis`.
   Tensor with_last_at(const Tensor& x, int axis);
   /// What is known before a run. Unsupported where such constants of nodes become too large.
@@ -138,17 +193,27 @@ class NodeImport {
   void require_computable(uint64_t bytes) const;
   /// Numbers at equal distances.
   Tensor range(double start, double stop, double step, DType dtype);
+  Tensor range(const Size& start, const Size& stop, const Size& step, DType dtype);
   /// A constant as an entry of that name.
   Tensor materialized(const Tensor& constant, const std::string& name);
 
  private:
   size_t add_entry(std::string_view op, const std::vector<Tensor>& operands,
-                   const ops::Attributes& attributes);
+                   const ops::Attributes& attributes, const Texts& texts = {});
+  /// A vector or a number whose elements follow from sizes.
+  Tensor materialized_elements(const Tensor& constant);
+  /// Sizes of the result of a layer. Each follows from all of its operands, where no more is known.
+  Sizes sizes_of_layer(std::string_view op, const std::vector<Tensor>& operands,
+                       const Shape& shape) const;
+  /// Finds the sizes of results at each probe, and what they follow from.
+  void follow(const ops::OpSpec& spec, const std::vector<Tensor>& operands,
+              const ops::Attributes& attributes, std::vector<Tensor>& results) const;
 
   ImportState& state_;
   const pb::NodeProto& node_;
   std::string_view op_;
   std::set<std::string, std::less<>> taken_;
+  mutable std::set<std::string> pins_;
 };
 
 /// Adds an `einsum` of these operands. Unsupported where the equation is not one of theirs.
@@ -162,6 +227,13 @@ struct ImportRule {
   NodeReader read;
   std::string_view op = {};  // of flow, where several operators have one reader
 };
+
+/// The outputs of a node: entries, or constants where all of its operands are.
+std::vector<Tensor> read(const ImportRule& rule, NodeImport& node);
+
+/// The elements of a range, as NumPy takes them. REQUIRES: the step is not 0.
+std::vector<int64_t> taken(const std::vector<int64_t>& values, int64_t start, int64_t end,
+                           int64_t step);
 
 std::span<const ImportRule> arithmetic_imports();
 std::span<const ImportRule> attention_imports();

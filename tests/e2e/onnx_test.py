@@ -22,6 +22,7 @@ import onnx_data
 from flow import BIN, SOURCE, FlowTest
 
 LIST = SOURCE / "tests" / "golden" / "onnx" / "cases.txt"
+SIZE_CASES = int(os.environ.get("FLOW_SIZE_CASES", 9))
 WIDE_CASES = int(os.environ.get("FLOW_WIDE_CASES", 4))
 TOLERANCES = {"float16": (1e-3, 1e-5), "float64": (1e-7, 1e-7)}  # others: float32's
 
@@ -38,11 +39,11 @@ def reason_of(error):
     return re.sub(r"^.*?model\.onnx:? ", "", error.splitlines()[0])
 
 
-def imported(case, folder):
+def imported(case, folder, flags=()):
     """Imports the case into the folder. Inputs that remain; or the reason."""
     for fixed in case.attempts():
         inputs = case.write(folder / "model.onnx", fixed)
-        done = run(folder, BIN / "flowc", "import", "model.onnx", "-o", "job.yaml")
+        done = run(folder, BIN / "flowc", "import", "model.onnx", "-o", "job.yaml", *flags)
         if done.returncode == 0:
             return inputs
         if done.returncode != 2:
@@ -70,11 +71,11 @@ def defaults_refused(case, inputs, folder):
     return ""
 
 
-def computed(folder, inputs, precision):
+def computed(folder, inputs, precision, flags=()):
     """The results of the imported job, in the order of the model's outputs by name; or what flowrun says."""
     names = re.findall(r"^      (\w+): \{shape", (folder / "job.yaml").read_text(), re.M)
     arrays = {onnx_data.legal(name): array for name, array in inputs.items()}
-    flags = []
+    flags = list(flags)
     for name in names:
         np.save(folder / f"{name}.npy", arrays[name if name in arrays else name.rstrip("_")])
         flags += ["--input", f"{name}=@{name}.npy"]
@@ -131,7 +132,46 @@ def verdict(number, folder):
         shutil.rmtree(place, ignore_errors=True)
 
 
+def at_other_sizes(number, folder):
+    """Imports the case with other sizes of its dimensions, and runs it with those that it has; what is wrong.
+
+    Dimensions of one size are one, since most operators need them to be equal: all of them, or the first of each input.
+    """
+    name = f"{folder.parent.name}/{folder.name.removeprefix('test_')}"
+    place = pathlib.Path(tempfile.mkdtemp(prefix="flow-onnx-"))
+    try:
+        case = onnx_data.Case(folder)
+        sizes = {}
+        for info in case.model.graph.input:
+            shape = info.type.tensor_type.shape.dim
+            for dim in shape if number % 2 == 0 else shape[:1]:
+                if dim.dim_value > 0:
+                    sizes[f"n{dim.dim_value}"] = dim.dim_value
+                    dim.dim_param = f"n{dim.dim_value}"
+        other = {key: size + 1 if number % 4 < 2 else 2 * size for key, size in sizes.items()}
+        inputs = imported(case, place, [f"--dim={key}={size}" for key, size in other.items()])
+        if isinstance(inputs, str):
+            return ""
+        text = (place / "job.yaml").read_text()
+        flags = [f"--set=vars.{key}={size}" for key, size in sizes.items() if f"{key}: {other[key]}" in text]
+        precision = "float64" if "precision: float64" in text else "float32"
+        results = computed(place, inputs, precision, flags)
+        if isinstance(results, str):
+            return "" if "error" in results else f"{name}: {results}"
+        wrong = disagreement(case, results, precision)
+        return wrong and f"{name}: imported at {other}, {wrong}"
+    except onnx_data.Left:
+        return ""
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 class Onnx(FlowTest):
+    def test_at_other_sizes_models_compute_what_onnx_expects_or_nothing(self):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1) as pool:
+            wrong = list(pool.map(at_other_sizes, itertools.count(SIZE_CASES), onnx_data.folders()[::SIZE_CASES]))
+        self.assertEqual([], [line for line in wrong if line])
+
     def test_models_are_imported_and_compute_what_onnx_expects_or_are_refused_for_a_reason(self):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1) as pool:
             verdicts = list(pool.map(verdict, itertools.count(), onnx_data.folders()))
