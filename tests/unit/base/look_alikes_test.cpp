@@ -1,3 +1,4 @@
+// What typographic characters become.
 #include "runtime/base/look_alikes.h"
 
 #include <catch2/catch.hpp>
