@@ -8,12 +8,12 @@ std::span<const FileRow> run_files() {
       {"plan.json",
        "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
       {"run.json",
-       "The summary: start, overrides, seed, machine, device, steps, seconds, exit status, error "
-       "and "
-       "`stop_reason`: done, early_stopping with its reason, signal, command, hook with its "
-       "condition, or failure. `data` has rows and a digest of each data file. Of a "
-       "distributed run, `ranks` has their count and the bytes that each sends in a step. Written "
-       "last."},
+       "The summary: start, overrides, seed, machine, device, steps, seconds, exit status and "
+       "error. "
+       "`stop_reason` is done, early_stopping with its reason, signal, command, hook with its "
+       "condition, or failure. `data` has rows and a digest of each data file. Of a distributed "
+       "run, "
+       "`ranks` has their count and the bytes that each sends in a step. Written last."},
       {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},
       {"returns/NAME/value.npy", "A returned tensor, one slice per step. Train and predict jobs."},
       {"returns/NAME/steps.npy", "The step of each slice."},

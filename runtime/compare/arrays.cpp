@@ -161,9 +161,8 @@ Side list_side(const fs::path& path) {
   for (const std::string part : {"returns", "watch", "also"})
     collect(path / part, part + "/", side);
   require_own(path / io::kCheckpointsFolder, side);
-  const io::CheckpointFolder checkpoints(path);
-  if (const auto steps = checkpoints.steps(); !steps.empty()) {
-    side.checkpoint = checkpoints.at(steps.back());
+  if (const auto newest = io::CheckpointFolder(path).newest()) {
+    side.checkpoint = *newest;
     collect(side.checkpoint, "checkpoint/", side);
   }
   return side;

@@ -65,7 +65,8 @@ Tensor within_indices(NodeImport& node, const Tensor& x, const Tensor& indices, 
   std::vector<std::string> index;
   for (int i = 0; i < x.shape.rank(); ++i) {
     const bool cut = i != axis && indices.shape[i] < x.shape[i];
-    if (i != axis && !are_same(indices.size(i), x.size(i))) node.pin({indices.size(i), x.size(i)});
+    // take_along_axis itself refuses other sizes that differ.
+    if (cut) node.pin({indices.size(i), x.size(i)});
     index.push_back(cut ? fmt::format("0:{}", indices.shape[i]) : ":");
     is_part |= cut;
   }

@@ -124,11 +124,11 @@ class Commands(FlowTest):
         """1.82 G multiply-adds for an image of 224 x 224 (He et al., 2016: 1.8 G), and 11.69 M parameters."""
         changes = ("networks.resnet18.graph.stem={op: convolve, in: images, filters: 64, kernel: 7, stride: 2}",
                    "networks.resnet18.graph.relu={op: max_pool2d, in: stem, ksize: 3, strides: 2, padding: same}",
-                   "networks.resnet18.params.classes=1000", "vars.batch=1",
-                   "jobs.train_cifar.inputs.images={shape: [1, 3, 224, 224], dtype: float32, from: {type: random_normal}}")
+                   "networks.resnet18.params.classes=1000", "vars.batch=2",
+                   "jobs.train_cifar.inputs.images={shape: [2, 3, 224, 224], dtype: float32, from: {type: random_normal}}")
         lines, _ = self.shown(JOBS / "resnet18.yaml", "--job", "train_cifar", *(word for change in changes for word in ("--set", change)))
         forward = float(re.search(r"([0-9.]+) G forward", lines["FLOPs a step"][0])[1])
-        self.assertAlmostEqual(forward / 2, 1.82, delta=0.03)
+        self.assertAlmostEqual(forward / 4, 1.82, delta=0.03)
         self.assertEqual(lines["parameters"], ["11,689,512, all trained, and 9,600 moving statistics"])
 
     def test_show_counts_the_known_parameters_and_operations_of_resnet_50_and_gpt_2(self):

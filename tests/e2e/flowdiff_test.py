@@ -196,7 +196,14 @@ class Tolerances(FlowDiff):
 
 
 class Runs(FlowDiff):
+    def checkpoint_records(self):
+        """The record of a checkpoint after each of ten steps."""
+        self.write("records.yaml", train_job(10).replace("steps: 10}", "steps: 10, checkpoint: {every: {steps: 1}, keep: 10}}"))
+        self.call("flowrun", "records.yaml", "-o", "records", "--quiet")
+        return {step: (self.dir / f"records/checkpoints/{step:06}/checkpoint.json").read_text() for step in range(1, 11)}
+
     def test_returns_watch_and_the_newest_checkpoint(self):
+        records = self.checkpoint_records()
         for run, steps in (("golden", (5, 10)), ("out", (10,))):
             self.write(f"{run}/plan.json", "{}")
             self.save(f"{run}/returns/loss/value", np.arange(2.))
@@ -204,14 +211,16 @@ class Runs(FlowDiff):
             self.save(f"{run}/also/eval/y", np.arange(2.))
             for step in steps:
                 self.save(f"{run}/checkpoints/{step:06}/w", step + np.arange(2.))
-                self.write(f"{run}/checkpoints/{step:06}/checkpoint.json", "{}")
+                self.write(f"{run}/checkpoints/{step:06}/checkpoint.json", records[step])
         done = self.diff()
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()[1:-1]], ["also/eval/y", "checkpoint/w", "returns/loss/value", "watch/x/diff"])
 
     def test_what_a_called_job_delivered_is_compared_and_no_half_written_checkpoint(self):
+        record = self.checkpoint_records()[2]
         for run in ("a", "b"):
-            for name in ("plan.json", "checkpoints/000002/checkpoint.json", "checkpoints/.000010.99.tmp/checkpoint.json"):
-                self.write(f"{run}/{name}", "{}")
+            self.write(f"{run}/plan.json", "{}")
+            for name in ("000002", ".000010.99.tmp"):
+                self.write(f"{run}/checkpoints/{name}/checkpoint.json", record)
             np.save(self.dir / f"{run}/checkpoints/000002/w.npy", np.arange(2.))
             np.save(self.dir / f"{run}/checkpoints/.000010.99.tmp/w.npy", np.full(2, ord(run[0])))
             (self.dir / f"{run}/also/eval/returns/y").mkdir(parents=True)

@@ -398,7 +398,7 @@ class StreamTest(FlowTest):
             self.feed(records(self.x[:before]) + b"epoch 1 done\n")
             done = self.flowrun("predict", "job.yaml", "-o", "out", "--force", status=3)
             self.assertIn(f"pipe: record {before} is not a .npy file: it begins with `epoch `\n"
-                          "   hint: write nothing but .npy records to the pipe, and text to standard error", done.stderr)
+                          "   hint: write only .npy records to the pipe, and text to standard error", done.stderr)
 
     def test_a_pipe_that_ends_before_its_first_record_is_a_failure(self):
         self.feed(b"")

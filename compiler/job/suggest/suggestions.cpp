@@ -20,8 +20,7 @@ constexpr std::string_view kAccumulation =
     "gradaccumulationsteps gradientaccumulation gradientaccumulationsteps itersize microbatches "
     "microbatchsize numberofmicrobatches updatefreq";
 constexpr std::string_view kShards =
-    "write `shards: 4` in the job to add up the gradients of 4 parts of a batch; the leading "
-    "dimension of the inputs is the whole batch";
+    "write `shards: 4` in the job to add up the gradients of 4 parts of a batch";
 constexpr std::string_view kMonitor =
     "write `early_stopping: {watch: JOB.TENSOR, patience: N}`, or `keep_best` in `checkpoint`";
 constexpr std::string_view kAverages = "ema emadecay exponentialmovingaverage useema swa";
@@ -87,8 +86,8 @@ constexpr Advice kAdvice[] = {
      "write the layers as entries of the graph: each reads the one above it"},
     {"gradient gradients grad diff derivative jacobian hessian jvp vjp secondderivative",
      "stop_gradient",
-     "a graph has no op for derivatives: `watch_diff` of a hook delivers gradients of the loss of "
-     "a train job; write other derivatives out with ops"},
+     "watch gradients of the loss with `watch_diff` of a hook, and write other derivatives with "
+     "ops"},
     {"print", "identity", "write `hooks: [{watch: NAME, to: print}]` to print a tensor"},
     {"gradientreversal gradreverse", "stop_gradient",
      "write twice the `stop_gradient` of x, minus x"},

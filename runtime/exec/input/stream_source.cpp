@@ -141,7 +141,7 @@ class StreamSource : public Source {
       io::require_npy_magic(begin, fmt::format("{}: record {}", name_, next_));
     } catch (const RunError& error) {
       throw RunError(error.what(),
-                     "write nothing but .npy records to the pipe, and text to "
+                     "write only .npy records to the pipe, and text to "
                      "standard error");
     }
   }

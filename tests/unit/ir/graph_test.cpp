@@ -82,6 +82,8 @@ TEST_CASE("A node that is moved before one that runs once runs once, and no shar
   for (const ir::Node& node : maker.graph.nodes) CHECK(node.once == (node.name != "first"));
   CHECK_NOTHROW(ir::verify(maker.graph));
   maker.add("tanh", "late", {second});
+  CHECK(maker.graph.nodes.back().once);
+  maker.graph.nodes.back().once = false;
   CHECK_THROWS_AS(ir::verify(maker.graph), Defect);
 }
 
