@@ -323,7 +323,8 @@ int execute(const RunOptions& options, RankSession* session) {
                            .overrides = overrides_of(options),
                            .out = printed.get(),
                            .json = options.json,
-                           .print_steps = isatty(STDOUT_FILENO) != 0,
+                           // Launchers give ranks terminals that nobody sees.
+                           .print_steps = !session && isatty(STDOUT_FILENO) != 0,
                            .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
                            .say = say,
