@@ -2,7 +2,6 @@
 #include "compiler/passes/reads.h"
 
 #include <algorithm>
-#include <ranges>
 
 namespace flow::passes {
 
@@ -38,9 +37,9 @@ std::vector<bool> values_of_passes(const ir::Graph& graph) {
     varies[state.value.index()] = true;
     if (state.first.valid()) first[state.first.index()] = true;
   }
-  for (const ir::Node& node : graph.nodes | std::views::reverse)
-    if (any(node.results, first))
-      for (const ir::ValueId read : reads_of(node)) first[read.index()] = true;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node)
+    if (any(node->results, first))
+      for (const ir::ValueId read : reads_of(*node)) first[read.index()] = true;
   for (const ir::Node& node : graph.nodes) {
     const bool draws = node.attributes.has("consumer") && !any(node.results, first);
     if (node.loop_part == ir::LoopPart::kAfter || !(draws || any(reads_of(node), varies))) continue;

@@ -129,8 +129,8 @@ Array read_array(const fs::path& path) {
   const auto [file, member] = place_of(path);
   if (file.extension() != ".npz") return io::read_npy(file);
   Array array;
-  read_archive(file, [&](const io::Npz& npz) {
-    array = io::parse_npy(npz.read(member).bytes, path.string());
+  read_archive(file, [&, &name = member](const io::Npz& npz) {
+    array = io::parse_npy(npz.read(name).bytes, path.string());
   });
   return array;
 }
@@ -139,7 +139,7 @@ io::NpyHeader read_header(const fs::path& path) {
   const auto [file, member] = place_of(path);
   io::NpyHeader header;
   if (file.extension() == ".npz") {
-    read_archive(file, [&](const io::Npz& npz) { header = npz.header(member); });
+    read_archive(file, [&, &name = member](const io::Npz& npz) { header = npz.header(name); });
     return header;
   }
   const MappedFile mapped(file);

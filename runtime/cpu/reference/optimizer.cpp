@@ -89,10 +89,10 @@ Kernel prepare_adam_update(const Request& request) {
 template <bool kCentered, bool kMomentum>
 Kernel prepare_rmsprop_update(const Request& request) {
   constexpr size_t kMoved = 2 + kCentered + kMomentum;
-  double momentum = 0;
+  [[maybe_unused]] double momentum = 0;
   if constexpr (kMomentum) momentum = number(request, "momentum");
   return elementwise_update<kMoved>(
-      request, [decay = number(request, "decay_rate"), momentum,
+      request, [=, decay = number(request, "decay_rate"),
                 epsilons = ops::RmspropEpsilons::of(request.step.attributes)](
                    double g, std::array<double, kMoved>& values, const CallState& state) {
         double &w = values[0], &ms = values[1];
