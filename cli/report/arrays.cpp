@@ -116,9 +116,10 @@ std::vector<ArrayFiles> list_arrays(RunData& run) {
   for (const char* part : {"returns", "watch", "also"}) {
     std::error_code error;
     const fs::path folder = run.directory / part;
-    if (fs::is_symlink(folder, error) && !link_problem(folder, run.directory).empty()) {
-      run.note(
-          fmt::format("left out: {} is {}", folder.string(), link_problem(folder, run.directory)));
+    const std::string problem =
+        fs::is_symlink(folder, error) ? link_problem(folder, run.directory) : "";
+    if (!problem.empty()) {
+      run.note(fmt::format("left out: {} is {}", folder.string(), problem));
       continue;
     }
     fs::recursive_directory_iterator each(folder, fs::directory_options::skip_permission_denied,

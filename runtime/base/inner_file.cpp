@@ -10,12 +10,6 @@
 #include "runtime/base/text.h"
 
 namespace flow {
-namespace {
-
-constexpr const char* kUseTarget = "remove the link or replace it with its target";
-
-}  // namespace
-
 std::string link_problem(const fs::path& link, const fs::path& directory) {
   std::error_code broken;
   const fs::path target = fs::canonical(link, broken);
@@ -25,11 +19,15 @@ std::string link_problem(const fs::path& link, const fs::path& directory) {
   return fmt::format("a link to {}, outside the directory", target.string());
 }
 
+void require_link_inside(const fs::path& directory, const fs::path& link) {
+  if (const std::string problem = link_problem(link, directory); !problem.empty())
+    throw RequestError(fmt::format("{} is {}", link.string(), problem), kReplaceLink);
+}
+
 void require_inside(const fs::path& directory, const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) throw cannot("read", path, error ? error.value() : ENOENT);
-  if (const std::string problem = link_problem(path, directory); !problem.empty())
-    throw RequestError(fmt::format("{} is {}", path.string(), problem), kUseTarget);
+  require_link_inside(directory, path);
   if (!fs::is_regular_file(path, error))
     throw RequestError(fmt::format("{} is not a file", path.string()), "remove or rename it");
 }

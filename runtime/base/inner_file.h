@@ -14,6 +14,12 @@ namespace flow {
 /// inside `directory`. Follows links above the name, too.
 std::string link_problem(const fs::path& link, const fs::path& directory);
 
+/// What to do about such a link.
+inline constexpr const char* kReplaceLink = "remove the link or replace it with its target";
+
+/// RequestError where link_problem finds one.
+void require_link_inside(const fs::path& directory, const fs::path& link);
+
 /// RequestError unless `path` is a regular file inside `directory`, after its links. RunError where
 /// there is none. `directory` itself may be a link.
 void require_inside(const fs::path& directory, const fs::path& path);

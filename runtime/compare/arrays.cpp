@@ -30,10 +30,8 @@ bool leads_upwards(const fs::directory_entry& entry) {
 /// links: programs that keep large files elsewhere make them.
 void require_own(const fs::path& path, const Side& side) {
   std::error_code unknown;
-  if (side.kind != Kind::kRun || !fs::is_symlink(path, unknown)) return;
-  if (const std::string problem = link_problem(path, side.path); !problem.empty())
-    throw RequestError(fmt::format("{} is {}", path.string(), problem),
-                       "remove the link or replace it with its target");
+  if (side.kind == Kind::kRun && fs::is_symlink(path, unknown))
+    require_link_inside(side.path, path);
 }
 
 /// Calls read(npz). RunError where the file becomes shorter meanwhile.

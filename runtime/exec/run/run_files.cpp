@@ -64,7 +64,7 @@ class OwnFiles {
 
   void look_behind(const fs::path& link) {
     if (const std::string problem = link_problem(link, real_); !problem.empty())
-      refuse(link, problem, "remove the link or replace it with its target");
+      refuse(link, problem, kReplaceLink);
     look_at(fs::directory_entry(fs::canonical(link)));
   }
 
