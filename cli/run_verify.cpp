@@ -15,6 +15,7 @@
 #include "cli/stop_request.h"
 #include "cli/verify_report.h"
 #include "cli/work_directory.h"
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
@@ -41,13 +42,10 @@ void require_file_read_twice(const std::string& file) {
 }
 
 /// The first error without its place, which may be in a `--set` of ours that no user wrote.
-std::string first_problem(const std::string& messages) {
-  constexpr std::string_view kError = ": error: ";
-  std::string line = split(trimmed(messages), '\n').front();
-  if (const size_t at = line.find(kError); at != line.npos) line.erase(0, at + kError.size());
-  if (const size_t code = line.rfind(" [E"); line.ends_with(']') && code != line.npos)
-    line.erase(code);
-  return line;
+std::string first_problem(const std::vector<OrderedJson>& diagnostics) {
+  const auto found = std::ranges::find_if(
+      diagnostics, [](const OrderedJson& one) { return one["severity"] == "error"; });
+  return found == diagnostics.end() ? "" : escaped((*found)["message"].get<std::string>());
 }
 
 /// FILE again, quietly.
@@ -59,8 +57,8 @@ verify::Compiled compile_variant(CompileRequest request, const std::string& text
   add(request.sets, variant.sets);
   add(request.watches, variant.watches);
   add(request.watch_diffs, variant.watch_diffs);
-  CompileResult result = compile_text(request, text);
-  if (result.errors > 0) return {.problem = first_problem(result.messages)};
+  CompileResult result = compile_text(request, text, {.objects = true});
+  if (result.errors > 0) return {.problem = first_problem(result.objects)};
   return {.plan = std::move(result.plan)};
 }
 
