@@ -251,7 +251,7 @@ const CLI::App* find_command(const CLI::App& app, const std::string& word) {
   return nullptr;
 }
 
-/// A negative number is no option.
+/// Negative numbers are values, not options.
 bool is_option(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
 }

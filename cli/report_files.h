@@ -24,7 +24,7 @@ inline constexpr const char* kTolerancesFile = "tolerances.yaml";
 /// What a command writes where a flag says.
 enum class Output {
   kReport,      // JSON, JUnit, Markdown, HTML, a schema
-  kPlan,        // `plan.json` in a directory that is no run's
+  kPlan,        // `plan.json`, but not in the directory of a run
   kJobFile,     // in the place of another one
   kTolerances,  // `tolerances.yaml` of a golden directory
 };

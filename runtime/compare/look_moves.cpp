@@ -164,6 +164,14 @@ double weight_of(size_t element) {
   return static_cast<double>(static_cast<int64_t>(bits ^ (bits >> 31))) * 0x1p-63;
 }
 
+/// The positions of keys in ascending order; equal ones keep theirs.
+std::vector<size_t> order_of(const Doubles& keys) {
+  std::vector<size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return keys[i]; });
+  return order;
+}
+
 /// Rows of one outer index in the order of a projection: rows that are equal but for rounding get
 /// the same rank on both sides.
 std::vector<size_t> ranked_rows(const Doubles& values, size_t first, size_t rows, size_t length) {
@@ -171,10 +179,7 @@ std::vector<size_t> ranked_rows(const Doubles& values, size_t first, size_t rows
   for (size_t row = 0; row < rows; ++row)
     for (size_t i = 0; i < length; ++i)
       keys[row] += weight_of(i) * values[first + row * length + i];
-  std::vector<size_t> order(rows);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t row) { return keys[row]; });
-  return order;
+  return order_of(keys);
 }
 
 /// Golden values at the places where they would be in out.
@@ -217,10 +222,7 @@ std::vector<size_t> ranked_indices(const Doubles& values, const Shape& shape, in
   Doubles keys(extent);
   for (size_t i = 0; i < values.size(); ++i)
     keys[i / stride % extent] += weight_of(i / (stride * extent) * stride + i % stride) * values[i];
-  std::vector<size_t> order(extent);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t index) { return keys[index]; });
-  return order;
+  return order_of(keys);
 }
 
 /// From which index of golden each index of an axis comes.

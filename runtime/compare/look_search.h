@@ -71,7 +71,7 @@ struct LookInput {
   }
 };
 
-// A look of less is no explanation.
+// A look must explain at least this share of the squared error.
 inline constexpr double kLeastShare = 0.75;
 
 using Looks = std::vector<Look>;

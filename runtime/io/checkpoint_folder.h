@@ -44,9 +44,9 @@ class CheckpointFolder {
   /// Steps of those that are whole, ascending. RunError where the folder is there and cannot be
   /// read.
   std::vector<int64_t> steps() const;
-  /// What has the largest step for a name. RequestError where that is no whole checkpoint of this
-  /// step: no run leaves it so, but a copy that was cut short may. The one before it is older than
-  /// the user believes.
+  /// The folder with the largest step for a name. RequestError if it is not a whole checkpoint of
+  /// this step. Runs never leave such a folder, but an interrupted copy may, and the checkpoint
+  /// before it is older than the user believes.
   std::optional<fs::path> newest() const;
   /// Removes the oldest beyond the newest `keep`.
   void prune(int64_t keep) const;

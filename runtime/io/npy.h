@@ -14,7 +14,7 @@
 
 namespace flow::io {
 
-/// Elements of a file of which there is no DType: they become int32, which has all their values.
+/// Element types of files that DType lacks. They become int32, which has all their values.
 enum class Narrow : uint8_t { kNo, kInt16, kUInt16 };
 
 /// Bytes of an element in the file.

@@ -204,9 +204,7 @@ std::string NodeImport::text(const Size& size) const {
 }
 
 std::string NodeImport::part_text(const Size& size) const {
-  if (size.has_text()) return inner_text(size);
-  pin_variables(size.variables);
-  return std::to_string(size.value);
+  return size.has_text() ? inner_text(size) : text(size);
 }
 
 void NodeImport::add_text(Texts& texts, std::string_view name, const Sizes& sizes) const {

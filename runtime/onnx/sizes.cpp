@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <utility>
+
+#include "runtime/base/text.h"
 
 namespace flow::onnx {
 namespace {
@@ -28,10 +29,6 @@ int64_t least_of(std::string_view type, const Size& a, const Size& b) {
   if (type == "Max") return std::max(x, y);
   if (type == "Min") return std::min(x, y);
   return kUnknown;
-}
-
-bool is_name(std::string_view text) {
-  return std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
 /// As an operand of an expression.

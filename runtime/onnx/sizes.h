@@ -47,7 +47,7 @@ bool are_same(const Size& a, const Size& b);
 std::optional<int64_t> computed(std::string_view type, int64_t a, int64_t b);
 /// The same of sizes.
 std::optional<Size> computed(std::string_view type, const Size& a, const Size& b);
-/// A size that follows from others as `of` says of values, for which there is no expression.
+/// A size that `of` computes from the values of others, and that has no expression.
 template <typename Function>
 std::optional<Size> without_text(const Sizes& sizes, Function of);
 /// One of two, by a condition.

@@ -392,11 +392,12 @@ std::optional<std::string> known_term(std::string_view word,
   return {};
 }
 
-/// Without the quotes around it.
-std::string unquoted(std::string_view text) {
+/// In ASCII, without the quotes around it.
+std::string bare_ascii(std::string_view word) {
+  const std::string text = with_ascii_punctuation(word);
   const bool quoted = text.size() > 1 && (text.front() == '"' || text.front() == '\'') &&
                       text.back() == text.front();
-  return std::string(quoted ? text.substr(1, text.size() - 2) : text);
+  return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
 }  // namespace
@@ -411,8 +412,8 @@ std::string squeezed(std::string_view word) {
 
 std::string respelling_hint(std::string_view word,
                             const std::function<bool(const std::string&)>& valid) {
-  const std::string ascii = with_ascii_punctuation(word), bare = unquoted(ascii);
-  if (ascii != word && valid(bare))
+  const std::string bare = bare_ascii(word);
+  if (with_ascii_punctuation(word) != word && valid(bare))
     return fmt::format("write `{}`, without typographic quotes and dashes", bare);
   const size_t hash = word.find('#');
   if (hash == word.npos || !valid(trimmed(word.substr(0, hash)))) return {};
@@ -422,7 +423,7 @@ std::string respelling_hint(std::string_view word,
 
 std::vector<std::string> meant_by(std::string_view word,
                                   const std::vector<std::string>& candidates) {
-  if (const std::string bare = unquoted(with_ascii_punctuation(word));
+  if (const std::string bare = bare_ascii(word);
       bare != word && std::ranges::count(candidates, bare) > 0)
     return {bare};
   if (auto known = known_term(word, candidates)) return {*std::move(known)};

@@ -138,7 +138,7 @@ TEST_CASE("a shift that is filled with a constant is named with it", "[compare]"
   CHECK(text_at(golden, filled(0)) == "shifted by 2 along axis 2, filled with 0");
   CHECK(text_at(golden, filled(-1e6)) == "shifted by 2 along axis 2, filled with -1e+06");
   CHECK(text_at(golden, filled(-100)) == "shifted by 2 along axis 2, filled with -100");
-  // A constant far away does not make a shift of what is no shift.
+  // Unrelated arrays are not called shifted because a constant fills a part of one.
   const Array other = normal({6, 8, 9}, 7);
   const Array end = changed(other, [&](double x, size_t i) { return i % 9 == 0 ? 100 : x; });
   CHECK_FALSE(look_at(golden, end));
