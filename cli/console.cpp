@@ -354,13 +354,16 @@ std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> flags = flags_of(app);
   const auto known = [&](std::string_view flag) { return std::ranges::count(flags, flag) > 0; };
   for (int i = 1; i < argc; ++i) {
-    const std::string word = split(argv[i], '=').front();
+    const std::string given = argv[i], word = split(given, '=').front();
+    if (const size_t space = given.find(' '); known(given.substr(0, space)) && space != given.npos)
+      return fmt::format("write two words: {} \"{}\"", given.substr(0, space),
+                         given.substr(space + 1));
     if (!word.starts_with("--") || known(word)) continue;
     const auto foreign = std::ranges::find(kForeignFlags, word, &ForeignFlag::theirs);
     if (foreign != std::end(kForeignFlags) && known(foreign->ours))
       return std::string(foreign->hint);
     if (word.find('.') != word.npos && known("--set")) {
-      const std::string path = std::string(argv[i]).substr(2);
+      const std::string path = given.substr(2);
       const char* value = path.find('=') != path.npos ? "" : i + 1 < argc ? argv[i + 1] : "VALUE";
       return fmt::format("did you mean --set {}{}{}?", path, *value ? "=" : "", value);
     }

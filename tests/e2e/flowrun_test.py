@@ -468,6 +468,7 @@ jobs:
                 (("train", mlp, "--fingerprint", "5"), "write the value with `=`: --fingerprint=5"),
                 (("train", mlp, "--fingerprint-size", "5"), "--fingerprint-size requires --fingerprint"),
                 (("train", mlp, "out"), "did you mean -o out?"),
+                (("train", mlp, "--set vars.lr=0.1"), 'write two words: --set "vars.lr=0.1"'),
                 (("train", mlp, "--vars.lr", "0.1"), "did you mean --set vars.lr=0.1?"),
                 (("train", mlp, "--vars.lr=0.1"), "did you mean --set vars.lr=0.1?"),
                 (("train", "--file", mlp), "without a flag"),

@@ -168,11 +168,12 @@ class Binder {
       if (!found.value.valid() || (diff && !is_float(instance_.graph[found.value].dtype))) continue;
       watch(hook, kind_of(hook), hook.output ? hook.output->text : name, found.value);
     }
-    if (matched == 0 && !instance_.has_error())
-      reader_
-          .error(Diagnosis::kNothingMatched, hook.pattern.span,
-                 no_match("tensor", hook.pattern.text))
-          .with_hint("use `**` to match `/` too; `*` matches within one part of a name");
+    if (matched > 0 || instance_.has_error()) return;
+    const std::string& glob = hook.pattern.text;
+    const bool is_shallow = glob.find('*') != glob.npos && glob.find("**") == glob.npos;
+    reader_.error(Diagnosis::kNothingMatched, hook.pattern.span, no_match("tensor", glob))
+        .with_hint(is_shallow ? "use `**` to match `/` too; `*` matches within one part of a name"
+                              : "");
   }
 
   void watch(const Hook& hook, plan::Hook::Kind kind, std::string name, ir::ValueId value) {

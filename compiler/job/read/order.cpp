@@ -88,6 +88,15 @@ class Sorter {
                                 operand.text, first));
       return;
     }
+    const bool starts_as_number = operand.text.find_first_of("0123456789") <= 1;
+    if (const std::string hint = number_hint(operand.text); starts_as_number && !hint.empty()) {
+      reader_
+          .error(Diagnosis::kUnknownTensor, operand.span,
+                 fmt::format("{}: `{}` is neither a number nor a tensor", entry.name.text,
+                             operand.text))
+          .with_hint(hint);
+      return;
+    }
     std::vector<std::string> others = names_;
     std::erase(others, entry.name.text);
     const bool indexed =

@@ -211,7 +211,9 @@ std::string Fields::hint_for_unknown(const std::string& key,
   const std::vector<std::string> owners = owners_of(key);
   constexpr size_t kTelling = 4;  // more owners do not help the reader
   if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "valid keys:");
-  return fmt::format("`{}` is a key of {}", key, fmt::join(owners, " and of "));
+  const std::span<const std::string> others(owners.data(), owners.size() - 1);
+  return fmt::format("`{}` is a key of {}{}{}", key, fmt::join(others, ", of "),
+                     others.empty() ? "" : " and of ", owners.back());
 }
 
 const yaml::Node* Fields::find(std::string_view key) const {

@@ -82,7 +82,11 @@ std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& no
   std::vector<Name> globs;
   bool good = true;
   for (const yaml::Node& item : yaml::each_of(node)) {
-    if (const auto text = read_text(reader, item, what))
+    const std::string_view written = reader.sources.text(item.span);
+    if (item.kind == yaml::Kind::kMapping && written.starts_with('{'))
+      good = reader.expect(item, yaml::Kind::kScalar, what,
+                           fmt::format("quote a glob with braces: `\"{}\"`", written));
+    else if (const auto text = read_text(reader, item, what))
       globs.push_back({*text, item.span});
     else
       good = false;

@@ -101,6 +101,7 @@ constexpr Advice kAdvice[] = {
     {"earlystopping patience", "epochs",
      "write `early_stopping: {watch: JOB.TENSOR, patience: N}`"},
     {"monitor", "epochs", kMonitor},
+    {"dampening", "nesterov", "leave it out: the momentum of `sgd` has no dampening"},
     {"maxgradnorm clipgradnorm gradientclipval gradclipnorm", "grad_clipping",
      "write `grad_clipping: {type: by_global_norm, clip_norm: 1}`"},
     {"clipvalue clipgradvalue", "grad_clipping",

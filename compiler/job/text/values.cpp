@@ -65,44 +65,6 @@ std::string without_bare_points(std::string_view text) {
   return plain;
 }
 
-/// A hint for a text that is not a number.
-std::string number_hint(std::string text) {
-  const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
-  if (is_decimal(std::string_view(text).substr(text.starts_with('-'))))
-    return "write a 64-bit float, with a magnitude of about 5e-324 to 1.8e308";
-  // A comma of thousands has three digits behind it, one of fractions mostly not.
-  if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
-    std::string point = text;
-    point[comma] = '.';
-    if (reads(point)) return fmt::format("write `{}`, with a decimal point", point);
-  }
-  for (const char extra : {'_', ',', ' '}) {
-    std::string plain = text;
-    std::erase(plain, extra);
-    if (plain != text && reads(plain))
-      return fmt::format("write `{}`, without {}", plain,
-                         extra == ' ' ? "spaces" : fmt::format("`{}`", extra));
-  }
-  if (text.starts_with("+") && reads(text.substr(1)))
-    return fmt::format("write `{}`, without `+`", text.substr(1));
-  if (const std::string plain = without_bare_points(text); plain != text && reads(plain))
-    return fmt::format("write `{}`: a decimal point needs digits after it", plain);
-  if (std::string hint = respelling_hint(text, reads); !hint.empty()) return hint;
-  if (text.starts_with("(")) return "write a list in brackets: `[3, 3]`";
-  if (text.starts_with("0x") || text.starts_with("0X") || text.starts_with("0o") ||
-      text.starts_with("0b"))
-    return "write a decimal number";
-  const size_t zeros = std::min(text.find_first_not_of('0'), text.size() - 1);
-  if (text.size() > 1 && zeros > 0 && reads(text.substr(zeros)))
-    return fmt::format("write `{}`: numbers are decimal, without leading zeros",
-                       text.substr(zeros));
-  if (text.ends_with("%") && reads(text.substr(0, text.size() - 1)))
-    return fmt::format("write `{}/100`", text.substr(0, text.size() - 1));
-  if (text.find_first_of("*+%", 1) != std::string::npos && text.find('$') == std::string::npos)
-    return fmt::format("write `$({})` to compute the value", text);
-  return {};
-}
-
 /// An expression with one `/`.
 bool divides(std::string_view written) {
   const size_t slash = written.find('/');
@@ -150,6 +112,43 @@ std::optional<std::vector<T>> read_list(Reader& reader, const yaml::Node& node,
 }
 
 }  // namespace
+
+std::string number_hint(const std::string& text) {
+  const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
+  if (is_decimal(std::string_view(text).substr(text.starts_with('-'))))
+    return "write a 64-bit float, with a magnitude of about 5e-324 to 1.8e308";
+  // A comma of thousands has three digits behind it, one of fractions mostly not.
+  if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
+    std::string point = text;
+    point[comma] = '.';
+    if (reads(point)) return fmt::format("write `{}`, with a decimal point", point);
+  }
+  for (const char extra : {'_', ',', ' '}) {
+    std::string plain = text;
+    std::erase(plain, extra);
+    if (plain != text && reads(plain))
+      return fmt::format("write `{}`, without {}", plain,
+                         extra == ' ' ? "spaces" : fmt::format("`{}`", extra));
+  }
+  if (text.starts_with("+") && reads(text.substr(1)))
+    return fmt::format("write `{}`, without `+`", text.substr(1));
+  if (const std::string plain = without_bare_points(text); plain != text && reads(plain))
+    return fmt::format("write `{}`: a decimal point needs digits after it", plain);
+  if (std::string hint = respelling_hint(text, reads); !hint.empty()) return hint;
+  if (text.starts_with("(")) return "write a list in brackets: `[3, 3]`";
+  if (text.starts_with("0x") || text.starts_with("0X") || text.starts_with("0o") ||
+      text.starts_with("0b"))
+    return "write a decimal number";
+  const size_t zeros = std::min(text.find_first_not_of('0'), text.size() - 1);
+  if (text.size() > 1 && zeros > 0 && reads(text.substr(zeros)))
+    return fmt::format("write `{}`: numbers are decimal, without leading zeros",
+                       text.substr(zeros));
+  if (text.ends_with("%") && reads(text.substr(0, text.size() - 1)))
+    return fmt::format("write `{}/100`", text.substr(0, text.size() - 1));
+  if (text.find_first_of("*+%", 1) != std::string::npos && text.find('$') == std::string::npos)
+    return fmt::format("write `$({})` to compute the value", text);
+  return {};
+}
 
 std::optional<double> parse_number(std::string_view text) {
   const size_t slash = text.find('/');

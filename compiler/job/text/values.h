@@ -22,6 +22,10 @@ std::optional<int64_t> parse_integer(std::string_view text);
 /// fraction.
 std::optional<int64_t> parse_bound(std::string_view text);
 
+/// A hint for a text that is not a number although it was meant as one ("1_000", "1./255"); else
+/// empty.
+std::string number_hint(const std::string& text);
+
 /// The readers report one error at the node, which begins with `what` (the key), and return
 /// nothing, where the text is not as wanted.
 std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std::string_view what,
