@@ -25,6 +25,7 @@ inline const OpSpec* const kMatmul = find_spec("matmul");
 inline const OpSpec* const kMaxPool2d = find_spec("max_pool2d");
 inline const OpSpec* const kMaxPool2dGrad = find_spec("max_pool2d_grad");
 inline const OpSpec* const kMultiply = find_spec("multiply");
+inline const OpSpec* const kReduceSum = find_spec("reduce_sum");
 inline const OpSpec* const kReshape = find_spec("reshape");
 inline const OpSpec* const kRnnSteps = find_spec("rnn_steps");
 inline const OpSpec* const kRnnStepsGrad = find_spec("rnn_steps_grad");

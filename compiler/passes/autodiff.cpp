@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "compiler/ir/builder.h"
@@ -55,6 +56,7 @@ class Autodiff {
   struct Group {
     ValueId divisor;
     std::vector<Loss> losses;
+    double share = 1;  // of the loss that is differentiated, where the divisor has the rest
   };
   /// A part of the gradient of a value: that of the losses of one group.
   struct Part {
@@ -74,15 +76,25 @@ class Autodiff {
       }
       const auto known = std::ranges::find(groups, divisor, &Group::divisor);
       Group& group = known == groups.end() ? groups.emplace_back(Group{divisor, {}}) : *known;
+      if (divisor.valid() && training_.loss_scale) group.share = share_of_sum(loss.value);
       group.losses.push_back(std::move(loss));
     }
     return groups;
   }
 
-  void differentiate(const std::vector<Loss>& losses) {
+  /// A power of two that brings a sum near the mean: the gradients of a sum would leave the range
+  /// of float16 at a loss scale that suits those of the mean.
+  double share_of_sum(ValueId sum) const {
+    const ir::Node* maker = graph_.producer_of(sum);
+    const ValueId terms = maker && maker->op == ops::kReduceSum ? maker->operands[0] : sum;
+    return 1 / static_cast<double>(
+                   std::bit_floor(static_cast<uint64_t>(graph_[terms].shape.elements())));
+  }
+
+  void differentiate(const std::vector<Loss>& losses, double share_of_all = 1) {
     for (size_t i = forward_; i-- > 0;)
       if (graph_.nodes[i].once && is_on_path(graph_.nodes[i])) return report_once(graph_.nodes[i]);
-    for (const Loss& loss : losses) seed(loss);
+    for (const Loss& loss : losses) seed(loss, share_of_all);
     for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
       if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
   }
@@ -95,10 +107,21 @@ class Autodiff {
     gradients_.assign(gradients_.size(), {});
     mark_reached(group.losses);
     const size_t before = graph_.gradients.size();
-    differentiate(group.losses);
+    differentiate(group.losses, group.share);
+    if (before == graph_.gradients.size()) return;
+    const ValueId divisor = rest_of_divisor(group);
     for (size_t i = before; i < graph_.gradients.size(); ++i)
-      parts_.push_back({graph_.gradients[i].first, graph_.gradients[i].second, group.divisor});
+      parts_.push_back({graph_.gradients[i].first, graph_.gradients[i].second, divisor});
     graph_.gradients.resize(before);
+  }
+
+  ValueId rest_of_divisor(const Group& group) {
+    if (group.share == 1) return group.divisor;
+    const ir::Value divisor = graph_[group.divisor];
+    builder_.place_on(divisor.device);
+    builder_.compute_per_shard(ir::PerShard::kNever);
+    return builder_.add("scale", divisor.name + "/rest", {group.divisor}, {{"factor", group.share}},
+                        divisor.span);
   }
 
   void report_once(const ir::Node& node) {
@@ -290,13 +313,13 @@ class Autodiff {
 
   /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimised
   /// of losses that shards have for themselves is their mean; of several losses, the sum of their
-  /// means, which is that of the first one's elements, divided.
-  void seed(const Loss& of) {
+  /// means, which is that of the first one's elements, divided. `share_of_all`: a factor.
+  void seed(const Loss& of, double share_of_all) {
     const ir::Value loss = graph_[of.value];
     builder_.place_on(loss.device);
     const std::string name = name_of_part(of.value, arrived_[of.value.index()] + 1);
     const std::vector<int64_t> shape = loss.shape.extents();
-    const double share = static_cast<double>(training_.loss_elements(graph_)) /
+    const double share = share_of_all * static_cast<double>(training_.loss_elements(graph_)) /
                          static_cast<double>(loss.shape.elements()) /
                          static_cast<double>(graph_.is_own(of.value) ? graph_.shards : 1);
     const ValueId part =

@@ -242,6 +242,24 @@ jobs:
                 np.testing.assert_allclose(diff, expected, rtol=1e-9, atol=1e-12, err_msg=f"{losses}, {shards} shards")
                 np.testing.assert_allclose(moved, stepped, rtol=1e-12, atol=1e-14)
 
+    def test_shards_skip_no_update_at_a_loss_scale_that_one_shard_bears(self):
+        """Gradients of the sum of losses exceed float16 here; those of their mean do not."""
+        self.write("tokens.yaml", TOKENS.replace("float64", "mixed_float16"))
+        random = np.random.default_rng(3)
+        np.save(self.dir / "x.npy", random.uniform(-1, 1, (16, 5)).astype(np.float32))
+        np.save(self.dir / "y.npy", np.where(np.arange(16) % 3 == 0, 9, random.integers(0, 3, 16)))
+        np.save(self.dir / "factors.npy", np.ones(3, np.float32))
+        scale = "+jobs.train.optimizer.loss_scale={type: dynamic, initial: 262144}"
+        for losses in ("[a]", "[b]", "[a, b]"):
+            trained = []
+            for shards in (1, 2, 8):
+                out = f"{losses}-{shards}"
+                self.flowrun("train", "tokens.yaml", "-o", out, "--quiet", "--set", f"vars.shards={shards}", "--set", f"vars.losses={losses}", "--set", scale)
+                self.assertFalse(any("skipped" in line for line in self.metrics(out)), out)
+                trained.append(np.load(self.checkpoint(out) / "logits/weight.npy"))
+            np.testing.assert_allclose(trained[1], trained[0], rtol=1e-2)
+            np.testing.assert_allclose(trained[2], trained[0], rtol=1e-2)
+
     def test_without_a_label_that_counts_the_loss_says_so(self):
         self.write("tokens.yaml", TOKENS)
         np.save(self.dir / "x.npy", np.ones((16, 5), np.float32))
