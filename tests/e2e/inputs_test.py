@@ -1,4 +1,5 @@
 """Where inputs come from: arrays of .npz files, pipes of .npy records, generators."""
+import contextlib
 import io
 import itertools
 import os
@@ -302,17 +303,20 @@ class StreamTest(FlowTest):
         super().setUp()
         self.write("job.yaml", STREAM)
         os.mkfifo(self.dir / "pipe")
+        self.feeding = None
         self.x = np.random.default_rng(1).random((5, 2, 3)).astype(np.float32)
 
     def feed(self, data):
+        """Writes to the pipe, once the data before it is written or its reader is gone."""
         def write():
-            with open(self.dir / "pipe", "wb") as pipe:
+            with contextlib.suppress(BrokenPipeError), open(self.dir / "pipe", "wb", 0) as pipe:
                 for at in range(0, len(data), 100):
                     pipe.write(data[at:at + 100])
-                    pipe.flush()
-        thread = threading.Thread(target=write, daemon=True)
-        thread.start()
-        self.addCleanup(thread.join, 10)
+        if self.feeding:
+            self.feeding.join(10)
+        self.feeding = threading.Thread(target=write, daemon=True)
+        self.feeding.start()
+        self.addCleanup(self.feeding.join, 10)
 
     def test_each_step_reads_a_record_until_the_pipe_ends(self):
         self.feed(records(self.x))

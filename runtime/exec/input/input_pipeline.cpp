@@ -361,15 +361,17 @@ bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
   return false;
 }
 
-/// A program that died before it opened all of its pipes will never write to the others.
+/// A program that died before it opened all of its pipes will never write to the others. Whether
+/// `waiting` still has no writer is asked last: one that came meanwhile may have written to it.
 void InputPipeline::require_writers(const Channel& waiting) const {
-  const std::optional<StreamState> own = waiting.source->stream();
-  if (!own || !own->awaits_writer) return;
-  for (const Channel& channel : channels_)
-    if (const auto other = channel.source->stream(); other && other->ended && other->records == 0)
-      throw RunError(fmt::format("{}: {} ended before its first record{}", channel.spec.where,
-                                 other->path, other_streams(channel)),
-                     kOneRecordEach);
+  for (const Channel& channel : channels_) {
+    const std::optional<StreamState> other = channel.source->stream();
+    if (!other || !other->ended || other->records > 0) continue;
+    if (!waiting.source->stream()->awaits_writer) return;
+    throw RunError(fmt::format("{}: {} ended before its first record{}", channel.spec.where,
+                               other->path, other_streams(channel)),
+                   kOneRecordEach);
+  }
 }
 
 void InputPipeline::require_end_of_all(const Channel& ended, int64_t step) const {
