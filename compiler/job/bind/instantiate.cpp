@@ -16,7 +16,7 @@ namespace flow::job {
 namespace {
 
 // Networks that call networks several times grow exponentially.
-constexpr size_t kMaxEntries = 100'000;
+constexpr size_t kMaxEntries = 20'000;
 
 }  // namespace
 
