@@ -147,7 +147,7 @@ std::string type_text(const KeyDef& key, std::string_view page) {
     case KeyType::kWord:
       return words_text(key.words);
     case KeyType::kSection:
-      return section_link(*key.section, page);
+      return section_link(*key.section, page) + (key.or_none ? " or `none`" : "");
     case KeyType::kSections:
       return fmt::format("list of {}", section_link(*key.section, page));
     case KeyType::kVariant:

@@ -111,7 +111,8 @@ OrderedJson Tables::value(const KeyDef& def) {
     case KeyType::kVersion:
       return any_of({{{"const", 1}}, text("^1$")});
     case KeyType::kSection:
-      return section(*def.section);
+      return def.or_none ? any_of({section(*def.section), {{"const", "none"}}})
+                         : section(*def.section);
     case KeyType::kSections:
       return list_of(section(*def.section), false);
     case KeyType::kVariant:

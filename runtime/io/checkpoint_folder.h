@@ -48,6 +48,7 @@ class CheckpointFolder {
   /// this step. Runs never leave such a folder, but an interrupted copy may, and the checkpoint
   /// before it is older than the user believes.
   std::optional<fs::path> newest() const;
+  void remove(int64_t step) const { remove(std::vector<fs::path>{at(step)}); }
   /// Removes the oldest beyond the newest `keep`.
   void prune(int64_t keep) const;
   /// Removes all but the one of that step, or all, parts of checkpoints too.

@@ -85,6 +85,7 @@ plan::Plan Bench::bounded(plan::Plan plan) const {
   job.run.checkpoint.save.reset();
   job.run.checkpoint.every_steps = 0;
   job.run.checkpoint.every_epochs = 0;
+  job.run.checkpoint.every_minutes.reset();
   job.run.log_every = 1;
   return plan;
 }

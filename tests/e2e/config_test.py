@@ -112,7 +112,7 @@ class Config(FlowTest):
         self.assertEqual(full["jobs"]["train"]["returns"]["to"], "none")
         self.assertEqual(minimal["jobs"]["train"]["optimizer"], {"type": "sgd", "learning_rate": "1/10", "minimize": "loss"})
         self.assertEqual(minimal["jobs"]["train"]["returns"], {"value": ["loss", "c"], "to": "none"})
-        self.assertEqual(minimal["jobs"]["train"]["run"], {"steps": 8, "checkpoint": {"every": {"steps": 4}}})
+        self.assertEqual(minimal["jobs"]["train"]["run"], {"steps": 8, "checkpoint": {"every": {"steps": 4}, "keep": 3}})
         self.assertNotIn("placement", minimal["jobs"]["train"])
         self.assertNotIn("output", minimal["networks"]["block"])
 

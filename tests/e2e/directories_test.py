@@ -436,6 +436,27 @@ jobs:
         self.assertEqual(sorted(path.name for path in (self.dir / "out/checkpoints").iterdir()), ["000004", "000006"])
         self.assertEqual([path.name for path in (self.dir / "out").glob(".*")], [])
 
+    def test_checkpoints_by_time_replace_each_other_and_change_no_result(self):
+        def job(checkpoint):
+            return train_job(40).replace("steps: 40}", f"steps: 40, checkpoint: {checkpoint}}}") + "    returns: {value: loss, to: npy}\n"
+        for name, checkpoint, kept in (("none", "{every: none}", ["000040"]), ("often", "{every: {minutes: 1e-9}}", ["000040"]),
+                                       ("three", "{every: {minutes: 1e-9}, keep: 3}", ["000038", "000039", "000040"])):
+            self.write(f"{name}.yaml", job(checkpoint))
+            self.flowrun(f"{name}.yaml", "-o", name, "--quiet")
+            self.assertEqual(sorted(path.name for path in (self.dir / name / "checkpoints").iterdir()), kept)
+            self.assertEqual(self.arrays(f"{name}/checkpoints/000040"), self.arrays("none/checkpoints/000040"))
+            self.assertEqual(self.files(f"{name}/returns"), self.files("none/returns"))
+
+    def test_a_run_that_is_killed_resumes_from_its_checkpoint_by_time(self):
+        stop = "    hooks: [{watch: loss, every: 7, to: {type: command, mode: spawn, run: 'cat >/dev/null; test $FLOW_STEP -lt 7 || kill -9 $PPID; sleep 9'}}]\n"
+        job = train_job(12).replace("steps: 12}", "steps: 12, checkpoint: {every: {minutes: 1e-9}}}")
+        self.write("job.yaml", job + stop)
+        self.call("flowrun", "job.yaml", "-o", "out", "--quiet", status=-9)
+        self.write("job.yaml", job)
+        self.assertRegex(self.flowrun("job.yaml", "-o", "out", "--resume").stderr, r"resuming from out/checkpoints/00000[67]\n")
+        self.flowrun("job.yaml", "-o", "whole", "--quiet")
+        self.assertEqual(self.arrays("out/checkpoints/000012"), self.arrays("whole/checkpoints/000012"))
+
     def test_resume_of_a_predict_job_runs_it_again(self):
         self.write("one.yaml", AFFINE)
         for value in ("0:1", "5:6"):

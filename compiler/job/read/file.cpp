@@ -96,6 +96,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   if (const yaml::Node* hooks = fields.find("hooks"))
     job.hooks = read_hooks(reader, *hooks, job.train);
   if (const yaml::Node* metrics = fields.find("metrics")) read_metrics(reader, *metrics, job);
+  if (job.train) job.run.checkpoint = default_checkpoints();
   if (const yaml::Node* run = fields.find("run"))
     read_run(reader, *run, fields.key_span("run"), job);
   return job;

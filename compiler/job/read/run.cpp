@@ -10,6 +10,7 @@
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
@@ -63,7 +64,7 @@ void read_loaded(Reader& reader, const yaml::Node& node, plan::Checkpointing& ma
 
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
                                     bool has_dataset, FollowedPlace& keep_best) {
-  plan::Checkpointing made;
+  plan::Checkpointing made = train ? default_checkpoints() : plan::Checkpointing();
   const Fields fields(reader, node, key, checkpoint_section());
   const yaml::Node* load = fields.find("load");
   if (load) read_loaded(reader, *load, made);
@@ -77,19 +78,33 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
     made.save = fields.text("save");
     made.save_where = reader.sources.where(save->span);
   }
-  if (const yaml::Node* every = fields.find("every")) {
-    const Period period = read_period(fields, *every, has_dataset);
+  if (const yaml::Node* every = fields.find("every"); every && train) {
+    const bool none = every->is_scalar() && every->scalar == "none";
+    const Period period =
+        none ? Period() : read_period(fields, *every, has_dataset, checkpoint_every_section());
     made.every_steps = period.steps;
     made.every_epochs = period.epochs;
+    made.every_minutes = period.minutes;
   }
-  made.keep = *fields.integer("keep");
+  const std::optional<int64_t> keep = fields.integer("keep");
+  made.keep = keep.value_or(made.keep);
+  made.rolls = made.every_minutes && !keep;
   if (train) made.keep_best = read_keep_best(fields, keep_best);
   return made;
 }
 
 }  // namespace
 
-Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset) {
+plan::Checkpointing default_checkpoints() {
+  plan::Checkpointing made;
+  const KeyDef* minutes = find_key(checkpoint_every_section().keys, "minutes");
+  made.every_minutes = parse_number(minutes->fallback);
+  made.rolls = true;
+  return made;
+}
+
+Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset,
+                   const Section& section) {
   Period period;
   const Span key = owner.key_span("every");
   if (node.is_scalar() && parse_number(node.scalar)) {
@@ -98,15 +113,22 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
         .with_hint(fmt::format("write `{{steps: {}}}`", node.scalar));
     return period;
   }
-  const Fields every(owner.reader(), node, key, every_section());
+  const Fields every(owner.reader(), node, key, section);
   if (!every.is_mapping()) return period;
-  const bool steps = every.find("steps"), epochs = every.find("epochs");
-  if (steps == epochs)
-    owner.reader().error(Diagnosis::kEvery, key,
-                         steps ? "`every` has both `steps` and `epochs`; expected one of them"
-                               : "`every` requires `steps` or `epochs`");
+  std::vector<std::string> given;
+  for (const KeyDef& def : section.keys)
+    if (every.find(def.name)) given.push_back(fmt::format("`{}`", def.name));
+  if (given.size() > 1)
+    owner.reader().error(
+        Diagnosis::kEvery, key,
+        fmt::format("`every` has both {}; expected one of them", join(given, " and ")));
+  if (given.empty() && !section.one_of.empty())
+    owner.reader().error(Diagnosis::kEvery, key, "`every` requires `steps` or `epochs`");
+  const bool epochs = every.find("epochs");
   period.steps = every.integer("steps").value_or(0);
   period.epochs = every.integer("epochs").value_or(0);
+  if (find_key(section.keys, "minutes") && !epochs && !every.find("steps"))
+    period.minutes = every.number("minutes");
   if (epochs) epochs_need_data(owner.reader(), every.key_span("epochs"), has_dataset);
   return period;
 }

@@ -8,6 +8,7 @@
 
 #include "compiler/job/read/job.h"
 #include "compiler/job/read/networks.h"
+#include "compiler/job/tables/tables.h"
 #include "compiler/job/text/vars.h"
 
 namespace flow::job {
@@ -85,8 +86,12 @@ int64_t read_shards(const Fields& fields, const Job& job);
 /// `every: {steps: N}` or `{epochs: N}`; the other is 0. `has_dataset`: an epoch is known.
 struct Period {
   int64_t steps = 0, epochs = 0;
+  std::optional<double> minutes = {};  // where `section` has them, which they are unless given
 };
-Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset);
+Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset,
+                   const Section& section = every_section());
+/// What a train job does that says nothing of checkpoints.
+plan::Checkpointing default_checkpoints();
 /// Of a job whose type and shards are known; nothing after an error.
 std::optional<Loop> read_loop(Reader& reader, const yaml::Node& node, Span key, const Job& job);
 /// Into `job`, whose type and inputs are known.

@@ -58,6 +58,7 @@ struct KeyDef {
   Bounds bounds = {};
   std::vector<std::string_view> words = {};
   const Section* section = nullptr;
+  bool or_none = false;  // `none` in place of the section turns off what its absence means
   const VariantKind* variants = nullptr;
   /// A regular expression for texts, for the JSON schema.
   std::string_view pattern = {};

@@ -271,8 +271,16 @@ const Section& checkpoint_section() {
                  "counts",
           .section = &name_rule_section()},
          text("save", "none", "path to save the final state to"),
-         section("every", "none", "interval between checkpoints", every_section()),
-         {"keep", KeyType::kInteger, "3", "number of recent checkpoints to keep", kAtLeastOne},
+         {.name = "every",
+          .type = KeyType::kSection,
+          .fallback = "none",
+          .doc =
+              "interval between checkpoints, by default 10 minutes; none: save only the last state",
+          .section = &checkpoint_every_section(),
+          .or_none = true},
+         {"keep", KeyType::kInteger, "none",
+          "number of recent checkpoints to keep; default: 3, or only the newest with `minutes`",
+          kAtLeastOne},
          section("keep_best", "none", "also keep the best state, in the folder best",
                  keep_best_section())}};
     for (KeyDef& key : made.keys) key.train_only = key.name != "load" && key.name != "names";
@@ -328,6 +336,21 @@ const Section& every_section() {
       .keys = {{"steps", KeyType::kInteger, "none", "interval", kAtLeastOne},
                {"epochs", KeyType::kInteger, "none", "interval", kAtLeastOne}},
       .one_of = {"steps", "epochs"}};
+  return kSection;
+}
+
+const Section& checkpoint_every_section() {
+  static const Section kSection = [] {
+    Section made{.what = "`every` of `checkpoint`", .keys = every_section().keys};
+    made.keys.push_back(
+        {.name = "minutes",
+         .type = KeyType::kNumber,
+         .fallback = "10",
+         .doc = "interval in minutes of the run's time; results do not depend on it",
+         .bounds = plan::kPositive,
+         .unless = {"steps", "epochs"}});
+    return made;
+  }();
   return kSection;
 }
 

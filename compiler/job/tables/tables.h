@@ -28,6 +28,8 @@ const Section& metrics_section();
 const Section& name_rule_section();
 const Section& sub_jobs_section();
 const Section& every_section();
+/// `every` of `checkpoint`.
+const Section& checkpoint_every_section();
 const Section& regularizer_section();
 /// Keys of every call in a graph, besides `in`, operands and attributes.
 const std::vector<KeyDef>& call_keys();

@@ -40,9 +40,19 @@ CheckpointWriter::CheckpointWriter(const RunRequest& request, const PreparedRun&
   if (request.resume) kept_ = prepared.start.first;
 }
 
-bool CheckpointWriter::wanted_after(int64_t step) const {
+/// Of rank 0, whose answer all ranks take.
+bool CheckpointWriter::has_time_passed() {
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double, std::ratio<60>> minutes = now - last_;
+  if (minutes.count() < *job_.run.checkpoint.every_minutes) return false;
+  last_ = now;
+  return true;
+}
+
+bool CheckpointWriter::wanted_after(int64_t step) {
   const plan::Checkpointing& wanted = job_.run.checkpoint;
   if (!job_.train) return false;
+  if (wanted.every_minutes) return has_time_passed();
   if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
   if (wanted.every_epochs == 0) return false;
   const Position position = prepared_.input_pipeline->step_index().at(step);
@@ -57,9 +67,11 @@ void CheckpointWriter::save(int64_t steps, const OutputState& outputs) {
                    files(outputs));
   kept_ = steps;
   prune();
+  if (job_.run.checkpoint.rolls) rolling_ = steps;
 }
 
 void CheckpointWriter::prune() const try {
+  if (rolling_ && rolling_ != kept_) folder_.remove(*rolling_);
   folder_.prune(job_.run.checkpoint.keep);
   if (job_.run.checkpoint.keep_best) best_.keep_only(decisions_.best_step());
 } catch (const RunError& error) {

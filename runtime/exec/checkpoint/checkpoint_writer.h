@@ -2,6 +2,7 @@
 // leaves.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,8 +47,9 @@ class CheckpointWriter {
                    std::optional<TensorBoard>& tensorboard, const Decisions& decisions,
                    NonfiniteWarning& warning);
 
-  /// Is a checkpoint wanted after step `step`?
-  bool wanted_after(int64_t step) const;
+  /// Is a checkpoint wanted after step `step`? It is asked only where it is then saved: an interval
+  /// of time begins with the answer.
+  bool wanted_after(int64_t step);
   /// Writes the checkpoint after so many steps, and removes those beyond what is to be kept.
   /// `outputs`: as they are then.
   void save(int64_t steps, const OutputState& outputs);
@@ -71,6 +73,7 @@ class CheckpointWriter {
   plan::CheckpointRecord record(int64_t steps, const Sums& sums) const;
   plan::FilesRecord files(const OutputState& outputs) const;
   void check_trained(int64_t steps) const;
+  bool has_time_passed();
   int64_t rescued_step() const;
 
   const RunRequest& request_;
@@ -83,7 +86,9 @@ class CheckpointWriter {
   NonfiniteWarning& warning_;
   const io::CheckpointFolder folder_, best_;
   const std::string plan_hash_, resume_hash_;
-  std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
+  std::optional<int64_t> kept_;     // the step whose state the newest checkpoint holds
+  std::optional<int64_t> rolling_;  // of this run's last checkpoint by time, to be replaced
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();  // by time
 };
 
 }  // namespace flow::exec

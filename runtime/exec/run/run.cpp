@@ -52,7 +52,7 @@ class Run {
   void end_commands();
   void keep_outputs();
   Stop stop() const;
-  bool saves(int64_t step) const;
+  bool saves(int64_t step);
   bool settle(RunResult& result);
   void call_others(RunResult& result);
   void save_best(int64_t steps);
@@ -238,9 +238,9 @@ Stop Run::stop() const {
 }
 
 /// Where something is settled after it, the state is whole then.
-bool Run::saves(int64_t step) const {
-  return checkpoint_writer_->wanted_after(step) && !prepared_.called.due_at(step + 1) &&
-         !followed_.due_at(step + 1);
+bool Run::saves(int64_t step) {
+  return !prepared_.called.due_at(step + 1) && !followed_.due_at(step + 1) &&
+         checkpoint_writer_->wanted_after(step);
 }
 
 /// After the last step, takes the values and makes the calls that are due, and saves if that is due

@@ -194,7 +194,7 @@ void check_run(const Job& job, const Location& location) {
   location.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "invalid pipeline depth {}",
                    run.pipeline);
   location.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
-                       checkpoint.every_epochs >= 0,
+                       checkpoint.every_epochs >= 0 && checkpoint.every_minutes.value_or(1) > 0,
                    "a number in the run section is out of range");
   check_names(checkpoint.names, location);
 }

@@ -335,12 +335,14 @@ void fields(auto& text, Is<NameRule> auto& rule) {
 
 void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text("every_epochs", checkpoint.every_epochs);
+  text.optional("every_minutes", checkpoint.every_minutes);
   text("every_steps", checkpoint.every_steps);
   text("keep", checkpoint.keep);
   text.optional("keep_best", checkpoint.keep_best);
   text.one_or_more("load", checkpoint.load);
   text.remarks("load_where", checkpoint.load_where);
   text.some("names", checkpoint.names);
+  text.flag("rolls", checkpoint.rolls);
   text("save", checkpoint.save);
   text.remark("save_where", checkpoint.save_where);
 }

@@ -296,6 +296,8 @@ struct Checkpointing {
   std::vector<std::string> load;    // paths as written; of what several have, the last counts
   std::optional<std::string> save;  // as written
   int64_t every_steps = 0, every_epochs = 0;  // 0: not
+  std::optional<double> every_minutes = {};   // of a train job's time, instead
+  bool rolls = false;                         // each checkpoint by time replaces the one before
   int64_t keep = 3;
   std::optional<FollowedValue> keep_best = {};  // by this value
   std::vector<NameRule> names = {};             // of arrays that `load` reads

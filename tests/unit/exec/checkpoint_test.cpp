@@ -5,6 +5,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <set>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -58,6 +59,33 @@ TEST_CASE("checkpoints are written as it goes and the newest kept", "[exec]") {
   epochs.run();
   CHECK(names_in(epochs / "checkpoints") ==
         std::vector<std::string>{"000006", "000012", "000018", "000020"});
+}
+
+TEST_CASE("a checkpoint by time replaces the one before, unless a number of them is kept",
+          "[exec]") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  job.run.checkpoint.every_minutes = 1e-12;  // after each step
+  job.run.checkpoint.keep = 2;
+  const std::string end = "000020";
+  for (const bool rolls : {true, false}) {
+    job.run.checkpoint.rolls = rolls;
+    TestRun run(job, home.path(), rolls ? "rolling" : "kept");
+    std::set<std::string> seen;
+    run.backend.on_launch = [&](const Call& call) {
+      if (call.step > 5)
+        for (const std::string& name : names_in(run / "checkpoints")) seen.insert(name);
+    };
+    run.run();
+    CHECK(seen.size() > 10);
+    CHECK(names_in(run / "checkpoints") ==
+          (rolls ? std::vector<std::string>{end} : std::vector<std::string>{"000019", end}));
+  }
+  job.run.checkpoint.every_minutes = 1e9;
+  TestRun rarely(job, home.path(), "rarely");
+  rarely.run();
+  CHECK(names_in(rarely / "checkpoints") == std::vector<std::string>{end});
 }
 
 TEST_CASE("a run resumed anywhere ends in the bits of an uninterrupted one", "[exec]") {

@@ -311,23 +311,25 @@ Job train_job() {
   b.job.run.epochs = 20;
   b.job.run.shuffle = true;
   b.job.run.checkpoint = {
-      {"start"},
-      "saved",
-      100,
-      1,
-      5,
-      FollowedValue{"digits.hit", "digits", "hit", Mode::kMax, 0, 0, "job.yaml:54:1"},
-      {{.from = {"h.*.q", "h.*.k"},
-        .to = {"net/{1+1}/w"},
-        .perm = {1, 0},
-        .concat = 0,
-        .sizes = {2, 1},
-        .where = "job.yaml:55:1"},
-       {.from = {"e"}, .to = {"a", "b"}, .copy = true, .reshape = true},
-       {.from = {"l"}, .to = {"c", "d"}, .split = 1},
-       {.from = {"**"}, .ignore = true}},
-      {"job.yaml:50:1"},
-      "job.yaml:51:1"};
+      .load = {"start"},
+      .save = "saved",
+      .every_steps = 100,
+      .every_epochs = 1,
+      .every_minutes = 2.5,
+      .rolls = true,
+      .keep = 5,
+      .keep_best = FollowedValue{"digits.hit", "digits", "hit", Mode::kMax, 0, 0, "job.yaml:54:1"},
+      .names = {{.from = {"h.*.q", "h.*.k"},
+                 .to = {"net/{1+1}/w"},
+                 .perm = {1, 0},
+                 .concat = 0,
+                 .sizes = {2, 1},
+                 .where = "job.yaml:55:1"},
+                {.from = {"e"}, .to = {"a", "b"}, .copy = true, .reshape = true},
+                {.from = {"l"}, .to = {"c", "d"}, .split = 1},
+                {.from = {"**"}, .ignore = true}},
+      .load_where = {"job.yaml:50:1"},
+      .save_where = "job.yaml:51:1"};
   return b.done();
 }
 
