@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compiler/diag/layout.h"
-#include "compiler/target.h"
-#include "compiler/written_entry.h"
+#include "compiler/ir/target.h"
+#include "compiler/ir/written_entry.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/plan.h"
 

@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <charconv>
 
-#include "compiler/job/bind/default_outputs.h"
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
+#include "compiler/job/text/default_outputs.h"
 #include "compiler/job/text/extends.h"
 #include "compiler/job/text/include.h"
 #include "compiler/job/text/merge.h"
 #include "compiler/yaml/tree.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow {

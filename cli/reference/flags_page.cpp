@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "cli/markdown.h"
 #include "cli/reference/pages.h"
+#include "cli/shared/markdown.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

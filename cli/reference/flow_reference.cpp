@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/console.h"
 #include "cli/reference/manuals.h"
 #include "cli/reference/pages.h"
+#include "cli/shared/console.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"

@@ -8,7 +8,7 @@
 #include "cli/reference/pages.h"
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

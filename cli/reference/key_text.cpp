@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "cli/markdown.h"
+#include "cli/shared/markdown.h"
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
 #include "runtime/base/text.h"

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cctype>
 
-#include "cli/markdown.h"
 #include "cli/reference/environment_table.h"
 #include "cli/reference/manuals.h"
 #include "cli/reference/pages.h"
 #include "cli/reference/run_files_table.h"
+#include "cli/shared/markdown.h"
 #include "flow_version.h"
 #include "runtime/base/text.h"
 

@@ -1,12 +1,12 @@
 // The page of ops.
 #include <fmt/format.h>
 
-#include "cli/markdown.h"
 #include "cli/reference/key_text.h"
 #include "cli/reference/pages.h"
-#include "compiler/describe_ops.h"
+#include "cli/shared/markdown.h"
+#include "compiler/ir/describe_ops.h"
 #include "compiler/job/tables/tables.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

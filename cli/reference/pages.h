@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/command_tree.h"
+#include "cli/shared/command_tree.h"
 
 namespace flow::cli {
 

@@ -1,7 +1,7 @@
 // What tests need to know of ops, as JSON.
 #include "cli/reference/manuals.h"
-#include "compiler/describe_ops.h"
-#include "ops/spec.h"
+#include "compiler/ir/describe_ops.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::cli {

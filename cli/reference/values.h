@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/command_tree.h"
+#include "cli/shared/command_tree.h"
 
 namespace flow::cli {
 

@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/plan/json/json_text.h"
 
 namespace flow::cli::report {

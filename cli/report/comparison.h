@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cli/diff_report.h"
+#include "cli/flowdiff/report.h"
 #include "cli/report/run_data.h"
 
 namespace flow::cli::report {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "cli/diff_words.h"
+#include "cli/flowdiff/words.h"
 #include "cli/report/sections.h"
 #include "runtime/base/text.h"
 

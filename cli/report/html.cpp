@@ -4,7 +4,7 @@
 #include <map>
 
 #include "cli/report/page.h"
-#include "cli/xml.h"
+#include "cli/shared/xml.h"
 #include "runtime/base/check.h"
 #include "runtime/base/display.h"
 

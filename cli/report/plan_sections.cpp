@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/job_tree.h"
-#include "cli/picture.h"
 #include "cli/report/plot.h"
 #include "cli/report/sections.h"
-#include "cli/step_memory.h"
-#include "cli/written_entries.h"
+#include "cli/show/job_tree.h"
+#include "cli/show/picture.h"
+#include "cli/show/step_memory.h"
+#include "cli/show/written_entries.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/variable_sharing.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/console.h"
 #include "cli/report/sections.h"
 #include "cli/report/settings.h"
+#include "cli/shared/console.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/records.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "runtime/base/text.h"
-#include "runtime/plan/model/job_changes.h"
+#include "runtime/plan/job_changes.h"
 
 namespace flow::cli::report {
 namespace {

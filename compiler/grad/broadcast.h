@@ -1,7 +1,7 @@
 // Gradients of operands that were broadcast.
 #pragma once
 
-#include "compiler/grad/rules.h"
+#include "compiler/ir/rules.h"
 
 namespace flow {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "compiler/grad/rules.h"
+#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 

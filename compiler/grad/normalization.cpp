@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/grad/rules.h"
+#include "compiler/ir/rules.h"
 
 namespace flow {
 namespace {

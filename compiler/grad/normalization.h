@@ -1,7 +1,7 @@
 // What the layers that normalise have in common: gamma and beta, and enough values.
 #pragma once
 
-#include "compiler/grad/rules.h"
+#include "compiler/ir/rules.h"
 
 namespace flow {
 

@@ -5,7 +5,7 @@
 
 #include "compiler/grad/channels.h"
 #include "compiler/grad/windows.h"
-#include "ops/pool.h"
+#include "ops/max_pool/pool.h"
 
 namespace flow::grad {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/grad/rules.h"
+#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "compiler/ir/call_site.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "compiler/ir/attributes.h"
-#include "ops/check.h"
-#include "ops/known.h"
+#include "ops/core/check.h"
+#include "ops/core/known.h"
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
 

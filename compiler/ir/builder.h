@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "compiler/diag/diag.h"
-#include "compiler/grad/rules.h"
 #include "compiler/ir/graph.h"
-#include "ops/spec.h"
+#include "compiler/ir/rules.h"
+#include "ops/core/spec.h"
 
 namespace flow::ir {
 

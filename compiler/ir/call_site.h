@@ -9,7 +9,7 @@
 
 #include "compiler/diag/diag.h"
 #include "compiler/ir/graph.h"
-#include "ops/call.h"
+#include "ops/core/call.h"
 
 namespace flow {
 

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/graph.h"
-#include "ops/attribute_text.h"
-#include "ops/spec.h"
+#include "ops/core/attribute_text.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/fields.h"
 #include "runtime/plan/model/named_values.h"

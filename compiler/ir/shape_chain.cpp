@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow {
 namespace {

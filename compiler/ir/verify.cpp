@@ -3,8 +3,8 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/ir/graph.h"
-#include "ops/check.h"
-#include "ops/spec.h"
+#include "ops/core/check.h"
+#include "ops/core/spec.h"
 #include "runtime/base/check.h"
 
 namespace flow::ir {

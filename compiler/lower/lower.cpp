@@ -6,7 +6,7 @@
 
 #include "compiler/lower/aliases.h"
 #include "compiler/passes/reads.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/check.h"
 
 namespace flow {

@@ -7,7 +7,7 @@
 #include "compiler/passes/composed_updates.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/updates.h"
+#include "ops/optimizer/updates.h"
 
 namespace flow::passes {
 namespace {

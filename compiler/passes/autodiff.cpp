@@ -8,7 +8,7 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
-#include "ops/known.h"
+#include "ops/core/known.h"
 #include "runtime/base/check.h"
 
 namespace flow::passes {

@@ -10,7 +10,7 @@
 #include "compiler/ir/call_site.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shard_shapes.h"
-#include "ops/known.h"
+#include "ops/core/known.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/layouts.h"
 

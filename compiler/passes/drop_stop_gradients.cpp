@@ -1,6 +1,6 @@
 // Once gradients are made, stop_gradient is a reshape to the same shape, which costs nothing.
 #include "compiler/passes/passes.h"
-#include "ops/known.h"
+#include "ops/core/known.h"
 
 namespace flow::passes {
 

@@ -2,7 +2,7 @@
 // relu onto batch normalization too.
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::passes {
 namespace {

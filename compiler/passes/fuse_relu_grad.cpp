@@ -4,7 +4,7 @@
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/known.h"
+#include "ops/core/known.h"
 
 namespace flow::passes {
 namespace {

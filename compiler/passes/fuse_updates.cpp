@@ -7,7 +7,7 @@
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::passes {
 namespace {

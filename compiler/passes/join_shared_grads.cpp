@@ -9,7 +9,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/known.h"
+#include "ops/core/known.h"
 
 namespace flow::passes {
 namespace {

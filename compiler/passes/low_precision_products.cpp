@@ -10,7 +10,7 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::passes {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compiler/ir/call_site.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::passes {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "ops/call.h"
+#include "ops/core/call.h"
 
 namespace flow::passes {
 

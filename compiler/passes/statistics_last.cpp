@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::passes {
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 #include "compiler/job/text/values.h"
 
 namespace flow::schema {

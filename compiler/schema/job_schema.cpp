@@ -1,10 +1,10 @@
 // The schema of job files: the tables of sections, and a case for each op.
 #include <fmt/format.h>
 
-#include "compiler/describe_ops.h"
+#include "compiler/ir/describe_ops.h"
 #include "compiler/job/read/sections.h"
-#include "compiler/job/tables/default_values.h"
 #include "compiler/job/tables/tables.h"
+#include "compiler/job/text/default_values.h"
 #include "compiler/schema/schema.h"
 #include "compiler/schema/sections.h"
 #include "runtime/base/text.h"

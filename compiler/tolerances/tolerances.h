@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compiler/diag/diag.h"
-#include "compiler/job/read/reader.h"
 #include "compiler/job/tables/keys.h"
+#include "compiler/job/text/reader.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/model/plan.h"
 

@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/io/npz.h"
 

@@ -9,11 +9,11 @@
 #include <map>
 #include <utility>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/error.h"
 #include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/json_fields.h"
 #include "runtime/plan/model/operands.h"

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/inner_file.h"
 #include "runtime/compare/golden_record.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 
 namespace flow::compare {
 namespace {

@@ -9,12 +9,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/inner_file.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/io/checkpoint_folder.h"
+#include "runtime/plan/job_changes.h"
 #include "runtime/plan/json/json_fields.h"
 #include "runtime/plan/json/json_text.h"
-#include "runtime/plan/json/serialize.h"
-#include "runtime/plan/model/job_changes.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::compare {
 namespace {

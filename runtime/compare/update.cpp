@@ -18,7 +18,7 @@
 #include "runtime/compare/arrays.h"
 #include "runtime/compare/golden_record.h"
 #include "runtime/compare/golden_tree.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 
 namespace flow::compare {
 namespace {

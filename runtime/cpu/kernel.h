@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cpu {

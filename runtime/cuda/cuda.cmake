@@ -47,14 +47,27 @@ if(NOT FLOW_CUDA OR flow_cuda_missing)
   return()
 endif()
 
-# Turing to Blackwell, and PTX for what comes later, all from one translation: kernels use nothing
-# that Turing lacks. Code for 8.0 runs on 8.6 and 8.9, too. `native` would need a GPU to build.
-set(FLOW_CUDA_CODE compute_75,sm_75,sm_80,sm_90,sm_100,sm_120 CACHE STRING
-  "what nvcc makes of kernels; for one device compute_75 and its own are enough")
-if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES OFF)
-  set(flow_cuda_code --generate-code=arch=compute_75,code=[${FLOW_CUDA_CODE}])
+# All code comes from one translation, since kernels use nothing that Turing lacks: PTX, which every
+# driver compiles for its GPU, and machine code. `all` is for packages: Turing to Blackwell. Code for
+# 8.0 runs on 8.6 and 8.9, too.
+set(FLOW_CUDA_CODE native CACHE STRING
+  "what nvcc makes of kernels: native (PTX, and code for the GPUs of this machine), all, or a list")
+set(codes ${FLOW_CUDA_CODE})
+if(codes STREQUAL "all")
+  set(codes compute_75,sm_75,sm_80,sm_90,sm_100,sm_120)
+elseif(codes STREQUAL "native")
+  set(codes compute_75)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE failed)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]" found "${found}")
+  list(REMOVE_DUPLICATES found)
+  foreach(gpu IN LISTS found)
+    string(REPLACE "." "" gpu ${gpu})
+    string(APPEND codes ",sm_${gpu}")
+  endforeach()
 endif()
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+set(flow_cuda_code --generate-code=arch=compute_75,code=[${codes}])
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
 endif()
@@ -66,7 +79,7 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-message(STATUS "CUDA module: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}")
+message(STATUS "CUDA module: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, ${codes}")
 
 # flow_join_kernels(VARIABLE NAME FILE...): files that include several kernels each. Most kernels take
 # nvcc less time than the headers that all of them share. (CMake before 3.31 joins no CUDA files.)
@@ -96,12 +109,12 @@ function(flow_join_kernels variable name)
 endfunction()
 
 # All of the module but its being one: tests link what they need of it.
-file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp)
-file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp ops/cuda.cpp ops/cuda_*.cpp)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu ops/*.cu)
 # A kernel that keeps an array in memory is a defect, but for those that sin and cos reduce large
 # numbers with and that a sum over copies counts axes in.
 set(spilling_sources ${kernel_sources})
-list(FILTER spilling_sources INCLUDE REGEX "/(pad|unary)\\.cu$")
+list(FILTER spilling_sources INCLUDE REGEX "/(pad|unary)/cuda\\.cu$")
 list(REMOVE_ITEM kernel_sources ${spilling_sources})
 flow_join_kernels(kernels kernels ${kernel_sources})
 flow_join_kernels(spilling_kernels spilling ${spilling_sources})

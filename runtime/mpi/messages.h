@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::mpi {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/mpi/messages.h"
 
 namespace flow::mpi {

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "ops/attention.h"
-#include "ops/rope_frequencies.h"
+#include "ops/attention/attention.h"
+#include "ops/rope/frequencies.h"
 #include "runtime/base/visit.h"
 #include "runtime/onnx/step_export.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/axes.h"
+#include "ops/core/axes.h"
 #include "runtime/base/visit.h"
 #include "runtime/onnx/step_export.h"
 

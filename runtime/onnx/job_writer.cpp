@@ -9,7 +9,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "ops/attribute_text.h"
+#include "ops/core/attribute_text.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/array.h"
 
 namespace flow::onnx {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/check.h"
+#include "ops/core/check.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"

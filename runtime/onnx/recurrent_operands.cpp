@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::onnx {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/onnx/graph_writer.h"
 
 namespace flow::onnx {

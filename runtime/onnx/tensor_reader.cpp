@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/limits.h"
+#include "ops/core/limits.h"
 #include "runtime/base/convert.h"
 
 namespace flow::onnx {

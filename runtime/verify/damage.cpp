@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/spec.h"
-#include "runtime/exec/checkpoint/initialize.h"
+#include "ops/core/spec.h"
+#include "runtime/exec/core/initialize.h"
 #include "runtime/io/elements.h"
 #include "runtime/plan/model/shards.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::verify {

@@ -11,7 +11,7 @@
 #include "runtime/compare/first_difference.h"
 #include "runtime/compare/run_plan.h"
 #include "runtime/compare/values.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/numpy_text.h"
 #include "runtime/plan/json/json.h"

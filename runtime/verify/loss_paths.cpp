@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/model/operands.h"
 
 namespace flow::verify {

@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/deliver/delivery.h"
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 #include "runtime/verify/bench.h"
 
 namespace flow::verify {

@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/ranks/mpi_module.h"
 #include "runtime/io/keeper.h"
 #include "runtime/io/process.h"
-#include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/shards.h"
+#include "runtime/plan/serialize.h"
 #include "runtime/verify/bench.h"
 #include "runtime/verify/child.h"
 

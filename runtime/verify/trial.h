@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 #include "runtime/verify/damage.h"
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "tests/support/example.h"

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "compiler/compile.h"
-#include "ops/known.h"
+#include "ops/attention/cuda_library.h"
+#include "ops/core/known.h"
 #include "runtime/base/file.h"
-#include "runtime/cuda/kernels/attention_library.h"
 #include "runtime/cuda/libraries/cudnn.h"
 #include "tests/device/convolution_specs.h"
 

@@ -28,7 +28,7 @@ LEAST_OCCUPANCY = 0.5
 # Kernels that read and write each element once, in order: by name.
 STREAMING = {"map_flat", "map_flat_pairs", "cast_from", "update", "fill_with"}
 
-# Dynamic shared memory, which the code does not state: bytes by kernel and element (runtime/cuda/kernels/attention.cuh, Space).
+# Dynamic shared memory, which the code does not state: bytes by kernel and element (ops/attention/cuda.cuh, Space).
 DYNAMIC_SHARED = {r"attend(_back_to_query|_back_to_keys|_back_to_bias)?<(float|flow::Float16|flow::BFloat16)>": 4 * (2 * 64 * 17 + 64 * 65),
                   r"attend(_back_to_query|_back_to_keys|_back_to_bias)?<double>": 8 * (2 * 32 * 17 + 32 * 33)}
 

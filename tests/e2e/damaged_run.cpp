@@ -9,8 +9,8 @@
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/multi_device.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/variable_sharing.h"
+#include "runtime/plan/serialize.h"
 #include "runtime/verify/damage.h"
 #include "runtime/verify/trial.h"
 

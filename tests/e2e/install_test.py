@@ -53,7 +53,7 @@ class Install(FlowTest):
     def test_programs_link_the_library(self):
         prefix = self.dir / "prefix"
         self.install(prefix)
-        self.write("program.cpp", '#include <cstdio>\n#include "runtime/io/npy.h"\n#include "runtime/exec/run/module.h"\n'
+        self.write("program.cpp", '#include <cstdio>\n#include "runtime/io/npy.h"\n#include "runtime/exec/core/module.h"\n'
                                   'int main() { std::puts(flow::exec::build_id()); }\n')
         pc = next(prefix.rglob("flow.pc"))
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", "flow"], capture_output=True, text=True, check=True,

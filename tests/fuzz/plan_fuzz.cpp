@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/plan/json/checksum.h"
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 
 namespace {
 

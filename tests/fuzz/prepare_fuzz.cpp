@@ -11,9 +11,9 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cpu/backend/backend.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/run/executor.h"
-#include "runtime/exec/run/memory.h"
 #include "runtime/plan/check/check.h"
 #include "runtime/plan/json/json_reader.h"
 #include "runtime/plan/json/json_text.h"

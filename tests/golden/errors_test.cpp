@@ -14,7 +14,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/diag/diag.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/display.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"

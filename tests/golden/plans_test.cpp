@@ -9,7 +9,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/base/file.h"
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 #include "tests/support/source_files.h"
 
 using namespace flow;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/visit.h"
 #include "runtime/plan/model/flops.h"
 #include "tests/property/cases/draw.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "tests/property/example_cases.h"
 #include "tests/support/example.h"
 

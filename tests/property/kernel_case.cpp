@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/convert.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/operands.h"

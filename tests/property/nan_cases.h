@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/visit.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/run_job.h"
@@ -61,9 +61,9 @@ inline std::vector<KernelCase> function_cases() {
   };
 #define FLOW_UNARY_NUMBER_FUNCTOR(op, functor) add_one(#op);
 #define FLOW_UNARY_FUNCTOR(op, functor) FLOW_UNARY_NUMBER_FUNCTOR(op, functor)
-#include "ops/unary.def"
+#include "ops/unary/unary.def"
 #define FLOW_PAIR_FUNCTOR(op, functor) add_pair(#op);
-#include "ops/binary.def"
+#include "ops/arithmetic/binary.def"
   return cases;
 }
 
@@ -78,7 +78,7 @@ inline std::vector<KernelCase> gradient_cases() {
     cases.push_back(nan_case(op, {finite, nans}));
   };
 #define FLOW_UNARY_FUNCTOR(op, functor) add(#op "_grad");
-#include "ops/unary.def"
+#include "ops/unary/unary.def"
   return cases;
 }
 

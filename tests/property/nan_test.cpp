@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "compiler/describe_ops.h"
-#include "compiler/grad/rules.h"
-#include "ops/spec.h"
+#include "compiler/ir/describe_ops.h"
+#include "compiler/ir/rules.h"
+#include "ops/core/spec.h"
 
 namespace flow::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "ops/check.h"
+#include "ops/core/check.h"
 #include "runtime/base/visit.h"
 #include "tests/property/random_cases.h"
 #include "tests/support/sanitized.h"

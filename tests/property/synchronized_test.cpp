@@ -8,8 +8,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/shards.h"
+#include "runtime/plan/serialize.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/run_job.h"
 #include "tests/support/shard_jobs.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::test {
 

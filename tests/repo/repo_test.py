@@ -1,4 +1,5 @@
 """Facts about the source tree: who includes whom, one door for each library, complete lists, scripts that agree."""
+import collections
 import pathlib
 import re
 import shutil
@@ -26,6 +27,9 @@ LAYERS = {
     "cli": ["runtime", "ops", "compiler"],
 }
 
+# A file of an op, ops/FAMILY/NAME, is of the folder that its name begins with, or of `ops`.
+PARTS_OF_OPS = {"grad": "compiler/ops", "cpu": "runtime/cpu/ops", "reference": "runtime/cpu/reference", "cuda": "runtime/cuda/ops"}
+
 # The only places that include a library's headers.
 DOORS = {
     r"yaml-cpp/": ["compiler/yaml/"],
@@ -44,7 +48,7 @@ DOORS = {
 
 # Folders whose files are compiled together, in batches of neighbours.
 TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/onnx"], ["runtime/cpu"],
-            ["runtime/cuda/kernels", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"], ["cli/report"],
+            ["runtime/cuda/ops", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"], *([f"cli/{room}"] for room in ("shared", "show", "report", "reference", "flowc", "flowrun", "flowdiff")),
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 TYPE = r"(?:struct|class|enum class) (\w+)(?= [:{]| final)"
@@ -55,11 +59,23 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 CODE = (".h", ".cpp", ".def", ".cu", ".cuh")
 
 
+def folder_of(name):
+    """The folder whose rules hold for the file."""
+    folder, _, file = name.rpartition("/")
+    return PARTS_OF_OPS.get(re.split(r"[_.]", file)[0], "ops") if name.startswith("ops/") else folder
+
+
+def is_in(name, folders):
+    return any(f"{folder_of(name)}/".startswith(f"{folder}/") for folder in folders)
+
+
 def sources(*folders):
-    for folder in folders:
-        for path in sorted((SOURCE / folder).rglob("*")):
-            if path.suffix in CODE:
-                yield str(path.relative_to(SOURCE)), path.read_text()
+    """Files and their texts, by the folders whose rules hold for them."""
+    for root in ROOTS:
+        for path in sorted((SOURCE / root).rglob("*")):
+            name = str(path.relative_to(SOURCE))
+            if path.suffix in CODE and is_in(name, folders):
+                yield name, path.read_text()
 
 
 class Layering(unittest.TestCase):
@@ -68,8 +84,19 @@ class Layering(unittest.TestCase):
             for name, text in sources(layer):
                 for header in INCLUDE.findall(text):
                     if header.startswith(("runtime/", "ops/", "compiler/", "cli/")):
-                        allowed = [layer, *below]
-                        self.assertTrue(any(header.startswith(folder + "/") for folder in allowed), f"{name} includes {header}")
+                        self.assertTrue(is_in(header, [layer, *below]), f"{name} includes {header}")
+
+    def test_no_folders_include_each_other_in_a_circle(self):
+        below = {}
+        for name, text in sources(*ROOTS[:-1]):
+            below.setdefault(folder_of(name), set()).update(folder_of(header) for header in INCLUDE.findall(text) if (SOURCE / header).is_file())
+        while leaves := {folder for folder, others in below.items() if not others & below.keys() - {folder}}:
+            below = {folder: others for folder, others in below.items() if folder not in leaves}
+        self.assertEqual({}, below)
+
+    def test_no_folder_is_longer_than_a_page(self):
+        files = collections.Counter(pathlib.PurePosixPath(name).parent for name, _ in sources(*ROOTS[:-1]))
+        self.assertEqual({}, {str(folder): count for folder, count in files.items() if count > 40})
 
     def test_what_is_compiled_together_has_names_of_its_own(self):
         for folders in TOGETHER:
@@ -100,7 +127,8 @@ class Layering(unittest.TestCase):
             for header in INCLUDE.findall(text):
                 for library, doors in DOORS.items():
                     if re.match(library, header):
-                        self.assertTrue(name.startswith(tuple(doors)), f"{name} includes {header}")
+                        of = f"{folder_of(name)}/{pathlib.PurePosixPath(name).name}"
+                        self.assertTrue(of.startswith(tuple(doors)), f"{name} includes {header}")
 
     def test_files_are_changed_in_one_place(self):
         # runtime/base/file_operations.h, where tests stop runs and cut their power.
@@ -110,14 +138,14 @@ class Layering(unittest.TestCase):
         found = {(name, match[0]) for name, text in sources("runtime", "compiler", "cli") for match in changes.finditer(text)
                  if name != "runtime/base/file_operations.cpp"}
         pipes = {"runtime/base/mapped_file.cpp", "runtime/io/child.cpp", "runtime/io/keeper.cpp", "runtime/io/process.cpp", "runtime/verify/child.cpp",
-                 "cli/console.cpp"}
-        self.assertEqual({("cli/work_directory.cpp", "::mkdtemp(")} | {(name, "::write(") for name in pipes}, found)
+                 "cli/shared/console.cpp"}
+        self.assertEqual({("cli/shared/work_directory.cpp", "::mkdtemp(")} | {(name, "::write(") for name in pipes}, found)
 
 
 class Sums(unittest.TestCase):
     def test_kernels_leave_the_order_of_sums_to_no_compiler(self):
         """Which vectors the CPU has would decide it; loops/block_sums.h has one order."""
-        for path, text in sources("runtime/cpu/kernels", "runtime/cpu/loops"):
+        for path, text in sources("runtime/cpu/ops", "runtime/cpu/loops"):
             self.assertNotRegex(text, r"simd[^\n]*reduction\(\+", path)
 
 
@@ -128,16 +156,15 @@ class Lists(unittest.TestCase):
             families.setdefault(macro, set()).add(family)
         layers, undifferentiated = families["FLOW_LAYERS"], families["FLOW_UNDIFFERENTIATED"]
         every = set.union(*families.values())
-        for folder, returns, expected in (("ops", "OpSpec", every), ("compiler/grad", "Rules", every - undifferentiated),
-                                          ("runtime/cpu/kernels", "KernelEntry", every - layers),
-                                          ("runtime/cpu/reference", "KernelEntry", every - layers),
-                                          ("runtime/cuda/kernels", "KernelEntry", every - layers)):
-            exporting = {path.stem for path in (SOURCE / folder).iterdir()
-                         if path.suffix in CODE and re.search(rf"^std::span<const {returns}> (?:\w+::)?{path.stem}\(\)", path.read_text(), re.M)}
-            self.assertEqual(expected, exporting, folder)
+        for part, returns, expected in (("spec", "OpSpec", every), ("grad", "Rules", every - undifferentiated),
+                                        ("cpu", "KernelEntry", every - layers), ("reference", "KernelEntry", every - layers),
+                                        ("cuda", "KernelEntry", every - layers)):
+            exporting = {path.parent.name for path in (SOURCE / "ops").glob(f"*/{part}.*")
+                         if re.search(rf"^std::span<const {returns}> (?:\w+::)?{path.parent.name}\(\)", path.read_text(), re.M)}
+            self.assertEqual(expected, exporting, part)
 
     def test_ops_are_told_apart_by_their_records(self):
-        # Traits of ops/spec.h, or the records of ops/known.h. Names are for JSON and messages.
+        # Traits of ops/core/spec.h, or the records of ops/core/known.h. Names are for JSON and messages.
         name = r"(?:\bop|\bop->name|\bop\.name\(\)|\bspec\.name|\bspec->name)"
         compared = re.compile(rf'{name} *[=!]= *"\w|"\w+" *[=!]= *{name}|{name}\.(?:starts|ends)_with\("')
         for file, text in sources("runtime", "compiler", "cli"):

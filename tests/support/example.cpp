@@ -7,7 +7,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes/passes.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/lifetimes.h"
 

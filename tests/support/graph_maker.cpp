@@ -2,7 +2,7 @@
 #include "tests/support/graph_maker.h"
 
 #include "compiler/ir/call_site.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::test {

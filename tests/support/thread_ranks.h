@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow {
 

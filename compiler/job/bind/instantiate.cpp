@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "compiler/grad/rules.h"
+#include "compiler/ir/rules.h"
 #include "compiler/job/read/placement.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/representable.h"

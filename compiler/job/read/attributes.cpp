@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/describe_ops.h"
+#include "compiler/ir/describe_ops.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/yaml/tree.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::job {
 

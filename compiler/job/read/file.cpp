@@ -4,10 +4,10 @@
 #include <set>
 
 #include "compiler/job/read/followed.h"
+#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/sub_jobs.h"
 #include "compiler/job/tables/tables.h"
-#include "compiler/job/text/resolve.h"
 
 namespace flow::job {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "compiler/job/read/job.h"
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 
 namespace flow::job {
 

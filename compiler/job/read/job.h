@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/grad/initializers.h"
 #include "compiler/ir/call_site.h"
-#include "compiler/job/read/reader.h"
+#include "compiler/ir/initializers.h"
 #include "compiler/job/tables/gradient_records.h"
-#include "ops/spec.h"
+#include "compiler/job/text/reader.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/model/name_pattern.h"
 #include "runtime/plan/model/optimizers.h"
 #include "runtime/plan/model/plan.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 #include "runtime/plan/model/name_rules.h"
 
 namespace flow::job {

@@ -1,8 +1,8 @@
 // `placement:` of a job, an entry or a network call: what computes it.
 #pragma once
 
+#include "compiler/ir/target.h"
 #include "compiler/job/read/job.h"
-#include "compiler/target.h"
 
 namespace flow::job {
 

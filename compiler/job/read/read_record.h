@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 #include "compiler/job/text/values.h"
 
 namespace flow::job {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/job/read/job.h"
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::job {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 
 namespace flow::job {
 

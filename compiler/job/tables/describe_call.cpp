@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/describe_ops.h"
+#include "compiler/ir/describe_ops.h"
 #include "compiler/job/tables/tables.h"
 
 namespace flow::job {

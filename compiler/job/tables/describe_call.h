@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::job {
 

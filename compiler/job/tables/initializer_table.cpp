@@ -1,5 +1,5 @@
 // How variables start, and what keeps their weights small.
-#include "compiler/grad/initializers.h"
+#include "compiler/ir/initializers.h"
 #include "compiler/job/tables/key_makers.h"
 #include "compiler/job/tables/record_keys.h"
 #include "compiler/job/tables/tables.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/job/tables/keys.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::job {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 
 namespace flow::job {
 

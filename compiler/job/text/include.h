@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/job/bind/default_outputs.h"
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/default_outputs.h"
+#include "compiler/job/text/reader.h"
 
 namespace flow::job {
 

@@ -1,7 +1,7 @@
 // Mappings laid over others: what an including file, or a job that extends another, changes.
 #pragma once
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 
 namespace flow::job {
 

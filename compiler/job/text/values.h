@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/shape.h"
 

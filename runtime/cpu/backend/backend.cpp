@@ -18,7 +18,7 @@
 #include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/parallel.h"
-#include "runtime/exec/run/memory.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 #include "runtime/plan/model/shards.h"

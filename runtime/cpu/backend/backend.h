@@ -5,7 +5,7 @@
 #include <span>
 
 #include "runtime/cpu/kernel.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::cpu {
 

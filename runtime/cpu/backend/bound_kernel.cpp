@@ -1,12 +1,12 @@
 // From a plan step to actions: kernel chosen, operands reordered where the kernel wants another
 // layout, epilogue ops that it does not fuse run apart on its result.
 #include "runtime/cpu/backend/bound_kernel.h"
-#include "runtime/cpu/backend/onednn_status.h"
+#include "runtime/cpu/loops/onednn_status.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"

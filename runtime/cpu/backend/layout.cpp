@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/visit.h"
 #include "runtime/cpu/loops/parallel.h"
 

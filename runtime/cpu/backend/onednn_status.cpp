@@ -1,5 +1,5 @@
 // The first failure of oneDNN that a call has met, and the memory that it generates code into.
-#include "runtime/cpu/backend/onednn_status.h"
+#include "runtime/cpu/loops/onednn_status.h"
 
 #include <dnnl_debug.h>
 #include <fmt/format.h>

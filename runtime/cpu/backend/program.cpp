@@ -9,7 +9,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/probes.h"
+#include "runtime/exec/core/probes.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {

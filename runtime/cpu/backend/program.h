@@ -13,11 +13,11 @@
 #include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/backend/sums.h"
 #include "runtime/cpu/loops/parallel.h"
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/exec/ranks/rank_fingerprints.h"
 #include "runtime/exec/ranks/rank_outputs.h"
 #include "runtime/exec/ranks/sliced_slots.h"
-#include "runtime/exec/run/backend.h"
-#include "runtime/exec/run/memory.h"
 
 namespace flow::cpu {
 

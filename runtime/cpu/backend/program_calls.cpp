@@ -4,8 +4,8 @@
 
 #include "runtime/base/check.h"
 #include "runtime/cpu/backend/layout.h"
-#include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/backend/program.h"
+#include "runtime/cpu/loops/onednn_status.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/ranks/together.h"
 

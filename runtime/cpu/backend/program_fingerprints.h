@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cpu/loops/fingerprint.h"
+#include "runtime/cpu/backend/fingerprint.h"
 #include "runtime/exec/run/fingerprint_plan.h"
 #include "runtime/plan/model/plan.h"
 

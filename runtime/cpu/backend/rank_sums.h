@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/cpu/backend/shard_sums.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/ranks/buckets.h"
-#include "runtime/exec/ranks/collectives.h"
 
 namespace flow::cpu {
 

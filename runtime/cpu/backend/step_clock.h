@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/exec/run/profile.h"
+#include "runtime/exec/core/profile.h"
 
 namespace flow::cpu {
 

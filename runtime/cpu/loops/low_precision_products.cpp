@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "runtime/base/check.h"
-#include "runtime/cpu/backend/onednn_status.h"
+#include "runtime/cpu/loops/onednn_status.h"
 
 namespace flow::cpu {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/attributes.h"
+#include "ops/core/attributes.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/shape.h"
 #include "runtime/cpu/kernel.h"

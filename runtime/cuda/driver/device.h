@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "runtime/cuda/driver/driver.h"
-#include "runtime/cuda/libraries/libraries.h"
 
 namespace flow::cuda {
 
@@ -21,10 +20,5 @@ Machine find_devices();
 /// The device's own memory and streams, through the CUDA runtime. RunError where it is not there,
 /// cannot be used now or is older than the kernels.
 std::unique_ptr<Driver> open_device(int index);
-
-/// cuBLASLt and cuDNN on the driver's device, each opened when a step first needs it. Their kernels
-/// run where that device is current: after a call of its driver, on the same thread. The driver
-/// outlives them.
-std::unique_ptr<Libraries> open_libraries(Driver& driver);
 
 }  // namespace flow::cuda

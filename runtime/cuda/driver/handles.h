@@ -1,12 +1,17 @@
-// Owners of what a driver hands out.
+// Owners of what a driver hands out, and the sizes that it is asked for.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/driver/driver.h"
 
 namespace flow::cuda {
+
+inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
+
+inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 /// Gives the handle back when it goes. Empty at first; the driver outlives it.
 template <typename Handle, void (Driver::*kGiveBack)(Handle) noexcept>

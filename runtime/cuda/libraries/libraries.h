@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -233,5 +234,10 @@ class Libraries : public KernelFinder<MatmulSpec, LibraryKernel>,
   /// "cublas" -> "13.0.2"
   virtual std::map<std::string, std::string> versions() const = 0;
 };
+
+/// cuBLASLt and cuDNN on the driver's device, each opened when a step first needs it. Their kernels
+/// run where that device is current: after a call of its driver, on the same thread. The driver
+/// outlives them.
+std::unique_ptr<Libraries> open_libraries(Driver& driver);
 
 }  // namespace flow::cuda

@@ -13,8 +13,8 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/exec/core/library_search.h"
 #include "runtime/exec/ranks/together.h"
-#include "runtime/exec/run/library_search.h"
 
 namespace flow::cuda {
 namespace {

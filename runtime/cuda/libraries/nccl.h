@@ -8,7 +8,7 @@
 #include <string>
 
 #include "runtime/cuda/driver/driver.h"
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::cuda {
 

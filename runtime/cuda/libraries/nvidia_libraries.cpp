@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 
-#include "runtime/cuda/driver/device.h"
 #include "runtime/cuda/driver/runtime_error.h"
 #include "runtime/cuda/libraries/cublas.h"
 #include "runtime/cuda/libraries/cudnn.h"

@@ -6,7 +6,7 @@
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/visit.h"
-#include "runtime/cuda/program/program_memory.h"
+#include "runtime/cuda/driver/handles.h"
 
 namespace flow::cuda {
 namespace {

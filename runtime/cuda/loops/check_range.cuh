@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/base/whole_index.h"
-#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/base/visit.h"
-#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/attributes.h"
+#include "ops/core/attributes.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/shape.h"
 #include "runtime/cuda/loops/divider.h"

@@ -9,9 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include "ops/recurrent/cuda_library.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/kernels/recurrent_library.h"
 #include "runtime/cuda/libraries/timed_libraries.h"
 #include "runtime/cuda/program/channels_last.h"
 #include "runtime/cuda/program/fuse_gradients.h"

@@ -6,7 +6,7 @@
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
 #include "runtime/cuda/libraries/nccl.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::cuda {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/run/memory.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {

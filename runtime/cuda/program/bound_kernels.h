@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "runtime/exec/ranks/division.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/cuda/driver/handles.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::cuda {
 

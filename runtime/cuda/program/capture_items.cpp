@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/base/whole_index.h"
 #include "runtime/cuda/program/graph_capture.h"
-#include "runtime/exec/run/probes.h"
+#include "runtime/exec/core/probes.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {

@@ -1,8 +1,8 @@
 // Finding the steps that compute constants.
 #include "runtime/cuda/program/constants.h"
 
-#include "ops/spec.h"
-#include "runtime/exec/run/memory.h"
+#include "ops/core/spec.h"
+#include "runtime/exec/core/memory.h"
 
 namespace flow::cuda {
 

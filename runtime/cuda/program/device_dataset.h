@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/kernels/batch_rows.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/cuda/loops/batch_rows.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::cuda {
 

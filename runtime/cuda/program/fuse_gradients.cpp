@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "ops/known.h"
-#include "runtime/cuda/kernel.h"
-#include "runtime/cuda/kernels/epilogue.h"
-#include "runtime/cuda/kernels/matmul.h"
+#include "ops/core/known.h"
+#include "ops/matmul/cuda.h"
 #include "runtime/cuda/libraries/validate_epilogues.h"
+#include "runtime/cuda/loops/epilogue.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
 
 namespace flow::cuda {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/known.h"
-#include "runtime/cuda/kernel.h"
+#include "ops/core/known.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/cuda/program/tensor_uses.h"
 #include "runtime/plan/model/lifetimes.h"

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/random_draws/cuda_count_pass.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/driver/kernel_loader.h"
-#include "runtime/cuda/kernels/count_pass.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 
 namespace flow::cuda {

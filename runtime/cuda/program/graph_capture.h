@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/kernels/shard_sums.h"
+#include "runtime/cuda/loops/shard_sums.h"
 #include "runtime/cuda/program/bound_kernels.h"
 #include "runtime/cuda/program/call_times.h"
 #include "runtime/cuda/program/constants.h"

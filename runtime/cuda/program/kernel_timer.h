@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/libraries/choices.h"
 #include "runtime/cuda/libraries/stopwatch.h"
+#include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {
 

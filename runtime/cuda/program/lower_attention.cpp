@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/known.h"
-#include "runtime/cuda/kernels/attention_library.h"
-#include "runtime/cuda/kernels/refusal.h"
+#include "ops/attention/cuda_library.h"
+#include "ops/core/known.h"
+#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ops/spec.h"
-#include "runtime/cuda/kernel.h"
+#include "ops/core/spec.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/operands.h"

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "ops/known.h"
+#include "ops/core/known.h"
+#include "ops/recurrent/cuda_library.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/kernel.h"
-#include "runtime/cuda/kernels/recurrent_library.h"
-#include "runtime/cuda/kernels/refusal.h"
+#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/libraries/try_recurrent.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/recurrent_layers.h"
 #include "runtime/cuda/program/step_edits.h"
 

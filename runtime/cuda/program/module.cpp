@@ -1,5 +1,5 @@
-// What libflow_cuda.so exports (see runtime/exec/run/module.h).
-#include "runtime/exec/run/module.h"
+// What libflow_cuda.so exports (see runtime/exec/core/module.h).
+#include "runtime/exec/core/module.h"
 
 #include <string>
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ops/spec.h"
-#include "runtime/cuda/kernels/recurrent_library.h"
+#include "ops/core/spec.h"
+#include "ops/recurrent/cuda_library.h"
 #include "runtime/plan/model/operands.h"
 
 namespace flow::cuda {

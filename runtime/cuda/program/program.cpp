@@ -8,7 +8,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/exec/run/profile.h"
+#include "runtime/exec/core/profile.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {

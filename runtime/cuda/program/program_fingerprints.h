@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/kernels/fingerprint.h"
+#include "runtime/cuda/loops/fingerprint.h"
 #include "runtime/cuda/program/program_memory.h"
 #include "runtime/cuda/program/versions.h"
 #include "runtime/exec/run/fingerprint_plan.h"

@@ -7,17 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/fingerprint.h"
 #include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/kernel.h"
-#include "runtime/exec/run/memory.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/exec/core/memory.h"
 
 namespace flow::cuda {
-
-inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
-
-inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 /// What is written for a call: call blocks, one a shard, row numbers, inputs. The device has one
 /// call block, and of inputs that are cut the rows of one shard. Inputs that the device makes of

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/kernels/shard_sums.h"
 #include "runtime/cuda/libraries/nccl.h"
+#include "runtime/cuda/loops/shard_sums.h"
 #include "runtime/cuda/program/sum_plan.h"
 #include "runtime/exec/ranks/buckets.h"
 #include "runtime/exec/ranks/division.h"

@@ -5,10 +5,10 @@
 #include <iterator>
 #include <utility>
 
-#include "ops/known.h"
+#include "ops/core/known.h"
+#include "ops/matmul/cuda.h"
+#include "ops/recurrent/cuda_library.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/kernels/matmul.h"
-#include "runtime/cuda/kernels/recurrent_library.h"
 
 namespace flow::cuda {
 namespace {

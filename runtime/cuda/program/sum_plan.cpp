@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "runtime/cuda/kernels/shard_sums.h"
+#include "runtime/cuda/loops/shard_sums.h"
 #include "runtime/cuda/program/program_memory.h"
 #include "runtime/exec/ranks/combined.h"
 

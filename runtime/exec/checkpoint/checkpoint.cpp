@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/folder.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"
 
 namespace flow::exec {

@@ -8,8 +8,8 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/exec/checkpoint/state.h"
-#include "runtime/exec/checkpoint/stored_variables.h"
+#include "runtime/exec/core/state.h"
+#include "runtime/exec/weights/stored_variables.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/json/records.h"
 

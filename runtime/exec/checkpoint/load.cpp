@@ -10,8 +10,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/rounding.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/rounding.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/weights/propose_rules.h"
 #include "runtime/exec/weights/safetensors_variables.h"
 #include "runtime/exec/weights/write_weights.h"

@@ -9,7 +9,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
-#include "runtime/exec/checkpoint/state.h"
+#include "runtime/exec/core/state.h"
 #include "runtime/exec/weights/name_map.h"
 #include "runtime/plan/model/plan.h"
 

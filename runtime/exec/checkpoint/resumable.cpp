@@ -7,11 +7,10 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/json/json.h"
-#include "runtime/plan/json/serialize.h"
-#include "runtime/plan/model/variable_sharing.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 

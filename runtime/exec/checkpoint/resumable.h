@@ -1,7 +1,7 @@
 // What `--resume` finds in a directory.
 #pragma once
 
-#include "runtime/exec/run/run.h"
+#include "runtime/exec/core/run_request.h"
 
 namespace flow::exec {
 

@@ -8,12 +8,11 @@
 
 #include "runtime/base/content_digest.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"
+#include "runtime/plan/job_changes.h"
 #include "runtime/plan/json/json.h"
-#include "runtime/plan/json/serialize.h"
-#include "runtime/plan/model/job_changes.h"
-#include "runtime/plan/model/variable_sharing.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 

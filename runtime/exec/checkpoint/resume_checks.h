@@ -7,8 +7,8 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/input/data_files.h"
-#include "runtime/exec/run/run.h"
 
 namespace flow::exec {
 

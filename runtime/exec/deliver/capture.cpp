@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/schedule.h"
 

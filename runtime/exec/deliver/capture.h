@@ -1,21 +1,14 @@
 // `--capture ENTRY@STEP`: what the steps of an entry read and make in one step, as arrays.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
-
-struct CaptureRequest {
-  /// A step of the plan, a tensor that a step makes, or what the names of forward steps begin with:
-  /// "lenet/conv1/conv", "lenet/conv1".
-  std::string entry;
-  int64_t step = 0;
-};
 
 /// "ENTRY@STEP"; RequestError for other text.
 CaptureRequest parse_capture(const std::string& text);

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/stop.h"
 #include "runtime/exec/deliver/command_delivery.h"
 #include "runtime/exec/input/step_index.h"
-#include "runtime/exec/run/backend.h"
-#include "runtime/exec/run/stop.h"
 #include "runtime/io/mean_sink.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/model/condition.h"

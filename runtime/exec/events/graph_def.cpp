@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "ops/attribute_text.h"
+#include "ops/core/attribute_text.h"
 #include "runtime/io/events/protobuf.h"
 #include "runtime/plan/model/operands.h"
 

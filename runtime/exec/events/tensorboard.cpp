@@ -13,11 +13,11 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/graph_def.h"
-#include "runtime/exec/run/run_files.h"
 #include "runtime/io/events/protobuf.h"
 #include "runtime/io/statistics.h"
-#include "runtime/plan/model/variable_sharing.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/events/event_files.h"
-#include "runtime/exec/run/run.h"
 #include "runtime/io/events/record_file.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/json/records.h"

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/checkpoint/rounding.h"
+#include "runtime/exec/core/rounding.h"
 #include "runtime/exec/input/nonfinite.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/io/dataset.h"

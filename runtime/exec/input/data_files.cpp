@@ -12,7 +12,6 @@
 #include "runtime/base/content_digest.h"
 #include "runtime/base/process.h"
 #include "runtime/exec/input/source.h"
-#include "runtime/exec/run/sub_jobs.h"
 
 namespace flow::exec {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/run/run.h"
+#include "runtime/exec/core/run_request.h"
 #include "runtime/plan/json/records.h"
 
 namespace flow::exec {

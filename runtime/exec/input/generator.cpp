@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/rounding.h"
+#include "runtime/exec/core/rounding.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/plan/model/generators.h"
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/input/misreading.h"
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/exec/input/step_index.h"
-#include "runtime/exec/run/backend.h"
 #include "runtime/io/dataset.h"
 #include "runtime/plan/model/plan.h"
 

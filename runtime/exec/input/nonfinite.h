@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/base/array.h"
-#include "runtime/exec/checkpoint/state.h"
+#include "runtime/exec/core/state.h"
 
 namespace flow::exec {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/base/ceil_div.h"
-#include "runtime/exec/run/profile.h"
+#include "runtime/exec/core/profile.h"
 
 namespace flow::exec {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/multi_device/split.h"
-#include "runtime/exec/run/backend.h"
 
 namespace flow::exec {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "ops/spec.h"
-#include "runtime/exec/run/memory.h"
-#include "runtime/exec/run/probes.h"
+#include "ops/core/spec.h"
+#include "runtime/exec/core/memory.h"
+#include "runtime/exec/core/probes.h"
 
 namespace flow::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {

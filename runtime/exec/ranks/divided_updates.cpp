@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "ops/known.h"
+#include "ops/core/known.h"
 #include "runtime/plan/model/operands.h"
 
 namespace flow::exec {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/exec/core/memory.h"
 #include "runtime/exec/ranks/buckets.h"
 #include "runtime/exec/ranks/divided_updates.h"
-#include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {

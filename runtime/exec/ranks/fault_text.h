@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::exec {
 

@@ -11,8 +11,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/core/module.h"
 #include "runtime/exec/ranks/together.h"
-#include "runtime/exec/run/module.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/device_ids.h"
 

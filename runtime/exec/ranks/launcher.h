@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/exec/run/environment.h"
+#include "runtime/exec/core/environment.h"
 
 namespace flow::exec {
 

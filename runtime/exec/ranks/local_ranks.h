@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::exec {
 

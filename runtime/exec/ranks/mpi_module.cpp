@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/run/shared_object.h"
+#include "runtime/exec/core/shared_object.h"
 
 namespace flow::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/ranks/launcher.h"
 
 namespace flow::exec {

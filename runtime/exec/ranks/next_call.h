@@ -1,8 +1,8 @@
 // What the ranks of a run decide before each call.
 #pragma once
 
-#include "runtime/exec/ranks/collectives.h"
-#include "runtime/exec/run/stop.h"
+#include "runtime/exec/core/collectives.h"
+#include "runtime/exec/core/stop.h"
 
 namespace flow::exec {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/base/fingerprint.h"
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::exec {
 

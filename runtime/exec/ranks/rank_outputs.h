@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/base/whole_index.h"
-#include "runtime/exec/ranks/collectives.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::exec {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/input/data_files.h"
 #include "runtime/exec/input/step_index.h"
 #include "runtime/exec/ranks/ranks.h"
-#include "runtime/exec/run/run.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {

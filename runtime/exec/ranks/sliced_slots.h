@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/ranks/division.h"
 
 namespace flow::exec {

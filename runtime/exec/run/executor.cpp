@@ -34,10 +34,10 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/exec/core/step_counter.h"
 #include "runtime/exec/ranks/next_call.h"
 #include "runtime/exec/run/inspection.h"
 #include "runtime/exec/run/plain_arithmetic.h"
-#include "runtime/exec/run/step_counter.h"
 #include "runtime/plan/model/schedule.h"
 
 namespace flow::exec {

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/profile.h"
+#include "runtime/exec/core/stop.h"
+#include "runtime/exec/core/thread_pool.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/ranks/ranks.h"
-#include "runtime/exec/run/backend.h"
-#include "runtime/exec/run/profile.h"
-#include "runtime/exec/run/stop.h"
-#include "runtime/exec/run/thread_pool.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {

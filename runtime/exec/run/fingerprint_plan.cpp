@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/model/operands.h"
 
 namespace flow::exec {

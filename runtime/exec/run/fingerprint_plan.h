@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/ranks/division.h"
-#include "runtime/exec/run/backend.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/exec/core/decisions.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/deliver/metrics_log.h"
 #include "runtime/exec/input/step_index.h"
-#include "runtime/exec/run/decisions.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/sub_jobs.h"

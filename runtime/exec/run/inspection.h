@@ -6,8 +6,8 @@
 #include <string>
 
 #include "runtime/base/error.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/input/input_pipeline.h"
-#include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/plan/model/plan.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::exec {
 

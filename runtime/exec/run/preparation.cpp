@@ -1,5 +1,6 @@
 // Opens, checks and prepares what a run needs.
 #include "runtime/exec/run/preparation.h"
+#include "runtime/exec/deliver/capture.h"
 
 #include <fmt/format.h>
 
@@ -10,22 +11,22 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/tensorboard.h"
 #include "runtime/exec/input/source.h"
-#include "runtime/exec/ranks/follower.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/ranks/same_data.h"
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/follower.h"
 #include "runtime/exec/run/loop_program.h"
 #include "runtime/exec/run/permuted_program.h"
 #include "runtime/exec/run/remarks.h"
 #include "runtime/exec/run/request_paths.h"
-#include "runtime/exec/run/run_files.h"
-#include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/environment_text.h"
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/input/input_pipeline.h"
-#include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/start.h"
 #include "runtime/exec/run/sub_jobs.h"

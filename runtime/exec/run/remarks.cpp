@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/load.h"
 #include "runtime/exec/input/nonfinite.h"

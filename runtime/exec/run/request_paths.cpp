@@ -9,8 +9,8 @@
 #include <string>
 
 #include "runtime/base/error.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/input/source.h"
-#include "runtime/exec/run/run_files.h"
 #include "runtime/exec/run/sub_jobs.h"
 #include "runtime/io/checkpoint_folder.h"
 

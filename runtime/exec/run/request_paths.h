@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/exec/checkpoint/loaded_variables.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/exec/weights/loaded_variables.h"
 
 namespace flow::exec {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/text.h"
-#include "runtime/exec/run/run_files.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/run/run_record.h"
 
 namespace flow::exec {

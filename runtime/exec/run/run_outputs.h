@@ -4,10 +4,10 @@
 
 #include <optional>
 
+#include "runtime/exec/core/fingerprint_file.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/deliver/metrics_log.h"
 #include "runtime/exec/events/tensorboard.h"
-#include "runtime/exec/run/fingerprint_file.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run.h"
 

@@ -13,9 +13,9 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/process.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/ranks/ranks.h"
-#include "runtime/exec/run/run_files.h"
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 

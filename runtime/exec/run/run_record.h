@@ -1,7 +1,7 @@
 // What a run leaves about itself: its plan, and the record of what ran where.
 #pragma once
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/plan/json/records.h"

@@ -1,9 +1,9 @@
 // How many buffers a job's calls need, and for what.
 #include <algorithm>
 
-#include "ops/known.h"
+#include "ops/core/known.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/exec/run/executor.h"
-#include "runtime/exec/run/memory.h"
 
 namespace flow::exec {
 

@@ -11,12 +11,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
-#include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/loaded_variables.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/core/initialize.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/run/request_paths.h"
-#include "runtime/exec/run/run_files.h"
-#include "runtime/exec/weights/loaded_variables.h"
 
 namespace flow::exec {
 namespace {

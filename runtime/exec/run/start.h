@@ -5,7 +5,7 @@
 #include <future>
 #include <vector>
 
-#include "runtime/exec/checkpoint/state.h"
+#include "runtime/exec/core/state.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/input/data_files.h"
 #include "runtime/exec/input/step_index.h"

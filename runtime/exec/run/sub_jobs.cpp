@@ -9,9 +9,9 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/exec/ranks/execute.h"
+#include "runtime/exec/core/run_files.h"
+#include "runtime/exec/run/execute.h"
 #include "runtime/exec/run/preparation.h"
-#include "runtime/exec/run/run_files.h"
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
@@ -199,12 +199,6 @@ void SubJobRun::say_what_is_awaited(int64_t steps) {
   said_ = true;
   say_(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
                    steps_a_call_));
-}
-
-std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
-  std::vector<const plan::Job*> jobs = plan::sub_jobs_of(request.plan, request.job);
-  jobs.insert(jobs.begin(), &request.job);
-  return jobs;
 }
 
 SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& step_index)

@@ -10,15 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/exec/checkpoint/state.h"
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/profile.h"
+#include "runtime/exec/core/state.h"
+#include "runtime/exec/core/thread_pool.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/deliver/metrics_log.h"
 #include "runtime/exec/input/input_pipeline.h"
-#include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/executor.h"
-#include "runtime/exec/run/profile.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/exec/run/thread_pool.h"
 #include "runtime/plan/model/plan.h"
 #include "runtime/plan/model/shards.h"
 
@@ -125,9 +125,6 @@ class SubJobRun {
   TensorBoard* tensorboard_ = nullptr;
   std::optional<Profile> profile_;
 };
-
-/// The job and those that it calls.
-std::vector<const plan::Job*> jobs_of(const RunRequest& request);
 
 /// All that a job calls, in the order of its list. A rank that does not lead has only those whose
 /// shards the ranks share.

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 
 namespace flow::exec {
 

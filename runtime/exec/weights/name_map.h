@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/checkpoint/stored_variables.h"
+#include "runtime/exec/weights/stored_variables.h"
 #include "runtime/plan/model/name_pattern.h"
 #include "runtime/plan/model/name_rules.h"
 #include "runtime/plan/model/plan.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/checkpoint/stored_variables.h"
+#include "runtime/exec/weights/stored_variables.h"
 #include "runtime/io/safetensors.h"
 
 namespace flow::exec {

@@ -1,7 +1,7 @@
 // Calls of ops in plans, checked against the ops' records.
 #include "runtime/plan/check/call_check.h"
 
-#include "ops/check.h"
+#include "ops/core/check.h"
 #include "runtime/plan/model/precision.h"
 #include "runtime/plan/model/shards.h"
 

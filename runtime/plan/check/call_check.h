@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/check/location.h"
 #include "runtime/plan/model/plan.h"
 

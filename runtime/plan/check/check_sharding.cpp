@@ -6,8 +6,8 @@
 
 #include "runtime/plan/check/call_check.h"
 #include "runtime/plan/check/check_job.h"
-#include "runtime/plan/json/fields.h"
 #include "runtime/plan/model/device_ids.h"
+#include "runtime/plan/model/enum_names.h"
 #include "runtime/plan/model/layouts.h"
 
 namespace flow::plan {

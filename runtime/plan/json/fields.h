@@ -9,12 +9,12 @@
 // with the values of a record by name.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <string_view>
 #include <type_traits>
 
 #include "runtime/plan/json/records.h"
+#include "runtime/plan/model/enum_names.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::plan {
@@ -22,60 +22,6 @@ namespace flow::plan {
 /// A `T` to read, or a `const T` to write.
 template <typename Given, typename T>
 concept Is = std::same_as<std::remove_const_t<Given>, T>;
-
-template <>
-struct Spelling<Role> {
-  static constexpr std::array<std::string_view, 3> words = {"input", "variable", "result"};
-};
-template <>
-struct Spelling<Reduce> {
-  static constexpr std::array<std::string_view, 6> words = {"none", "mean", "sum",
-                                                            "min",  "max",  "norm"};
-};
-template <>
-struct Spelling<Over> {
-  static constexpr std::array<std::string_view, 3> words = {"step", "epoch", "run"};
-};
-template <>
-struct Spelling<CommandSink::Mode> {
-  static constexpr std::array<std::string_view, 2> words = {"stream", "spawn"};
-};
-template <>
-struct Spelling<CommandSink::Format> {
-  static constexpr std::array<std::string_view, 2> words = {"npy", "text"};
-};
-template <>
-struct Spelling<CommandSink::OnError> {
-  static constexpr std::array<std::string_view, 2> words = {"fail", "warn"};
-};
-template <>
-struct Spelling<ReturnValue::Kind> {
-  static constexpr std::array<std::string_view, 5> words = {"numpy", "list_numpy", "list", "tuple",
-                                                            "dict"};
-};
-template <>
-struct Spelling<Hook::Kind> {
-  static constexpr std::array<std::string_view, 2> words = {"watch", "watch_diff"};
-};
-template <>
-struct Spelling<DeviceKind> {
-  static constexpr std::array<std::string_view, 2> words = {"cpu", "gpu"};
-};
-template <>
-struct Spelling<Combine> {
-  static constexpr std::array<std::string_view, 5> words = {"none", "sum", "mean", "max", "min"};
-};
-/// Of a variant: its alternatives. It is written as an object of one key: {"npy": {...}}.
-template <>
-struct Spelling<InputSource> {
-  static constexpr std::array<std::string_view, 4> words = {"command_line", "dataset", "npy",
-                                                            "generator"};
-};
-template <>
-struct Spelling<Sink> {
-  static constexpr std::array<std::string_view, 6> words = {"npy",   "print", "command",
-                                                            "stats", "none",  "mean"};
-};
 
 /// The one attribute that is a DType, and always is.
 inline constexpr std::string_view kDTypeAttribute = "dtype";

@@ -1,10 +1,12 @@
-// Counts and lists the devices of ranges.
+// Counts and lists the devices of ranges and of jobs.
 #include "runtime/plan/model/device_ids.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
+
+#include "runtime/plan/model/enum_names.h"
 
 namespace flow::plan {
 
@@ -35,6 +37,14 @@ std::string ids_text(std::span<const DeviceRange> ids) {
     text += fmt::format("{}\"{}:{}{}\"", text.empty() ? "" : ", ", machine, first,
                         last == first ? "" : fmt::format("-{}", last));
   return text;
+}
+
+std::string_view name_of(DeviceKind device) { return spelled(device); }
+
+bool has_two_devices(const Job& job) {
+  const auto is_elsewhere = [](const auto& one) { return one.device.has_value(); };
+  return std::ranges::any_of(job.steps, is_elsewhere) ||
+         std::ranges::any_of(job.tensors, is_elsewhere);
 }
 
 }  // namespace flow::plan

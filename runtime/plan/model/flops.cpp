@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/plan/model/operands.h"
 

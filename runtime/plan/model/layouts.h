@@ -7,7 +7,7 @@
 #include <span>
 #include <variant>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::plan {
 

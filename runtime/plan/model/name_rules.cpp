@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ops/limits.h"
+#include "ops/core/limits.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/name_pattern.h"

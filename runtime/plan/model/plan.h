@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "ops/attributes.h"
-#include "ops/limits.h"
-#include "ops/op_ref.h"
+#include "ops/core/attributes.h"
+#include "ops/core/limits.h"
+#include "ops/core/op_ref.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"

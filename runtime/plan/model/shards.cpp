@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/model/layouts.h"
 
 namespace flow::plan {

@@ -8,8 +8,6 @@
 #include <string_view>
 
 #include "runtime/base/check.h"
-#include "runtime/base/digest.h"
-#include "runtime/plan/json/serialize.h"
 
 namespace flow::plan {
 namespace {
@@ -89,19 +87,6 @@ bool needs_two_devices(const Plan& plan, const Job& job) {
   return has_two_devices(job) || std::ranges::any_of(sub_jobs_of(plan, job), [&](const Job* other) {
            return has_two_devices(*other) || other->device != job.device;
          });
-}
-
-std::string resume_hash(const Plan& plan, const Job& job) {
-  std::string text = resume_hash(job);
-  if (job.run.also.empty()) return text;
-  const std::vector<const Job*> called = sub_jobs_of(plan, job);
-  for (size_t i = 0; i < called.size(); ++i) {
-    const SubJob& also = job.run.also[i];
-    text += fmt::format(" {} {} {} {} {}", also.job, also.every_steps, also.every_epochs,
-                        resume_hash(*called[i]), called[i]->run.steps.value_or(1));
-    if (also.averaged) text += " ema";
-  }
-  return digest(text);
 }
 
 }  // namespace flow::plan

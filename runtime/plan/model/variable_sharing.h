@@ -30,7 +30,4 @@ std::vector<PlacedCommand> commands_of(const Plan& plan, const Job& job);
 /// checked.
 bool needs_two_devices(const Plan& plan, const Job& job);
 
-/// What of a run must be the same for it to go on where it stopped: of the job and of all it calls.
-std::string resume_hash(const Plan& plan, const Job& job);
-
 }  // namespace flow::plan

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "tests/property/cases/draw.h"
 
 namespace flow::test {

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/convert.h"
-#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "tests/property/cuda/device_case.h"
 #include "tests/property/tolerance.h"
 

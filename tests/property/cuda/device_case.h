@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"
 

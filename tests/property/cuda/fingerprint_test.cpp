@@ -1,11 +1,11 @@
 // Fingerprints on the device, against the CPU's.
-#include "runtime/cuda/kernels/fingerprint.h"
+#include "runtime/cuda/loops/fingerprint.h"
 
 #include <catch2/catch.hpp>
 
 #include "runtime/base/convert.h"
+#include "runtime/cpu/backend/fingerprint.h"
 #include "runtime/cpu/backend/layout.h"
-#include "runtime/cpu/loops/fingerprint.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"

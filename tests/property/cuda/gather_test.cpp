@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/cuda/kernels/batch_rows.h"
+#include "runtime/cuda/loops/batch_rows.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"
 

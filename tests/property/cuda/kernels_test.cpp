@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"

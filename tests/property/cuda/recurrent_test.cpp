@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "runtime/cuda/kernels/recurrent_library.h"
+#include "ops/recurrent/cuda_library.h"
 #include "tests/property/cuda/device_case.h"
 
 namespace flow::test {

@@ -1,5 +1,5 @@
 // Sums over shards on the device, against the CPU's.
-#include "runtime/cuda/kernels/shard_sums.h"
+#include "runtime/cuda/loops/shard_sums.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "tests/property/cuda/device_case.h"
 #include "tests/property/tolerance.h"
 

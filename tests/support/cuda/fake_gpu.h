@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "runtime/cuda/libraries/nccl.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "tests/support/cuda/fake_driver.h"
 
 namespace flow::test {

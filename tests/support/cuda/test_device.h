@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "tests/support/cuda/block.h"
 
 namespace flow::test {

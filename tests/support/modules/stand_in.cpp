@@ -8,7 +8,7 @@
 #include "flow_build_id.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/backend.h"
-#include "runtime/exec/run/module.h"
+#include "runtime/exec/core/module.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/modules/file_nccl.h"

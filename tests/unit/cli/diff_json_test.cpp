@@ -1,8 +1,8 @@
 // The JSON of flowdiff: what is read is what was written.
 #include <catch2/catch.hpp>
 
-#include "cli/diff_report.h"
-#include "cli/diff_words.h"
+#include "cli/flowdiff/report.h"
+#include "cli/flowdiff/words.h"
 #include "runtime/base/error.h"
 
 namespace flow::cli {

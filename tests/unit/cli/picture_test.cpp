@@ -1,10 +1,10 @@
 // Boxes and links of a job, and where they are drawn.
-#include "cli/picture.h"
+#include "cli/show/picture.h"
 
 #include <catch2/catch.hpp>
 
-#include "cli/picture_layout.h"
-#include "cli/written_entries.h"
+#include "cli/show/picture_layout.h"
+#include "cli/show/written_entries.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::cli {

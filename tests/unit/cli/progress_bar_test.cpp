@@ -1,5 +1,5 @@
 // The progress bar's line at every width.
-#include "cli/progress_bar.h"
+#include "cli/flowrun/progress_bar.h"
 
 #include <catch2/catch.hpp>
 

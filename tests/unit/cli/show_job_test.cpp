@@ -1,11 +1,11 @@
 // A job as its author wrote it: entries, networks, repeats.
-#include "cli/show_job.h"
+#include "cli/show/show_job.h"
 
 #include <catch2/catch.hpp>
 
-#include "cli/folded_tree.h"
-#include "cli/job_totals.h"
-#include "cli/written_entries.h"
+#include "cli/show/folded_tree.h"
+#include "cli/show/job_totals.h"
+#include "cli/show/written_entries.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::cli {

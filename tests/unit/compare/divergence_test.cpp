@@ -9,8 +9,8 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/exec/run/run_files.h"
-#include "runtime/plan/json/serialize.h"
+#include "runtime/exec/core/run_files.h"
+#include "runtime/plan/serialize.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/plan/sample.h"
 

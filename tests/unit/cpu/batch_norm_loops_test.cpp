@@ -1,5 +1,5 @@
 // Sums over a piece's channels: long ones of nearly equal terms keep their last digits.
-#include "runtime/cpu/kernels/batch_norm_loops.h"
+#include "ops/batch_norm/cpu_loops.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/cpu/kernels/attention_rows.h"
+#include "ops/attention/cpu_rows.h"
 
 namespace flow::cpu {
 namespace {

@@ -2,7 +2,7 @@
 // same bits for any number of threads.
 #include <catch2/catch.hpp>
 
-#include "runtime/cpu/kernels/convolution_pass.h"
+#include "ops/convolution/cpu_pass.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"

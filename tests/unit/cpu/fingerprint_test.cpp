@@ -1,5 +1,5 @@
 // Fingerprints of tensors against their definition.
-#include "runtime/cpu/loops/fingerprint.h"
+#include "runtime/cpu/backend/fingerprint.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

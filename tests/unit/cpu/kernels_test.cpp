@@ -3,7 +3,7 @@
 #include <set>
 #include <string_view>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/cpu/loops/low_precision.h"
 #include "tests/property/tolerance.h"
 #include "tests/support/run_job.h"

@@ -1,5 +1,5 @@
 // A failure of oneDNN ends the call in which it came.
-#include "runtime/cpu/backend/onednn_status.h"
+#include "runtime/cpu/loops/onednn_status.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // What the CPU does at most.
-#include "runtime/exec/run/roof.h"
+#include "runtime/exec/core/roof.h"
 
 #include <catch2/catch.hpp>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/known.h"
+#include "ops/core/known.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/backend.h"
 #include "runtime/cuda/program/lower_attention.h"

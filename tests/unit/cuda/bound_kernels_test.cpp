@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/exec/run/memory.h"
+#include "runtime/exec/core/memory.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/job_builder.h"

@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/compile.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/file.h"
-#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"

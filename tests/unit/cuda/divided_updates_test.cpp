@@ -8,8 +8,8 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/exec/ranks/together.h"
-#include "runtime/exec/run/memory.h"
 #include "tests/unit/cuda/gpu_ranks.h"
 #include "tests/unit/job/compiled.h"
 

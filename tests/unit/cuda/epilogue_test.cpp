@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/kernel.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "tests/support/cuda/deaf_libraries.h"
 #include "tests/support/cuda/fake_driver.h"
 

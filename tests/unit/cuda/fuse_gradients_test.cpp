@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
+#include "ops/matmul/cuda.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"

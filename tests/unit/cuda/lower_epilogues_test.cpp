@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "runtime/exec/run/memory.h"
+#include "runtime/exec/core/memory.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 

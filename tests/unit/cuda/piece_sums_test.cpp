@@ -1,5 +1,5 @@
 // Sums over pieces, gathered from ranks that have slices: in the order of one rank.
-#include "runtime/cuda/kernels/piece_sums.h"
+#include "ops/optimizer/cuda_piece_sums.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -12,7 +12,7 @@
 #include "runtime/cuda/program/channels_last.h"
 #include "runtime/cuda/program/fuse_residuals.h"
 #include "runtime/cuda/program/lower_epilogues.h"
-#include "runtime/exec/run/memory.h"
+#include "runtime/exec/core/memory.h"
 #include "runtime/plan/model/flops.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/source_files.h"

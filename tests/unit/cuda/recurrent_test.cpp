@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "compiler/compile.h"
-#include "ops/known.h"
+#include "ops/core/known.h"
+#include "ops/recurrent/cuda_library.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/kernels/recurrent_library.h"
 #include "runtime/cuda/program/backend.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/cuda/fake_driver.h"

@@ -10,8 +10,8 @@
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run/memory.h"
-#include "runtime/exec/run/profile.h"
+#include "runtime/exec/core/memory.h"
+#include "runtime/exec/core/profile.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/npy.h"
 

@@ -11,7 +11,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/exec/run/backend.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/plan.h"

@@ -1,5 +1,5 @@
 // The ring of fingerprints: what it keeps, and what it refuses.
-#include "runtime/exec/run/fingerprint_file.h"
+#include "runtime/exec/core/fingerprint_file.h"
 
 #include <catch2/catch.hpp>
 

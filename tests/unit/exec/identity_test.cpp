@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/run/module.h"
+#include "runtime/exec/core/module.h"
 
 namespace flow::exec {
 namespace {

@@ -1,5 +1,5 @@
 // Who shares memory with whom.
-#include "runtime/exec/run/memory.h"
+#include "runtime/exec/core/memory.h"
 
 #include <catch2/catch.hpp>
 

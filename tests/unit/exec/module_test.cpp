@@ -1,11 +1,11 @@
 // Modules that cannot be used: each is refused with its reason.
-#include "runtime/exec/run/module.h"
+#include "runtime/exec/core/module.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "flow_version.h"
-#include "runtime/exec/run/library_search.h"
+#include "runtime/exec/core/library_search.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::exec {

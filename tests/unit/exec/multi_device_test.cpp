@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/compare/compare.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/split.h"

@@ -6,14 +6,14 @@
 #include <cstdlib>
 #include <set>
 
-#include "cli/run_directory.h"
+#include "cli/flowrun/directory.h"
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/checkpoint/resumable.h"
+#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/event_files.h"
-#include "runtime/exec/run/run_files.h"
 #include "runtime/io/events/record_file.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/model/lifetimes.h"

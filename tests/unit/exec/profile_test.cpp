@@ -1,5 +1,5 @@
 // Where the time of a run went.
-#include "runtime/exec/run/profile.h"
+#include "runtime/exec/core/profile.h"
 
 #include <catch2/catch.hpp>
 

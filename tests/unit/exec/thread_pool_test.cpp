@@ -1,5 +1,5 @@
 // Threads that are kept.
-#include "runtime/exec/run/thread_pool.h"
+#include "runtime/exec/core/thread_pool.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

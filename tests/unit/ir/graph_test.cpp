@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/ir/call_site.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/check.h"
 #include "tests/support/graph_maker.h"
 

@@ -1,9 +1,9 @@
 // Job files written out: every op means the same with its defaults and without them.
 #include <fmt/format.h>
 
-#include "compiler/describe_ops.h"
+#include "compiler/ir/describe_ops.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {

@@ -1,7 +1,7 @@
 // Jobs that extend others mean what they would mean written out.
 #include <fmt/format.h>
 
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/job/compiled.h"
 

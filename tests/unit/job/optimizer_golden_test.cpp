@@ -6,7 +6,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/momentum_rates.h"
 #include "runtime/cpu/backend/backend.h"
-#include "runtime/exec/checkpoint/initialize.h"
+#include "runtime/exec/core/initialize.h"
 #include "runtime/plan/model/schedule.h"
 #include "tests/support/run_job.h"
 #include "tests/support/source_files.h"

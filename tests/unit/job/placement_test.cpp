@@ -1,8 +1,7 @@
 // `placement:` on entries and network calls.
 #include "tests/unit/job/compiled.h"
 
-#include "runtime/plan/json/serialize.h"
-#include "runtime/plan/model/variable_sharing.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow {
 namespace {

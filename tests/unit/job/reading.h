@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/job/read/reader.h"
+#include "compiler/job/text/reader.h"
 #include "compiler/yaml/tree.h"
 
 namespace flow::job {

@@ -5,7 +5,7 @@
 
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "runtime/base/file.h"
 #include "tests/support/source_files.h"
 #include "tests/unit/job/compiled.h"

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "compiler/job/text/resolve.h"
+#include "compiler/job/read/resolve.h"
 #include "tests/unit/job/reading.h"
 
 namespace flow::job {

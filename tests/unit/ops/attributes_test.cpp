@@ -1,5 +1,5 @@
 // The small sorted map of attributes.
-#include "ops/attributes.h"
+#include "ops/core/attributes.h"
 
 #include <catch2/catch.hpp>
 

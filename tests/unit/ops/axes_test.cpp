@@ -1,5 +1,5 @@
 // Where the batch axis of an operand lies in a result.
-#include "ops/axes.h"
+#include "ops/core/axes.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 // them.
 #include <catch2/catch.hpp>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 
 namespace flow::ops {
 namespace {

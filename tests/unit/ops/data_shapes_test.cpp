@@ -1,8 +1,8 @@
 // Ops that move elements, pick them or put them together: shapes, and where their rows are.
 #include <catch2/catch.hpp>
 
-#include "ops/index_text.h"
-#include "ops/spec.h"
+#include "ops/core/index_text.h"
+#include "ops/core/spec.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "compiler/grad/initializers.h"
 #include "compiler/ir/call_site.h"
-#include "ops/spec.h"
+#include "compiler/ir/initializers.h"
+#include "ops/core/spec.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {

@@ -1,7 +1,7 @@
 // The shape rules of the ops: what results from what, and what is said of what does not fit.
 #include <catch2/catch.hpp>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {

@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "compiler/grad/rules.h"
-#include "ops/spec.h"
+#include "compiler/ir/rules.h"
+#include "ops/core/spec.h"
 #include "runtime/plan/check/check.h"
 #include "runtime/plan/model/plan.h"
 #include "tests/support/example.h"

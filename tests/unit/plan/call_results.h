@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/attributes.h"
+#include "ops/core/attributes.h"
 #include "runtime/plan/model/plan.h"
 #include "tests/unit/plan/sample.h"
 

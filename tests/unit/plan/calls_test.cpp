@@ -1,7 +1,7 @@
 // The list of records, and the shape rules of products, windows and layers, by example.
 #include <catch2/catch.hpp>
 
-#include "ops/spec.h"
+#include "ops/core/spec.h"
 #include "tests/unit/plan/call_results.h"
 
 using namespace flow;

@@ -1,7 +1,7 @@
 // What the plan check refuses of a loop, one corruption at a time.
 #include <catch2/catch.hpp>
 
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 #include "tests/unit/plan/corruptions.h"
 #include "tests/unit/plan/sample.h"
 

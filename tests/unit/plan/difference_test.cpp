@@ -1,5 +1,5 @@
 // Where two plans part.
-#include "runtime/plan/model/difference.h"
+#include "runtime/plan/difference.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // What a job computes otherwise, in the words of its file.
-#include "runtime/plan/model/job_changes.h"
+#include "runtime/plan/job_changes.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // Plans as text: round trips, the layout, and what is refused.
-#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/serialize.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/checksum.h"
-#include "runtime/plan/model/variable_sharing.h"
 #include "tests/unit/plan/sample.h"
 
 using namespace flow;

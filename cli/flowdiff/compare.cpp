@@ -1,0 +1,263 @@
+// `flowdiff GOLDEN OUT`: compares the .npy files of two runs, folders or files.
+#include "cli/flowdiff/compare.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cli/flowdiff/folder_tolerances.h"
+#include "cli/flowdiff/report.h"
+#include "cli/shared/console.h"
+#include "cli/shared/report_files.h"
+#include "runtime/base/display.h"
+#include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/base/text.h"
+#include "runtime/compare/golden_record.h"
+#include "runtime/compare/run_plan.h"
+
+namespace flow::cli {
+namespace {
+
+using compare::Side;
+
+double read_tolerance(const std::string& text, const char* flag) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value < 0)
+    throw RequestError(
+        fmt::format("{}: invalid tolerance `{}`; expected a number of at least 0", flag, text),
+        "write a number such as 1e-5");
+  return value;
+}
+
+compare::ToleranceRule read_rule(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const size_t comma = text.find(',', equals == text.npos ? 0 : equals);
+  if (equals == text.npos || equals == 0 || comma == text.npos)
+    throw RequestError(fmt::format("--tol: invalid rule `{}`; expected GLOB=R,A", text),
+                       "write the relative and the absolute tolerance: --tol '**/bias=1e-4,1e-6'");
+  return {.glob = text.substr(0, equals),
+          .tolerance = {read_tolerance(text.substr(equals + 1, comma - equals - 1), "--tol"),
+                        read_tolerance(text.substr(comma + 1), "--tol")}};
+}
+
+std::vector<std::string> names_of(const Side& golden, const Side& out) {
+  std::vector<std::string> names;
+  for (const auto& [name, path] : golden.arrays) names.push_back(name);
+  if (golden.kind == compare::Kind::kFile) return names;
+  for (const auto& [name, path] : out.arrays)
+    if (!golden.has(name)) names.push_back(name);
+  return names;
+}
+
+/// Job files and plans are for `flowc diff`.
+void check_kind(const std::string& path) {
+  const std::string extension = fs::path(path).extension();
+  std::error_code unknown;
+  for (const char* other : {".yaml", ".yml", ".json", ".plan"})
+    if (extension == other && fs::is_regular_file(path, unknown))
+      throw RequestError(
+          fmt::format("{} is not an array: expected a .npy file, a directory or a run", path),
+          "compare job files and plans with `flowc diff`");
+}
+
+/// What golden.json says of changes by hand: doubts of arrays, and notes.
+void compare_with_record(const Side& golden, DiffReport& report) {
+  const auto record = compare::read_golden_record(golden.path);
+  if (!record) return;
+  const compare::HandChanges found = compare::find_hand_changes(golden, *record);
+  for (compare::ArrayDifference& array : report.comparison.arrays) {
+    const bool changed = std::ranges::count(found.changed, array.name) > 0;
+    if (!changed && std::ranges::count(found.added, array.name) == 0) continue;
+    if (array.verdict == compare::Verdict::kExtra) continue;
+    array.doubts.push_back(changed
+                               ? fmt::format("golden was changed by hand after {}", record->date)
+                               : fmt::format("golden was added by hand after {}", record->date));
+    if (!array.failed()) array.verdict = compare::Verdict::kMistrusted;
+  }
+  for (const std::string& name : found.removed)
+    report.notes.push_back(
+        fmt::format("golden was removed by hand after {}: {}", record->date, escaped(name)));
+}
+
+/// Tolerances of 1 and more accept zeros, whatever golden is.
+void note_wide_tolerances(const compare::ToleranceRules& rules, std::vector<std::string>& notes) {
+  const auto note = [&notes](const std::string& where, double relative) {
+    if (relative >= 1)
+      notes.push_back(
+          fmt::format("{}: a relative tolerance of {:g} accepts zeros in place of any result",
+                      where, relative));
+  };
+  note("--rtol", rules.relative.value_or(0));
+  for (const compare::ToleranceRule& rule : rules.rules)
+    note(rule.where.empty() ? fmt::format("--tol {}", rule.glob) : rule.where,
+         rule.widest_relative());
+}
+
+DiffReport compare_all(const CompareOptions& options, const Side& golden, const Side& out,
+                       const compare::ToleranceRules& rules) {
+  DiffReport report{.golden = options.golden, .out = options.out, .strict = options.strict};
+  report.comparison = compare::compare_sides(golden, out, rules, options.ignored);
+  note_wide_tolerances(rules, report.notes);
+  if (golden.kind == compare::Kind::kFile) return report;
+  compare_with_record(golden, report);
+  if (golden.kind != compare::Kind::kRun) return report;
+  report.data = compare::data_changes(golden.path, out.path);
+  if (const auto plan = compare::read_run_plan(golden.path)) {
+    compare::order_by_plan(*plan, report.comparison);
+    report.first = compare::first_difference(*plan, golden.path, report.comparison);
+    if (const auto other = compare::read_run_plan(out.path))
+      report.plans = compare::plan_changes(*plan, *other);
+  }
+  return report;
+}
+
+void write_reports(const CompareOptions& options, const DiffReport& report) {
+  const bool to_output = write_diff_reports(
+      options, {[&] { return diff_json(report); }, [&] { return diff_junit(report); },
+                [&] { return diff_markdown(report); }});
+  if (!to_output) {
+    for (const std::string& line : report.data) print(line + "\n");
+    print_painted(diff_table(report.comparison, options.brief, wants_color(stdout)));
+    for (const std::string& line : closing_lines(report)) print(line + "\n");
+  }
+  const auto& [golden, out] =
+      std::pair(report.comparison.golden_checkpoint, report.comparison.out_checkpoint);
+  if (!golden.empty() && !out.empty() && golden != out)
+    print_to_stderr(fmt::format("flowdiff: the checkpoints come from different steps: {} and {}\n",
+                                escaped(golden), escaped(out)));
+}
+
+int nothing_compared(const compare::Comparison& comparison) {
+  const bool all_ignored = comparison.arrays.empty() && !comparison.ignored.empty();
+  print_error("flowdiff",
+              all_ignored ? "nothing to compare: --ignore matches every array"
+                          : "nothing to compare: no array is on both sides",
+              all_ignored ? "narrow --ignore so that at least one array remains"
+                          : "name two .npy files, two directories of them, or two runs");
+  return kNothingCompared;
+}
+
+int exit_status_of(const DiffReport& report) {
+  switch (outcome_of(report)) {
+    case Outcome::kPassed:
+    case Outcome::kMistrusted:
+      return kDone;
+    case Outcome::kFailed:
+      return kCheckFailed;
+    case Outcome::kUnreadable:
+      return kRunFailed;
+    case Outcome::kNothingCompared:
+      break;
+  }
+  return nothing_compared(report.comparison);
+}
+
+}  // namespace
+
+compare::ToleranceRules rules_of(const CompareOptions& options,
+                                 std::vector<compare::ToleranceRule> of_folder) {
+  compare::ToleranceRules rules;
+  if (options.relative) rules.relative = read_tolerance(*options.relative, "--rtol");
+  if (options.absolute) rules.absolute = read_tolerance(*options.absolute, "--atol");
+  rules.rules = std::move(of_folder);
+  for (const std::string& text : options.tolerances) rules.rules.push_back(read_rule(text));
+  return rules;
+}
+
+void check_globs(const CompareOptions& options, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  const auto check = [&names](const char* flag, const std::string& glob) {
+    const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
+    if (std::ranges::any_of(names, matches)) return;
+    const auto near = suggest(glob, names);
+    throw RequestError(fmt::format("{}: {}", flag, no_match("array", glob)),
+                       near.empty() ? "match the path below the directory, without .npy"
+                                    : "did you mean " + quoted_alternatives(near) + "?");
+  };
+  for (const std::string& text : options.tolerances) check("--tol", read_rule(text).glob);
+  for (const std::string& glob : options.ignored) check("--ignore", glob);
+}
+
+void check_diff_reports(const CompareOptions& options) {
+  if (options.append && !options.markdown)
+    throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
+  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}},
+                {options.golden, options.out});
+}
+
+bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts) {
+  bool to_output = false;
+  if (options.json) to_output |= write_report_file(*options.json, texts.json());
+  if (options.junit) to_output |= write_report_file(*options.junit, texts.junit());
+  if (options.markdown)
+    to_output |= write_report_file(*options.markdown, texts.markdown(), options.append);
+  return to_output;
+}
+
+int run_compare(const CompareOptions& options) {
+  if (options.no_rerun || options.output)
+    throw RequestError(fmt::format("{} requires --first", options.output ? "-o" : "--no-rerun"),
+                       "add --first, or omit it");
+  if (options.out.empty())
+    throw RequestError("OUT is required", "name what to compare with GOLDEN, or add --self-test");
+  for (const std::string& path : {options.golden, options.out}) check_kind(path);
+  check_diff_reports(options);
+  const Side golden = compare::list_side(options.golden), out = compare::list_side(options.out);
+  compare::require_same_kind(golden, out);
+  const FolderTolerances folder(golden);
+  const compare::ToleranceRules rules = rules_of(options, folder.rules());
+  const std::vector<std::string> names = names_of(golden, out);
+  if (!folder.check(names)) return kRequestWrong;
+  check_globs(options, names);
+  const DiffReport report = compare_all(options, golden, out, rules);
+  write_reports(options, report);
+  return exit_status_of(report);
+}
+
+void declare_compare(CLI::App& app, CompareOptions& options) {
+  app.add_option("GOLDEN", options.golden, "reference: a .npy or .npz file, a directory or a run")
+      ->required()
+      ->type_name("");
+  app.add_option("OUT", options.out,
+                 "what to compare with GOLDEN; the same kind; absent for --self-test")
+      ->type_name("");
+  app.add_option("--rtol", options.relative, "relative tolerance for floats, times |GOLDEN|")
+      ->type_name("R");
+  app.add_option("--atol", options.absolute, "absolute tolerance for floats")->type_name("A");
+  repeatable(
+      app.add_option(
+             "--tol", options.tolerances,
+             "both tolerances for matching arrays of any dtype; the last match wins; repeatable")
+          ->type_name("GLOB=R,A"));
+  repeatable(app.add_option("--ignore", options.ignored,
+                            "skip matching arrays, including those on one side only; repeatable")
+                 ->type_name("GLOB"));
+  app.add_flag("--strict", options.strict,
+               "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
+  app.add_flag("--self-test", options.self_test,
+               "put faults into GOLDEN and list those that the tolerances let through");
+  app.add_flag("--first", options.first,
+               "of two runs with fingerprints: find the first step and tensor that differ, and run "
+               "both again up to there");
+  app.add_option("-o,--output", options.output,
+                 "of --first: directory for the arrays; default: the next free runs/first-NNN")
+      ->type_name("DIR");
+  app.add_flag("--no-rerun", options.no_rerun, "of --first: run nothing again");
+  app.add_option("--json", options.json, "write a JSON report; `-` is standard output")
+      ->type_name("FILE");
+  app.add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")
+      ->type_name("FILE");
+  app.add_option("--md", options.markdown, "write a Markdown report; `-` is standard output")
+      ->type_name("FILE");
+  app.add_flag("--md-append", options.append,
+               "append the Markdown report instead of replacing FILE");
+  app.add_flag("--brief", options.brief, "list only arrays that fail or are mistrusted");
+}
+
+}  // namespace flow::cli

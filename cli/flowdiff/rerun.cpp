@@ -1,0 +1,131 @@
+// The command of a run, and the checkpoint that it goes on from.
+#include "cli/flowdiff/rerun.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "runtime/base/error.h"
+#include "runtime/base/file_operations.h"
+#include "runtime/base/process.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/core/run_files.h"
+#include "runtime/exec/input/source.h"
+#include "runtime/io/checkpoint_folder.h"
+
+namespace flow::cli {
+namespace {
+
+constexpr std::string_view kInputFlag = "--input ";
+
+/// "x=@x.npy" of each `--input` of the run.
+std::vector<std::string> given_inputs(const compare::RunOrigin& origin) {
+  std::vector<std::string> inputs;
+  for (const std::string& line : origin.overrides)
+    if (line.starts_with(kInputFlag)) inputs.push_back(line.substr(kInputFlag.size()));
+  return inputs;
+}
+
+/// The input that came from a pipe, which gives its data once; empty where there is none.
+std::string input_from_pipe(const compare::FingerprintedRun& run) {
+  std::vector<std::string> given;
+  for (const std::string& input : given_inputs(run.origin)) {
+    const size_t equals = std::min(input.find('='), input.size());
+    given.push_back(input.substr(0, equals));
+    const std::string source = input.substr(std::min(equals + 1, input.size()));
+    if (source.starts_with('@') && exec::is_stream(source.substr(1))) return given.back();
+  }
+  const plan::Job& job = run.plan.ran();
+  for (const plan::Input& input : job.inputs) {
+    const auto* npy = std::get_if<plan::FromNpy>(&input.source);
+    const std::string& name = job[input.tensor].name;
+    if (npy && std::ranges::count(given, name) == 0 &&
+        exec::is_stream(run.path / run.plan.plan.root / npy->path))
+      return name;
+  }
+  return {};
+}
+
+fs::path newest_checkpoint(const fs::path& run, int64_t from) {
+  const io::CheckpointFolder folder(run);
+  fs::path newest;
+  for (const int64_t step : folder.steps())
+    if (step <= from) newest = folder.at(step);
+  return newest;
+}
+
+}  // namespace
+
+Rerun::Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory)
+    : run_(run),
+      step_(step),
+      directory_(std::move(directory)),
+      checkpoint_(newest_checkpoint(run.path, from)) {
+  const std::string input = input_from_pipe(run), &host = run.origin.host;
+  const plan::Job& job = run.plan.ran();
+  is_repeatable_ = input.empty() && !job.loop;
+  if (job.loop)
+    obstacle_ = fmt::format("job `{}` has a loop, which --capture does not support", job.name);
+  else if (!input.empty())
+    obstacle_ = fmt::format("input `{}` of {} came from a pipe, which gives its data once", input,
+                            run.path.string());
+  else if (!host.empty() && host != host_name())
+    obstacle_ =
+        fmt::format("{} was made on {}, and this is {}", run.path.string(), host, host_name());
+}
+
+std::vector<std::string> Rerun::words(const std::vector<std::string>& more) const {
+  std::vector<std::string> words = {run_.plan.ran().name,
+                                    (run_.path / exec::kPlanFile).string(),
+                                    "-o",
+                                    directory_.string(),
+                                    "--no-commands",
+                                    "--save",
+                                    "none",
+                                    "--steps",
+                                    std::to_string(step_ + 1)};
+  const std::string& device = run_.origin.device;
+  if (!device.empty()) words.insert(words.end(), {"--device", device == "cpu" ? "cpu" : "gpu"});
+  for (const std::string& input : given_inputs(run_.origin))
+    words.insert(words.end(), {"--input", input});
+  if (!checkpoint_.empty())
+    words.emplace_back("--resume");
+  else
+    for (const std::string& load : run_.origin.load) words.insert(words.end(), {"--load", load});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string Rerun::command(const std::vector<std::string>& more) const {
+  std::vector<std::string> shown = words(more);
+  shown.insert(shown.begin(), "flowrun");
+  std::string text = command_line(shown);
+  if (checkpoint_.empty()) return text;
+  const std::string to = (directory_ / "checkpoints" / "").string();
+  const std::string make[] = {"mkdir", "-p", to};
+  const std::string copy[] = {"cp", "-r", checkpoint_.string(), to};
+  const std::string drop[] = {"rm", "-f", to + checkpoint_.filename().string() + "/files.json"};
+  return fmt::format("{} && {} && {} && {}", command_line(make), command_line(copy),
+                     command_line(drop), text);
+}
+
+/// Without its account of outputs, which the new directory does not have.
+void Rerun::copy_checkpoint() const {
+  const fs::path to = directory_ / "checkpoints" / checkpoint_.filename();
+  copy_tree(checkpoint_, to);
+  if (const std::error_code error = remove_path(to / "files.json"))
+    throw cannot("remove", to / "files.json", error.value());
+}
+
+std::string Rerun::run(const FlowrunChild& flowrun, const std::vector<std::string>& more) const {
+  FLOW_CHECK(obstacle_.empty());
+  if (!checkpoint_.empty()) copy_checkpoint();
+  std::vector<std::string> quiet = words(more);
+  quiet.emplace_back("--quiet");
+  return flowrun.run(quiet);
+}
+
+}  // namespace flow::cli

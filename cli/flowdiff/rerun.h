@@ -1,0 +1,40 @@
+// A run made again up to one of its steps, on this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/flowdiff/flowrun_child.h"
+#include "runtime/compare/divergence.h"
+
+namespace flow::cli {
+
+class Rerun {
+ public:
+  /// Of steps up to and including `step`, in the directory, from the run's newest checkpoint at or
+  /// before step `from`, else from step 0. Writes nothing.
+  Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory);
+
+  /// Why it cannot be made here: another machine, a pipe, a loop; empty where it can.
+  const std::string& obstacle() const { return obstacle_; }
+  /// Can it be made elsewhere, if not here?
+  bool is_repeatable() const { return is_repeatable_; }
+  /// The command with more words, as a user types it.
+  std::string command(const std::vector<std::string>& more) const;
+  /// Makes it; empty where it succeeded, else what flowrun said. REQUIRES: no obstacle.
+  std::string run(const FlowrunChild& flowrun, const std::vector<std::string>& more) const;
+
+ private:
+  std::vector<std::string> words(const std::vector<std::string>& more) const;
+  void copy_checkpoint() const;
+
+  const compare::FingerprintedRun& run_;
+  const int64_t step_;
+  const fs::path directory_;
+  fs::path checkpoint_;  // empty: from step 0
+  std::string obstacle_;
+  bool is_repeatable_ = true;
+};
+
+}  // namespace flow::cli

@@ -1,0 +1,56 @@
+// The command line of flowrun.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/core/fingerprint_file.h"
+#include "runtime/plan/model/plan.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flow::cli {
+
+constexpr int64_t kFingerprintEvery = 10, kFingerprintSize = 64;
+
+struct RunOptions {
+  std::string job, file;
+  std::optional<std::string> directory, save, root, tensorboard;
+  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes, load, load_partial;
+  std::optional<int64_t> steps;
+  std::string device = "auto";
+  int threads = 0;
+  bool quiet = false, json = false, dry_run = false, force = false, resume = false;
+  bool verify_data = false;
+  bool ema = false;
+  bool distributed = false;
+  std::optional<std::string> mpi;
+  int64_t rank_timeout = 120;  // seconds
+  bool eager = false, profile = false, no_commands = false;
+  std::optional<std::string> capture;
+  std::string fingerprint;                  // "true", or a number of steps; empty: none
+  std::optional<int64_t> fingerprint_size;  // MiB
+  bool tune = false, no_fusion = false;
+  std::optional<int64_t> permute_rows;
+};
+
+/// Fills `options`, which outlives the parsing.
+void add_options(CLI::App& app, RunOptions& options);
+
+/// What shapes the run, for its record: "--set vars.lr=0.1".
+std::vector<std::string> overrides_of(const RunOptions& options);
+
+/// What `--fingerprint` asks for; nothing without it.
+std::optional<exec::FingerprintOptions> fingerprints_of(const RunOptions& options);
+
+/// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run; of a predict job,
+/// which keeps no state, with --force. `launcher`: what starts the ranks of a distributed run.
+std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
+                         const std::vector<std::string>& launcher = {});
+
+}  // namespace flow::cli

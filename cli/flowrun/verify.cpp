@@ -1,0 +1,206 @@
+// `flowrun verify`: compiles the job, checks its properties and prints them.
+#include "cli/flowrun/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/flowrun/devices.h"
+#include "cli/flowrun/request.h"
+#include "cli/flowrun/verify_report.h"
+#include "cli/shared/console.h"
+#include "cli/shared/installed.h"
+#include "cli/shared/job_source.h"
+#include "cli/shared/report_files.h"
+#include "cli/shared/stop_request.h"
+#include "cli/shared/work_directory.h"
+#include "runtime/base/display.h"
+#include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/base/text.h"
+#include "runtime/verify/child.h"
+
+namespace flow::cli {
+namespace {
+
+/// In a child: a driver that was asked here could not be used in children.
+bool is_gpu_usable(const RunOptions& options) {
+  const auto look = [&] { return std::string(find_gpu(options).found() ? "yes" : ""); };
+  const verify::ChildEnd end = verify::run_in_child(look, is_stopping);
+  if (end.status != kDone) throw RunError(end.error, end.hint, end.status);
+  return !end.result.empty();
+}
+
+void require_file_read_twice(const std::string& file) {
+  std::error_code unknown;
+  if (file != "-" && (fs::is_regular_file(file, unknown) || !fs::exists(file, unknown) ||
+                      fs::is_directory(file, unknown)))
+    return;
+  throw RequestError(fmt::format("{} can be read only once", file == "-" ? "standard input" : file),
+                     "save the job file, and name it");
+}
+
+/// The first error without its place, which may be in a `--set` of ours that no user wrote.
+std::string first_problem(const std::vector<OrderedJson>& diagnostics) {
+  const auto found = std::ranges::find_if(
+      diagnostics, [](const OrderedJson& one) { return one["severity"] == "error"; });
+  return found == diagnostics.end() ? "" : escaped((*found)["message"].get<std::string>());
+}
+
+/// FILE again, quietly.
+verify::Compiled compile_variant(CompileRequest request, const std::string& text,
+                                 const verify::Variant& variant) {
+  const auto add = [](std::vector<std::string>& values, const std::vector<std::string>& more) {
+    values.insert(values.end(), more.begin(), more.end());
+  };
+  add(request.sets, variant.sets);
+  add(request.watches, variant.watches);
+  add(request.watch_diffs, variant.watch_diffs);
+  CompileResult result = compile_text(request, text, {.objects = true});
+  if (result.errors > 0) return {.problem = first_problem(result.objects)};
+  return {.plan = std::move(result.plan)};
+}
+
+/// Of one device: each trial is one process.
+verify::OpenDevice opener(const RunOptions& options, bool from_job_file) {
+  return [options, from_job_file](const plan::Plan& plan, const plan::Job& job) {
+    const exec::Gpu gpu = find_gpu(options);
+    const LoadedPlan loaded{.plan = plan, .from_job_file = from_job_file, .entries = {}};
+    const RunDevices devices = choose_devices(loaded, job, options, gpu, nullptr);
+    if (devices.gpus.size() > 1)
+      throw RequestError(fmt::format("{}: job `{}` uses {}; flowrun verify supports one", job.where,
+                                     job.name, counted(devices.gpus.size(), "GPU")),
+                         "name one GPU in `ids`, with --set");
+    return devices.open(gpu);
+  };
+}
+
+verify::Request request_of(const VerifyOptions& options, LoadedPlan loaded,
+                           const CompileRequest& compiled, const fs::path& directory) {
+  verify::Request request{.trials = {.job = options.run.job,
+                                     .root = options.run.root.value_or(loaded.plan.root),
+                                     .directory = directory,
+                                     .inputs = inputs_of(options.run),
+                                     .load = options.run.load,
+                                     .load_partial = options.run.load_partial,
+                                     .commands = options.commands,
+                                     .open = opener(options.run, loaded.from_job_file),
+                                     .stopping = is_stopping},
+                          .plan = std::move(loaded.plan),
+                          .steps = options.steps,
+                          .at = options.at,
+                          .file = options.run.file,
+                          .flowrun = running_program().string()};
+  request.written_op = [entries = loaded.entries[options.run.job]](const std::string& name) {
+    const auto entry = std::ranges::find(entries, name, &WrittenEntry::name);
+    return entry == entries.end() ? std::string() : entry->op;
+  };
+  if (loaded.from_job_file)
+    request.compile = [compiled, text = read_text(options.run.file)](const auto& variant) {
+      return compile_variant(compiled, text, variant);
+    };
+  return request;
+}
+
+/// Lines appear as properties are checked.
+class VerifyTable {
+ public:
+  explicit VerifyTable(const VerifyOptions& options)
+      : quiet_(options.json || options.junit == "-") {}
+  void print_lines(const std::string& lines) const {
+    if (!quiet_) print(lines);
+  }
+
+ private:
+  const bool quiet_;
+};
+
+VerifyReport check_all(const VerifyOptions& options, verify::Verifier& verifier) {
+  const VerifyTable table(options);
+  VerifyReport report{.job = options.run.job, .file = options.run.file};
+  const auto properties = chosen_properties(options);
+  table.print_lines(title_of_results());
+  for (const verify::Property* property : properties) {
+    report.results.push_back(verifier.check(*property));
+    table.print_lines(lines_of(report.results.back()));
+  }
+  if (options.prove) {
+    table.print_lines("\n" + title_of_proofs());
+    for (const verify::DamageInfo* damage : chosen_damages(options)) {
+      if (!can_notice(properties, damage->kind)) continue;
+      report.proofs.push_back(verifier.prove(damage->kind, properties));
+      table.print_lines(lines_of(report.proofs.back()));
+    }
+  }
+  table.print_lines(summary_of(report) + "\n");
+  return report;
+}
+
+/// A kind of damage that the user names, or at least one kind, can be noticed.
+void require_noticeable(const VerifyOptions& options) {
+  const auto properties = chosen_properties(options);
+  bool any = false;
+  for (const verify::DamageInfo* damage : chosen_damages(options)) {
+    if (verify::can_notice(properties, damage->kind)) {
+      any = true;
+      continue;
+    }
+    if (options.damages.empty()) continue;
+    std::vector<std::string> noticing;
+    for (const verify::Property& property : verify::all_properties())
+      if (verify::can_notice(std::array{&property}, damage->kind))
+        noticing.emplace_back(property.name);
+    throw RequestError(
+        fmt::format("--damage {}: none of the properties in --only can notice it", damage->name),
+        fmt::format("add to --only: {}", join(noticing, " or ")));
+  }
+  if (!any)
+    throw RequestError("--prove: none of the properties in --only can notice any damage",
+                       "add `repeat` or `resume` to --only");
+}
+
+void require_consistent(const VerifyOptions& options) {
+  chosen_properties(options);
+  chosen_damages(options);
+  if (options.prove) require_noticeable(options);
+  if (!options.prove && (options.strict || !options.damages.empty()))
+    throw RequestError(fmt::format("{} requires --prove", options.strict ? "--strict" : "--damage"),
+                       "add --prove, or omit it");
+  check_reports({{"--junit", options.junit}}, {options.run.file});
+  if (options.json && options.junit == "-")
+    throw RequestError("--json and --junit - both write to standard output",
+                       "name a file: --junit FILE");
+}
+
+int verify_job(const VerifyOptions& options) {
+  require_consistent(options);
+  require_file_read_twice(options.run.file);
+  const bool gpu = options.run.device != "cpu" && is_gpu_usable(options.run);
+  const CompileRequest compiled = compile_request(options.run, gpu);
+  auto loaded = load(compiled);
+  if (!loaded) return kRequestWrong;
+  find_job(loaded->plan, options.run.job);
+  const WorkDirectory work("flowrun-verify");
+  verify::Verifier verifier(request_of(options, std::move(*loaded), compiled, work.path()));
+  const VerifyReport report = check_all(options, verifier);
+  if (options.json) print(verify_json(report));
+  if (options.junit == "-") print(verify_junit(report, options.strict));
+  if (options.junit && options.junit != "-")
+    write_text_atomically(*options.junit, verify_junit(report, options.strict));
+  return exit_status_of(report, options.strict);
+}
+
+}  // namespace
+
+int run_verify(const VerifyOptions& options) {
+  catch_stop_requests();
+  try {
+    return verify_job(options);
+  } catch (const verify::Interrupted&) {
+    end_as_asked();
+    throw;
+  }
+}
+
+}  // namespace flow::cli

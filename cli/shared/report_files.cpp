@@ -1,0 +1,140 @@
+// Files that reports are written to.
+#include "cli/shared/report_files.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "cli/shared/console.h"
+#include "runtime/base/error.h"
+#include "runtime/exec/core/run_files.h"
+
+namespace flow::cli {
+namespace {
+
+void append(const fs::path& path, const std::string& report) {
+  std::error_code unknown;
+  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
+    return write_text_atomically(path, report);  // a pipe or a terminal
+  File file = File::open_update(path);
+  const uint64_t before = file.size();
+  const std::string text = before > 0 ? '\n' + report : report;
+  try {
+    file.write_at(before, std::as_bytes(std::span(text)));
+  } catch (const RunError&) {
+    file.truncate(before);
+    throw;
+  }
+}
+
+/// /dev/stdout may lead to a pipe, which has no path: then as it is given.
+fs::path real_path(const fs::path& path) {
+  std::error_code unknown;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path), unknown);
+  return unknown ? path : real;
+}
+
+/// Names that flow gives to files of runs and of golden directories.
+bool is_known_name(const fs::path& name) {
+  static const std::set<fs::path> kOthers = {"checkpoint.json", "files.json",  "scope.json",
+                                             "stats.csv",       "golden.json", kTolerancesFile};
+  return kOthers.contains(name) ||
+         (name.has_extension() && std::ranges::count(exec::kWritten, name) > 0);
+}
+
+/// Does the directory have more of a run than a plan?
+bool is_run(const fs::path& directory) {
+  std::error_code unknown;
+  return std::ranges::any_of(exec::kWritten, [&](const char* name) {
+    return name != std::string_view(exec::kPlanFile) && fs::exists(directory / name, unknown);
+  });
+}
+
+bool may_have_name(const fs::path& file, Output kind) {
+  const fs::path name = file.filename();
+  if (file.extension() == ".npy") return false;
+  if (kind == Output::kPlan && name == exec::kPlanFile) return !is_run(file.parent_path());
+  return !is_known_name(name) || (kind == Output::kTolerances && name == kTolerancesFile);
+}
+
+/// What a file is whose loss would hurt, by its name; empty where it may be replaced.
+std::string precious_kind(const fs::path& file, Output kind) {
+  const fs::path extension = file.extension();
+  for (const char* weights : {".npz", ".safetensors", ".onnx"})
+    if (extension == weights) return "a file of arrays";
+  const bool yaml = extension == ".yaml" || extension == ".yml";
+  return yaml && kind != Output::kJobFile && kind != Output::kTolerances ? "a job file" : "";
+}
+
+}  // namespace
+
+void check_output(const char* flag, const fs::path& path, Output kind,
+                  const std::vector<std::string>& inputs) {
+  constexpr const char* kHint = "choose another name";
+  const fs::path file = real_path(path);
+  if (!may_have_name(file, kind))
+    throw RequestError(fmt::format("{} {} may overwrite a file of a run", flag, path.string()),
+                       kHint);
+  std::error_code unknown;
+  if (!fs::is_regular_file(file, unknown)) return;
+  for (const std::string& input : inputs)
+    if (fs::equivalent(input, file, unknown))
+      throw RequestError(fmt::format("{} {} would overwrite {}, which the command reads", flag,
+                                     path.string(), input),
+                         kHint);
+  if (const std::string what = precious_kind(file, kind); !what.empty())
+    throw RequestError(fmt::format("{} {} would overwrite {}", flag, path.string(), what), kHint);
+}
+
+void check_writable(const char* flag, const fs::path& path, bool in_place) {
+  const auto refuse = [&](const std::string& why, const char* hint) {
+    throw RequestError(fmt::format("{}: cannot write {}: {}", flag, path.string(), why), hint);
+  };
+  std::error_code unknown;
+  if (fs::is_directory(path, unknown)) refuse("is a directory", "name a file");
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (!fs::exists(parent, unknown))
+    refuse(fmt::format("directory {} does not exist", parent.string()), "create the directory");
+  if (!fs::is_directory(parent, unknown))
+    refuse(fmt::format("{} is not a directory", parent.string()), "name a file in a directory");
+  // A file is replaced by a new one, unless it is appended to; a pipe or a terminal is opened.
+  const bool opened =
+      fs::exists(path, unknown) && (in_place || !fs::is_regular_file(path, unknown));
+  if (::access((opened ? path : parent).c_str(), opened ? W_OK : W_OK | X_OK) != 0)
+    refuse(std::strerror(errno), "name a file that can be written");
+}
+
+void check_reports(const std::vector<ReportFile>& reports, const std::vector<std::string>& inputs) {
+  std::vector<std::pair<const char*, fs::path>> seen;
+  for (const auto& [flag, path] : reports) {
+    if (!path) continue;
+    if (path->empty()) throw RequestError(fmt::format("{}: empty file name", flag), "name a file");
+    const fs::path file = real_path(*path);
+    check_output(flag, *path, Output::kReport, inputs);
+    for (const auto& [before, other] : seen)
+      if (other == file)
+        throw RequestError(fmt::format("{} and {} name the same file", before, flag));
+    if (*path != "-") check_writable(flag, *path, std::string_view(flag) == "--md-append");
+    seen.emplace_back(flag, file);
+  }
+}
+
+bool write_report_file(const std::string& path, const std::string& report, bool append_it) {
+  if (path == "-") {
+    print(report);
+    return true;
+  }
+  if (append_it)
+    append(path, report);
+  else
+    write_text_atomically(path, report);
+  return false;
+}
+
+}  // namespace flow::cli

@@ -1,0 +1,210 @@
+// Steps and variables gathered under the entries that they were made from.
+#include "cli/show/job_tree.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "cli/show/job_totals.h"
+#include "ops/core/known.h"
+#include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/shards.h"
+
+namespace flow::cli {
+namespace {
+
+using plan::TensorId;
+
+/// `name`, or what it is a part of, of which `names` has an entry; empty where it has none. Parts
+/// of layers are one or two components behind their entry's name.
+template <typename Names>
+std::string_view nearest(std::string_view name, const Names& names) {
+  constexpr int kMostParts = 8;
+  name = name.substr(0, name.find(':'));
+  for (int parts = 0; !names.contains(name); ++parts) {
+    const size_t cut = name.rfind('/');
+    if (cut == name.npos || parts == kMostParts) return {};
+    name = name.substr(0, cut);
+  }
+  return name;
+}
+
+class TreeBuilder {
+ public:
+  TreeBuilder(const plan::Job& job, std::span<const WrittenEntry> written)
+      : job_(job), maker_(job.tensors.size()) {
+    for (const WrittenEntry& entry : written) written_.emplace(entry.name, &entry);
+    tree_.entries.emplace_back().network = true;
+  }
+
+  JobTree run() {
+    for (const plan::Input& input : job_.inputs) add_input(input.tensor);
+    for (size_t i = 0; i < job_.steps.size(); ++i)
+      if (const plan::Step& step = job_.steps[i]; !step.probe && !plan::is_backward(step))
+        add_step(step, static_cast<double>(plan::runs_of(job_, plan::StepId(i))));
+    const std::set<TensorId> statistics = moving_statistics(job_);
+    for (const plan::Variable& variable : job_.variables)
+      if (!variable.slot && !statistics.contains(variable.tensor))
+        entries()[entry_of(job_[variable.tensor].name)].parameters +=
+            static_cast<uint64_t>(job_[variable.tensor].shape.elements());
+    for (const plan::Step& step : job_.steps)
+      if (const size_t diff = step.name.find(":diff"); diff != std::string::npos)
+        entries()[tree_.find(step.name)].gradient = true;
+    sum_up();
+    std::ranges::sort(tree_.flows);
+    // std::ranges::unique does not compile with clang 14.
+    tree_.flows.erase(std::unique(tree_.flows.begin(), tree_.flows.end()), tree_.flows.end());
+    return std::move(tree_);
+  }
+
+ private:
+  std::vector<Entry>& entries() { return tree_.entries; }
+
+  void add_input(TensorId id) {
+    const size_t entry = add(0, job_[id].name, "input", job_[id].where);
+    tree_.by_path.emplace(job_[id].name, entry);
+    entries()[entry].path = job_[id].name;
+    entries()[entry].output = id;
+    entries()[entry].device = job_.device_of(job_[id]);
+    maker_[id.index()] = entry;
+    tree_.inputs.push_back(entry);
+  }
+
+  size_t add(size_t parent, std::string name, std::string op, std::string where) {
+    Entry entry;
+    entry.name = std::move(name);
+    entry.op = std::move(op);
+    entry.where = std::move(where);
+    entry.parent = parent;
+    entry.depth = entries()[parent].depth + 1;
+    entry.device = job_.device;
+    entries()[parent].inside.push_back(entries().size());
+    entries().push_back(std::move(entry));
+    return entries().size() - 1;
+  }
+
+  /// Of the written entry that a step or variable of that name belongs to: 0 where there is none.
+  size_t entry_of(std::string_view name) {
+    name = nearest(name, written_);
+    if (name.empty()) return 0;
+    if (const auto made = tree_.by_path.find(name); made != tree_.by_path.end())
+      return made->second;
+    const size_t cut = name.rfind('/');
+    const size_t parent = cut == name.npos ? 0 : entry_of(name.substr(0, cut));
+    const size_t shown = parent == 0 ? 0 : cut + 1;  // all of it where nothing is around it
+    const WrittenEntry& written = *written_.find(name)->second;
+    const size_t entry = add(parent, std::string(name.substr(shown)), written.op, written.where);
+    entries()[entry].path = name;
+    entries()[parent].network = true;
+    entries()[entry].network = written.network;
+    tree_.by_path.emplace(name, entry);
+    return entry;
+  }
+
+  /// `runs`: how often a call runs it.
+  void add_step(const plan::Step& step, double runs) {
+    for (const TensorId id : step.inputs) add_variable(id);
+    size_t entry = entry_of(step.name);
+    entries()[entry].flops += runs * plan::flops(job_, step);
+    read(step.inputs, entry);
+    for (const plan::EpilogueOp& fused : step.epilogue) {
+      const size_t own = entry_of(fused.name);
+      if (own == 0) continue;  // an update
+      if (own != entry) {
+        flow(entry, own, step.outputs[0]);
+        set_output(entry, step);
+      } else if (fused.op->epilogue != ops::Epilogue::kBias) {
+        entries()[own].op += " + " + fused.op.name();
+      }
+      entry = own;
+      entries()[entry].flops += runs * plan::flops(job_, step, fused);
+      read(fused.operands, entry);
+    }
+    if (step.name.find(':') == std::string::npos) {  // a cast or copy is of what is there
+      add_activation(step, entry);
+      set_output(entry, step);
+    }
+    for (const TensorId id : step.outputs)
+      if (id.valid()) maker_[id.index()] = entry;
+  }
+
+  /// A variable may be an entry by itself, which no step makes, and so may the state of a loop.
+  void add_variable(TensorId id) {
+    const plan::Tensor& tensor = job_[id];
+    if (tensor.role != plan::Role::kVariable) return;
+    const size_t entry = entry_of(tensor.name);
+    const bool is_state = entry != 0 && tensor.name == entries()[entry].path + ":state";
+    if ((is_state || entries()[entry].op == ops::kVariable->name) &&
+        !entries()[entry].output.valid()) {
+      entries()[entry].output = id;
+      maker_[id.index()] = entry;
+    }
+  }
+
+  /// A layer's activation that is a step is named after its op.
+  void add_activation(const plan::Step& step, size_t entry) {
+    if (entry == 0 || !entries()[entry].output.valid() || step.op == ops::kMatmul ||
+        step.op->epilogue == ops::Epilogue::kBias)
+      return;
+    if (step.name.ends_with("/" + step.op.name()) &&
+        step.name.size() > entries()[entry].path.size())
+      entries()[entry].op += " + " + step.op.name();
+  }
+
+  void set_output(size_t entry, const plan::Step& step) {
+    if (entry == 0 || step.outputs.empty() || !step.outputs[0].valid()) return;
+    entries()[entry].output = step.outputs[0];
+    entries()[entry].device = job_.device_of(step);
+  }
+
+  void read(const std::vector<TensorId>& operands, size_t reader) {
+    for (const TensorId id : operands)
+      if (const size_t maker = maker_[id.index()]; maker != 0 && maker != reader && reader != 0)
+        flow(maker, reader, id);
+  }
+
+  /// Networks around the maker, but not around the reader, have this for an output.
+  void flow(size_t from, size_t to, TensorId tensor) {
+    tree_.flows.push_back({from, to, tensor});
+    size_t maker = entries()[from].parent, reader = to;
+    while (entries()[reader].depth > entries()[maker].depth) reader = entries()[reader].parent;
+    for (; maker != reader; maker = entries()[maker].parent) {
+      entries()[maker].output = std::max(entries()[maker].output, tensor);
+      if (entries()[reader].depth == entries()[maker].depth) reader = entries()[reader].parent;
+    }
+  }
+
+  /// What entries have passes to the networks around them.
+  void sum_up() {
+    for (size_t i = entries().size(); i-- > 1;) {
+      Entry& entry = entries()[i];
+      Entry& parent = entries()[entry.parent];
+      if (!entry.output.valid() && !entry.inside.empty()) {
+        entry.output = entries()[entry.inside.back()].output;
+        entry.device = entries()[entry.inside.back()].device;
+      }
+      parent.parameters += entry.parameters;
+      parent.flops += entry.flops;
+      parent.gradient |= entry.gradient;
+    }
+  }
+
+  const plan::Job& job_;
+  std::map<std::string_view, const WrittenEntry*> written_;
+  std::vector<size_t> maker_;  // by tensor: the entry; 0 where it is none
+  JobTree tree_;
+};
+
+}  // namespace
+
+size_t JobTree::find(std::string_view name) const {
+  const std::string_view path = nearest(name, by_path);
+  return path.empty() ? 0 : by_path.find(path)->second;
+}
+
+JobTree tree_of(const plan::Job& job, std::span<const WrittenEntry> written) {
+  return TreeBuilder(job, written).run();
+}
+
+}  // namespace flow::cli

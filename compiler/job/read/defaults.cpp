@@ -1,0 +1,228 @@
+// One walk over a file by its tables; what is done with defaults on the way is one of two things.
+#include "compiler/job/read/defaults.h"
+
+#include <algorithm>
+
+#include "compiler/job/read/callee.h"
+#include "compiler/job/read/sections.h"
+#include "compiler/job/read/variant.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/default_values.h"
+
+namespace flow::job {
+namespace {
+
+/// A section that may be empty, and means the same when it is absent.
+bool is_optional(const KeyDef& def) {
+  return def.type == KeyType::kSection && !def.required() && !def.section->each &&
+         def.section->one_of.empty() && std::ranges::none_of(def.section->keys, &KeyDef::required);
+}
+
+class Defaults {
+ public:
+  enum class Verb { kWrite, kDrop };
+  Defaults(Reader& reader, yaml::Node& file, Verb verb)
+      : reader_(reader), file_(file), writes_(verb == Verb::kWrite) {}
+
+  void run() { visit_keys(file_, file_section().keys); }
+
+ private:
+  void visit(yaml::Node& node, const KeyDef& def) {
+    switch (def.type) {
+      case KeyType::kSection:
+        return visit_section(node, *def.section);
+      case KeyType::kSections:
+        for (yaml::Node& item : node.items) visit_section(item, *def.section);
+        return;
+      case KeyType::kVariant:
+        return visit_variant(node, *def.variants);
+      case KeyType::kVariants:
+        if (!node.is_list()) return visit_variant(node, *def.variants);
+        for (yaml::Node& item : node.items) visit_variant(item, *def.variants);
+        return;
+      case KeyType::kSource:
+        if (node.find("type")) visit_variant(node, *def.variants);
+        return;
+      case KeyType::kHooks:
+        for (yaml::Node& item : node.items) visit_hook(item);
+        return;
+      case KeyType::kEntry:
+        return visit_call(node);
+      default:
+        return;
+    }
+  }
+
+  void visit_section(yaml::Node& node, const Section& section) {
+    if (!node.is_mapping()) return;
+    if (&section == &job_section()) train_ = node.find("type")->scalar == "train";
+    if (&section == &job_section()) first_.reset();
+    if (&section == &network_section()) first_ = only_input(node);
+    if (section.each) {
+      for (yaml::Entry& entry : node.entries)
+        if (entry.key != "note") visit(entry.value, *section.each);
+      if (section.each->type == KeyType::kEntry) visit_graph(node);
+      return;
+    }
+    visit_keys(node, section.keys);
+    if (&section == &network_section()) visit_output(node);
+    if (&section == &returns_section()) visit_type(node);
+  }
+
+  void visit_keys(yaml::Node& node, const std::vector<KeyDef>& keys) {
+    const std::vector<std::string> order = names_of(keys);
+    for (const KeyDef& def : keys) {
+      yaml::Node* given = node.find(def.name);
+      if (given) visit(*given, def);
+      if (given && !writes_ && says_default(*given, def)) node.erase(def.name);
+      if (given || !writes_ || !may_stand(node, def)) continue;
+      if (auto value = default_of_key(def)) insert_key(node, def.name, std::move(*value), order);
+    }
+  }
+
+  /// Is the value, in which defaults are dropped, the default?
+  bool says_default(const yaml::Node& value, const KeyDef& def) const {
+    if (is_optional(def) || (def.type == KeyType::kSections && !def.required()))
+      return !value.is_scalar() && value.entries.empty() && value.items.empty();
+    return def.has_default() && same_value(value, yaml::scalar_node(def.fallback));
+  }
+
+  bool may_stand(const yaml::Node& mapping, const KeyDef& def) const {
+    if (def.train_only && !train_) return false;
+    return std::ranges::none_of(def.unless, [&](auto other) { return mapping.find(other); });
+  }
+
+  std::optional<yaml::Node> default_of_key(const KeyDef& def) {
+    if (is_optional(def)) {
+      yaml::Node made = yaml::mapping_node();
+      visit_section(made, *def.section);
+      return made.entries.empty() ? std::nullopt : std::optional(std::move(made));
+    }
+    if (!def.has_default()) return {};
+    yaml::Node made = yaml::scalar_node(def.fallback);
+    visit(made, def);
+    return made;
+  }
+
+  void visit_variant(yaml::Node& node, const VariantKind& kind) {
+    const yaml::Node* type = node.is_scalar() ? &node : node.find("type");
+    const Variant* variant = type ? find_variant(kind, type->scalar) : nullptr;
+    if (!variant) return;
+    if (node.is_scalar() && writes_) node = yaml::mapping_node({{"type", {}, node}});
+    if (!node.is_mapping()) return;
+    visit_keys(node, keys_of(kind, variant));
+    shorten(node, kind, *variant);
+  }
+
+  /// A mapping with only a type becomes a word; one with only the number becomes the number.
+  static void shorten(yaml::Node& node, const VariantKind& kind, const Variant& variant) {
+    const bool alone = node.entries.size() == 1;
+    const bool number = node.entries.size() == 2 && variant.type == kind.number &&
+                        node.find(variant.keys.front().name);
+    if (!(alone && kind.by_word) && !number) return;
+    yaml::Node short_form = *node.find(alone ? "type" : variant.keys.front().name);
+    node = std::move(short_form);
+  }
+
+  void visit_hook(yaml::Node& node) {
+    for (const Section& section : hook_sections())
+      if (node.find(section.keys.front().name)) visit_keys(node, section.keys);
+  }
+
+  void visit_call(yaml::Node& node) {
+    const Callee callee = callee_of(file_, node);
+    if (callee.op) visit_attributes(node, *callee.op);
+    if (callee.network) visit_arguments(node, *callee.network);
+    if (callee.network || callee.op) visit_keys(node, training_keys(callee.op));
+    // One that is absent means another's, so that its default is not dropped.
+    yaml::Node* placement = node.find("placement");
+    if (placement && writes_) visit_section(*placement, entry_placement_section());
+    const yaml::Node* per_shard = node.find("per_shard");
+    if (per_shard && !writes_ && same_value(*per_shard, yaml::scalar_node("false")))
+      node.erase("per_shard");
+  }
+
+  void visit_attributes(yaml::Node& node, const ops::OpSpec& op) {
+    std::vector<std::string> order{"op", "in"};
+    for (const ops::OperandSpec& operand : op.operands) order.emplace_back(operand.name);
+    for (const ops::AttributeSpec& def : op.attributes) order.emplace_back(def.name);
+    for (const ops::AttributeSpec& def : op.attributes) {
+      yaml::Node* given = node.find(def.name);
+      if (!given && writes_ && !(node.find("variables") && is_of_variables(def)))
+        if (auto value = default_of(op, def, node))
+          insert_key(node, def.name, std::move(*value), order);
+      given = node.find(def.name);
+      if (given && def.type == ops::AttributeType::kInitializer)
+        visit_variant(*given, initializers());
+      if (!given || writes_) continue;
+      const auto fallback = default_of(op, def, node);
+      if (fallback && same_value(*given, *fallback)) node.erase(def.name);
+    }
+  }
+
+  void visit_arguments(yaml::Node& node, const yaml::Node& network) {
+    const yaml::Node* params = network.find("params");
+    if (!params) return;
+    std::vector<std::string> order{"op", "in"};
+    for (const yaml::Entry& param : params->entries) order.push_back(param.key);
+    for (const yaml::Entry& param : params->entries) {
+      if (param.key == "note" || param.value.scalar == "required") continue;
+      const yaml::Node* given = node.find(param.key);
+      if (!given && writes_)
+        insert_key(node, param.key, param.value, order);
+      else if (given && !writes_ && given->scalar == param.value.scalar &&  // inside text, too
+               same_value(*given, param.value))
+        node.erase(param.key);
+    }
+  }
+
+  /// Writes or drops the default of `in:`.
+  void visit_graph(yaml::Node& graph) {
+    std::optional<std::string> above = first_;
+    for (yaml::Entry& entry : graph.entries) {
+      const yaml::Node* in = entry.value.find("in");
+      if (above && writes_ && reads_above(file_, entry.value))
+        say_what_is_read(entry.value, *above);
+      else if (above && !writes_ && in && in->is_scalar() && in->scalar == *above &&
+               reads_above_by_default(file_, entry.value))
+        entry.value.erase("in");
+      above = entry.key;
+    }
+  }
+
+  void visit_output(yaml::Node& network) {
+    const yaml::Node* graph = network.find("graph");
+    if (!graph || graph->entries.empty()) return;
+    const yaml::Node last = yaml::scalar_node(graph->entries.back().key);
+    const yaml::Node* given = network.find("output");
+    if (!given && writes_) insert_key(network, "output", last, names_of(network_section().keys));
+    if (given && !writes_ && same_value(*given, last)) network.erase("output");
+  }
+
+  void visit_type(yaml::Node& returns) {
+    const auto type = inferred_type(reader_, *returns.find("value"));
+    if (!type) return;
+    const yaml::Node* given = returns.find("type");
+    if (!given && writes_)
+      insert_key(returns, "type", yaml::scalar_node(*type), names_of(returns_section().keys));
+    if (given && !writes_ && given->scalar == *type) returns.erase("type");
+  }
+
+  Reader& reader_;
+  yaml::Node& file_;
+  const bool writes_;
+  bool train_ = false;
+  std::optional<std::string> first_;  // what the first entry of a graph reads
+};
+
+}  // namespace
+
+void write_defaults(Reader& reader, yaml::Node& file) {
+  Defaults(reader, file, Defaults::Verb::kWrite).run();
+}
+
+void drop_defaults(Reader& reader, yaml::Node& file) {
+  Defaults(reader, file, Defaults::Verb::kDrop).run();
+}
+
+}  // namespace flow::job

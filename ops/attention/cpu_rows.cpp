@@ -1,0 +1,74 @@
+// Rows of attention scores: masked, raised, summed.
+#include "ops/attention/cpu_rows.h"
+
+#include <algorithm>
+
+#include "runtime/base/vector_math.h"
+#include "runtime/cpu/loops/block_sums.h"
+#include "runtime/cpu/loops/features.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+FLOW_VECTORISED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] = mask[i] ? scores[i] : kHidden;
+}
+
+}  // namespace
+
+void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
+  if (step == 1)
+    hide_each(reinterpret_cast<const uint8_t*>(mask), scores, n);
+  else if (!*mask)
+    std::fill_n(scores, n, kHidden);
+}
+
+FLOW_VECTORISED void add_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+  if (step == 0) {
+    const float all = *bias;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) scores[i] += all;
+    return;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] += bias[i];
+}
+
+void hide_by_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (bias[i * step] == kHidden) scores[i] = kHidden;
+}
+
+FLOW_VECTORISED bool all_finite(const float* x, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i] * 0.0f; }) == 0.0f;
+}
+
+FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] = math::exp_of_nonpositive(x[i] - shift);
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
+}
+
+FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return a[i] * b[i]; });
+}
+
+FLOW_VECTORISED float sum_row(const float* x, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
+}
+
+FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
+}
+
+FLOW_VECTORISED void slope_seen(float* x, float shift, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = x[i] == kHidden ? 0.0f : math::exp_of_nonpositive(x[i] - shift);
+    dp[i] = x[i] == 0.0f ? 0.0f : x[i] * (dp[i] - expected);
+  }
+}
+
+}  // namespace flow::cpu::fast

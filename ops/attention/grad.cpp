@@ -1,0 +1,60 @@
+// Scaled dot product attention: its optional operands, and its gradients.
+#include "ops/attention/attention.h"
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+using ir::ValueId;
+
+/// The primitive, without operands that are left out.
+ValueId expand_attention(LayerContext& context) {
+  std::vector<ValueId> operands;
+  AttributeSpans spans = context.spans;
+  spans.operands.clear();
+  for (size_t i = 0; i < context.operands.size(); ++i) {
+    if (!context.operands[i].valid()) continue;
+    operands.push_back(context.operands[i]);
+    spans.operands.push_back(context.spans.of_operand(i));
+  }
+  return context.builder
+      .add(*ops::find_spec("scaled_dot_product_attention"), context.name, std::move(operands),
+           context.attributes, spans)
+      .front();
+}
+
+std::vector<ValueId> attention_gradient(GradientContext& context) {
+  const std::vector<ValueId>& given = context.node.operands;
+  const auto at = ops::AttentionOperands::find(
+      false, given.size(), [&](size_t i) { return context.value_of(given[i]).dtype; });
+  const std::vector<ValueId> forward = {context.gradient(), given[0],          given[1],
+                                        given[2],           context.result(0), context.result(1)};
+  std::vector<ValueId> operands = forward;
+  operands.insert(operands.end(), given.begin() + 3, given.end());
+  AttributeSpans spans;
+  spans.op = context.node.span;
+  std::vector<ValueId> gradients =
+      context.builder.add(*ops::find_spec("scaled_dot_product_attention_grad"), context.names[0],
+                          std::move(operands), context.node.attributes, spans);
+  gradients.resize(given.size());
+  if (!at.bias || !context.wanted[*at.bias]) return gradients;
+  operands = forward;
+  operands.push_back(given[*at.bias]);
+  for (const auto other : {at.mask, at.lengths})
+    if (other) operands.push_back(given[*other]);
+  gradients[*at.bias] = context.add("scaled_dot_product_attention_grad_bias", *at.bias,
+                                    std::move(operands), context.node.attributes);
+  return gradients;
+}
+
+}  // namespace
+
+std::span<const Rules> attention() {
+  static constexpr Rules kRules[] = {
+      {"scaled_dot_product_attention", attention_gradient, expand_attention}};
+  return kRules;
+}
+
+}  // namespace flow::grad

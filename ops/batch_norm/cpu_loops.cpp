@@ -1,0 +1,212 @@
+// The loops of batch normalization over a piece's elements, compiled for what the CPU has.
+#include "ops/batch_norm/cpu_loops.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/cpu/loops/block_sums.h"
+#include "runtime/cpu/loops/features.h"
+
+namespace flow::cpu {
+namespace {
+
+template <bool kRectify>
+[[gnu::always_inline]] inline float normal(float x, float center, float factor, float term) {
+  const float y = (x - center) * factor + term;
+  return kRectify && y <= 0 ? 0 : y;
+}
+
+/// A few sums for each channel of a piece whose channels are innermost.
+template <size_t kSums>
+using RowSums = float[kSums][ChannelPieces::kMostInnermost];
+
+/// sums[k][c] = what add_row(offset of a row, RowSums) adds up for all rows: in float over a few of
+/// them, then in float64. A long float sum of like terms, as an image's background gives, drifts.
+template <size_t kSums, typename AddRow>
+[[gnu::always_inline]] inline void sum_rows(const ChannelPiece& p,
+                                            const std::array<double*, kSums>& sums,
+                                            AddRow add_row) {
+  constexpr int64_t kRun = 16;
+  for (double* sum : sums) std::fill_n(sum, p.channels, 0.0);
+  for (int64_t first = 0; first < p.rows; first += kRun) {
+    RowSums<kSums> parts;
+    for (float* part : parts) std::fill_n(part, p.channels, 0.0f);
+    for (int64_t row = first; row < std::min(p.rows, first + kRun); ++row)
+      add_row(row * p.row_stride, parts);
+    for (size_t k = 0; k < kSums; ++k) {
+#pragma omp simd
+      for (int64_t c = 0; c < p.channels; ++c) sums[k][c] += static_cast<double>(parts[k][c]);
+    }
+  }
+}
+
+/// y = (x - center) factor + term, and relu of it.
+template <bool kRectify>
+[[gnu::always_inline]] inline void normalise_piece(const ChannelPiece& p, const PerChannel& k,
+                                                   const float* x, float* y) {
+  for (int64_t row = 0; row < p.rows; ++row, x += p.row_stride, y += p.row_stride) {
+    if (p.inner == 1) {
+#pragma omp simd
+      for (int64_t c = 0; c < p.channels; ++c)
+        y[c] = normal<kRectify>(x[c], k.center[c], k.factor[c], k.term[c]);
+      continue;
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const float center = k.center[c], factor = k.factor[c], term = k.term[c];
+      const float* from = x + c * p.inner;
+      float* to = y + c * p.inner;
+#pragma omp simd
+      for (int64_t i = 0; i < p.inner; ++i) to[i] = normal<kRectify>(from[i], center, factor, term);
+    }
+  }
+}
+
+/// dy where relu has passed it on: where the result, computed anew with the same bits, is not 0 or
+/// less.
+template <bool kRectified>
+[[gnu::always_inline]] inline float passed(float dy, float x, float center, float factor,
+                                           float term) {
+  return kRectified && normal<false>(x, center, factor, term) <= 0 ? 0 : dy;
+}
+
+/// Sums of dy, and of dy times x's distance from its mean.
+template <bool kRectified>
+[[gnu::always_inline]] inline void gradients_of_rows(const ChannelPiece& p, const PerChannel& k,
+                                                     const float* dy, const float* x, double* sums,
+                                                     double* products) {
+  sum_rows<2>(p, {sums, products}, [&](int64_t row, RowSums<2>& parts) {
+#pragma omp simd
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const float from = x[row + c];
+      const float g = passed<kRectified>(dy[row + c], from, k.center[c], k.factor[c], k.term[c]);
+      parts[0][c] += g;
+      parts[1][c] += g * (from - k.center[c]);
+    }
+  });
+}
+
+template <bool kRectified>
+[[gnu::always_inline]] inline void gradients_of_runs(const ChannelPiece& p, const PerChannel& k,
+                                                     const float* dy, const float* x, double* sums,
+                                                     double* products) {
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const float center = k.center[c], factor = k.factor[c], term = k.term[c];
+    double sum = 0, product = 0;
+    for (int64_t row = 0; row < p.rows; ++row) {
+      const float* g = dy + c * p.inner + row * p.row_stride;
+      const float* from = x + c * p.inner + row * p.row_stride;
+      const auto gradient = [=](int64_t i) {
+        return passed<kRectified>(g[i], from[i], center, factor, term);
+      };
+      add_terms(p.inner, sum, gradient);
+      add_terms(p.inner, product, [=](int64_t i) { return gradient(i) * (from[i] - center); });
+    }
+    sums[c] = sum;
+    products[c] = product;
+  }
+}
+
+template <bool kRectified>
+[[gnu::always_inline]] inline void gradients_of_piece(const ChannelPiece& p, const PerChannel& k,
+                                                      const float* dy, const float* x, double* sums,
+                                                      double* products) {
+  if (p.inner == 1)
+    gradients_of_rows<kRectified>(p, k, dy, x, sums, products);
+  else
+    gradients_of_runs<kRectified>(p, k, dy, x, sums, products);
+}
+
+/// dx = factor (dy - mean - (x - center) slope)
+template <bool kRectified>
+[[gnu::always_inline]] inline void differentiate_piece(const ChannelPiece& p, const PerChannel& k,
+                                                       const float* dy, const float* x, float* dx) {
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const int64_t at = row * p.row_stride;
+    if (p.inner == 1) {
+#pragma omp simd
+      for (int64_t c = 0; c < p.channels; ++c) {
+        const float from = x[at + c];
+        const float g = passed<kRectified>(dy[at + c], from, k.center[c], k.factor[c], k.term[c]);
+        dx[at + c] = k.factor[c] * (g - k.mean[c] - (from - k.center[c]) * k.slope[c]);
+      }
+      continue;
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const float center = k.center[c], factor = k.factor[c], term = k.term[c];
+      const float mean = k.mean[c], slope = k.slope[c];
+      const int64_t first = at + c * p.inner;
+#pragma omp simd
+      for (int64_t i = first; i < first + p.inner; ++i) {
+        const float g = passed<kRectified>(dy[i], x[i], center, factor, term);
+        dx[i] = factor * (g - mean - (x[i] - center) * slope);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+FLOW_VECTORISED void moments_of_rows(const ChannelPiece& p, const float* x, double* mean,
+                                     double* squares) {
+  sum_rows<1>(p, {mean}, [&](int64_t row, RowSums<1>& parts) {
+#pragma omp simd
+    for (int64_t c = 0; c < p.channels; ++c) parts[0][c] += x[row + c];
+  });
+  float center[ChannelPieces::kMostInnermost];
+  for (int64_t c = 0; c < p.channels; ++c) {
+    mean[c] /= static_cast<double>(p.rows);
+    center[c] = static_cast<float>(mean[c]);
+  }
+  sum_rows<1>(p, {squares}, [&](int64_t row, RowSums<1>& parts) {
+#pragma omp simd
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const float off = x[row + c] - center[c];
+      parts[0][c] += off * off;
+    }
+  });
+}
+
+FLOW_VECTORISED void moments_of_runs(const ChannelPiece& p, const float* x, double* mean,
+                                     double* squares) {
+  for (int64_t c = 0; c < p.channels; ++c, x += p.inner) {
+    double sum = 0, sum_of_squares = 0;
+    for (int64_t row = 0; row < p.rows; ++row) {
+      const float* run = x + row * p.row_stride;
+      add_terms(p.inner, sum, [=](int64_t i) { return run[i]; });
+    }
+    mean[c] = sum / static_cast<double>(p.rows * p.inner);
+    const auto center = static_cast<float>(mean[c]);
+    for (int64_t row = 0; row < p.rows; ++row) {
+      const float* run = x + row * p.row_stride;
+      add_terms(p.inner, sum_of_squares,
+                [=](int64_t i) { return (run[i] - center) * (run[i] - center); });
+    }
+    squares[c] = sum_of_squares;
+  }
+}
+
+FLOW_VECTORISED void normalise(const ChannelPiece& p, const PerChannel& k, bool rectify,
+                               const float* x, float* y) {
+  if (rectify)
+    normalise_piece<true>(p, k, x, y);
+  else
+    normalise_piece<false>(p, k, x, y);
+}
+
+FLOW_VECTORISED void gradients_of(const ChannelPiece& p, const PerChannel& k, bool rectified,
+                                  const float* dy, const float* x, double* sums, double* products) {
+  if (rectified)
+    gradients_of_piece<true>(p, k, dy, x, sums, products);
+  else
+    gradients_of_piece<false>(p, k, dy, x, sums, products);
+}
+
+FLOW_VECTORISED void differentiate(const ChannelPiece& p, const PerChannel& k, bool rectified,
+                                   const float* dy, const float* x, float* dx) {
+  if (rectified)
+    differentiate_piece<true>(p, k, dy, x, dx);
+  else
+    differentiate_piece<false>(p, k, dy, x, dx);
+}
+
+}  // namespace flow::cpu

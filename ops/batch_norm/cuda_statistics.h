@@ -1,0 +1,10 @@
+// The moving averages of batch_norm.
+#pragma once
+
+#include "runtime/cuda/loops/kernel.h"
+
+namespace flow::cuda {
+
+Updates prepare_move_statistics(std::span<const Request> requests);
+
+}  // namespace flow::cuda

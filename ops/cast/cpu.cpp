@@ -1,0 +1,57 @@
+// cast: every dtype to every other; convert.h says what each value becomes.
+#include "runtime/base/convert.h"
+#include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/low_precision.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+template <typename From, typename To>
+void cast_piece(const From* x, To* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
+}
+
+/// What a uint8 dataset's images go through.
+FLOW_VECTORISED void widen_bytes(const uint8_t* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
+}
+
+/// What products of mixed jobs read.
+void round_floats(const float* x, BFloat16* y, int64_t n) { round_to_bfloat16(x, &y->bits, n); }
+
+void widen_floats(const BFloat16* x, float* y, int64_t n) { widen_bfloat16(&x->bits, y, n); }
+
+template <typename From, typename To>
+Kernel cast_with(const Request& request, void (*piece)(const From*, To*, int64_t)) {
+  Kernel kernel;
+  kernel.launch = [piece, threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      piece(input<From>(buffers, 0) + first, output<To>(buffers, 0) + first, end - first);
+    });
+  };
+  return kernel;
+}
+
+Kernel prepare_cast(const Request& request) {
+  const DType from = request.inputs[0].dtype, to = request.outputs[0].dtype;
+  if (from == DType::kUInt8 && to == DType::kFloat32) return cast_with(request, widen_bytes);
+  if (from == DType::kFloat32 && to == DType::kBFloat16) return cast_with(request, round_floats);
+  if (from == DType::kBFloat16 && to == DType::kFloat32) return cast_with(request, widen_floats);
+  return visit_dtype(from, [&]<typename From>(From) {
+    return visit_dtype(
+        to, [&]<typename To>(To) { return cast_with<From, To>(request, cast_piece<From, To>); });
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> cast() {
+  static constexpr KernelEntry kKernels[] = {{"cast", prepare_cast, Layouts::kSame}};
+  return kKernels;
+}
+
+}  // namespace flow::cpu::fast

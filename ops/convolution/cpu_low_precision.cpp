@@ -1,0 +1,247 @@
+// Images are taken some at a time, as in float32: a chunk's images depend on shapes alone, and each
+// runs on one thread; weight gradients of chunks are summed in order. The patches of a few images
+// make a matrix that stays in the cache, which is multiplied by the weights, or by the gradient.
+//   forward: y [px, O] = patches(x) [px, kh kw C] W [kh kw C, O]
+//   data:    dx [px, C] = patches(dy) [px, kh kw O] W' [kh kw O, C], the kernel turned around
+//   weight:  dW [kh kw C, O] = patches(x)^T dy [px, O]
+#include "ops/convolution/cpu_low_precision.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "ops/convolution/cpu_pass.h"
+#include "ops/core/cpu_epilogue.h"
+#include "runtime/base/ceil_div.h"
+#include "runtime/cpu/backend/layout.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/im2col.h"
+#include "runtime/cpu/loops/low_precision_products.h"
+#include "runtime/cpu/loops/parallel.h"
+#include "runtime/cpu/loops/vectors.h"
+
+namespace flow::cpu {
+namespace {
+
+int64_t aligned(int64_t bytes) { return round_up(bytes, 64); }
+
+/// Forward, patches of x; for the gradient of the data, those of dy.
+PatchGeometry patches_of(const ConvolutionGeometry& g) {
+  const bool data = g.direction == Direction::kGradData;
+  const Shape &image = data ? g.y : g.x, &result = data ? g.x : g.y;
+  PatchGeometry p{image[2],  image[3],   image[1],
+                  result[2], result[3],  {g.weight[2], g.weight[3]},
+                  g.strides, g.dilation, {g.padding[0], g.padding[2]}};
+  for (size_t i = 0; data && i < 2; ++i)
+    p.before[i] = p.dilation[i] * (p.kernel[i] - 1) - p.before[i];
+  return p;
+}
+
+class LowPrecisionConvolution {
+ public:
+  LowPrecisionConvolution(const Request& request, const ConvolutionGeometry& geometry,
+                          const Epilogue& epilogue)
+      : geometry_(geometry),
+        patches_(patches_of(geometry)),
+        cutter_(patches_),
+        epilogue_(epilogue),
+        threads_(request.threads),
+        chunk_(chunk_images(geometry)),
+        chunks_(ceil_div(geometry.x[0], chunk_)),
+        group_(images_of_a_product()),
+        columns_(geometry.direction == Direction::kGradData ? geometry.weight[1]
+                                                            : geometry.weight[0]) {}
+
+  /// False where the library has no such products.
+  bool prepare() {
+    const int64_t workers = std::min<int64_t>(threads_, chunks_);
+    const int64_t patch = patches_.patch();
+    const bool weight = geometry_.direction == Direction::kGradWeight;
+    products_ = std::make_shared<LowPrecisionProducts>(
+        static_cast<int>(workers), weight, false,
+        LowPrecisionProducts::Strides{patch, columns_, columns_});
+    const int64_t last = geometry_.x[0] - (chunks_ - 1) * chunk_;
+    for (const int64_t images :
+         {std::min(group_, chunk_), chunk_ % group_, std::min(group_, last), last % group_}) {
+      if (images == 0) continue;
+      const int64_t pixels = images * patches_.patches();
+      const bool added = weight ? products_->add(patch, columns_, pixels) &&
+                                      products_->add(patch, columns_, pixels, true)
+                                : products_->add(pixels, columns_, patch);
+      if (!added) return false;
+    }
+    plan_workspace(workers);
+    return true;
+  }
+
+  size_t workspace() const { return static_cast<size_t>(workspace_); }
+
+  void launch(const Buffers& buffers) const {
+    const bool weight = geometry_.direction == Direction::kGradWeight;
+    if (!weight)
+      pack_weights(reinterpret_cast<const uint16_t*>(buffers.inputs[1]),
+                   reinterpret_cast<uint16_t*>(buffers.workspace));
+    parallel_for(threads_, chunks_, [&](int64_t chunk, int worker) {
+      const int64_t first = chunk * chunk_, end = std::min(geometry_.x[0], first + chunk_);
+      for (int64_t image = first; image < end; image += group_) {
+        const int64_t images = std::min(group_, end - image);
+        const uint16_t* patches = cut(buffers, image, images, worker);
+        if (weight)
+          add_gradient(buffers, patches, image, images, chunk, worker, image > first);
+        else
+          multiply(buffers, patches, image, images, worker);
+      }
+    });
+    if (weight) sum_gradients(buffers);
+  }
+
+ private:
+  /// As many as make a matrix of patches that fits the cache beside all else.
+  int64_t images_of_a_product() const {
+    constexpr int64_t kBytes = 1 << 20;
+    const int64_t image = patches_.patches() * patches_.patch() * int64_t{sizeof(uint16_t)};
+    return std::clamp<int64_t>(kBytes / image, 1, chunk_);
+  }
+
+  /// [packed weights, or their gradient a chunk][for each worker: a padded image, patches, results]
+  void plan_workspace(int64_t workers) {
+    const int64_t weights = patches_.patch() * columns_;
+    partial_bytes_ = aligned(weights * int64_t{sizeof(float)});
+    workers_at_ = geometry_.direction == Direction::kGradWeight
+                      ? chunks_ * partial_bytes_
+                      : aligned(weights * int64_t{sizeof(uint16_t)});
+    scratch_bytes_ = aligned(cutter_.scratch() * int64_t{sizeof(uint16_t)});
+    const int64_t elements = group_ * patches_.patches() * patches_.patch() + PatchCutter::kSlack;
+    patch_bytes_ = patches_.trivial() ? 0 : aligned(elements * int64_t{sizeof(uint16_t)});
+    const bool direct = geometry_.direction == Direction::kGradWeight || epilogue_.does_nothing();
+    const int64_t results =
+        direct ? 0 : aligned(group_ * patches_.patches() * columns_ * int64_t{sizeof(float)});
+    worker_bytes_ = scratch_bytes_ + patch_bytes_ + results;
+    workspace_ = workers_at_ + workers * worker_bytes_;
+  }
+
+  /// Weights [O, C, kh, kw] as [kh, kw, C, O]; for the gradient of the data, the kernel turned
+  /// around, as [kh, kw, O, C].
+  void pack_weights(const uint16_t* weights, uint16_t* packed) const {
+    const bool data = geometry_.direction == Direction::kGradData;
+    const int64_t filters = geometry_.weight[0], channels = geometry_.weight[1];
+    const int64_t places = geometry_.weight[2] * geometry_.weight[3];
+    parallel_for(threads_, places, [&](int64_t place, int) {
+      const uint16_t* from = weights + (data ? places - 1 - place : place);
+      uint16_t* to = packed + place * filters * channels;
+      if (data) {
+        for (int64_t i = 0; i < filters * channels; ++i) to[i] = from[i * places];
+        return;
+      }
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t o = 0; o < filters; ++o)
+          to[c * filters + o] = from[(o * channels + c) * places];
+    });
+  }
+
+  const uint16_t* cut(const Buffers& buffers, int64_t first, int64_t images, int worker) const {
+    const uint16_t* from =
+        reinterpret_cast<const uint16_t*>(buffers.inputs[0]) + first * patches_.pixels();
+    if (patches_.trivial()) return from;
+    std::byte* own = buffers.workspace + workers_at_ + worker * worker_bytes_;
+    auto* patches = reinterpret_cast<uint16_t*>(own + scratch_bytes_);
+    for (int64_t i = 0; i < images; ++i)
+      cutter_.cut(from + i * patches_.pixels(), reinterpret_cast<uint16_t*>(own),
+                  patches + i * patches_.patches() * patches_.patch());
+    return patches;
+  }
+
+  /// The results of some images from their patches.
+  void multiply(const Buffers& buffers, const uint16_t* patches, int64_t first, int64_t images,
+                int worker) const {
+    const int64_t pixels = images * patches_.patches();
+    const int64_t size = epilogue_.low_precision ? sizeof(uint16_t) : sizeof(float);
+    std::byte* to = buffers.outputs[0] + first * patches_.patches() * columns_ * size;
+    std::byte* own = buffers.workspace + workers_at_ + worker * worker_bytes_;
+    float* results = reinterpret_cast<float*>(
+        epilogue_.does_nothing() ? to : own + scratch_bytes_ + patch_bytes_);
+    products_->run(worker, pixels, columns_, patches_.patch(), patches,
+                   reinterpret_cast<const uint16_t*>(buffers.workspace), results);
+    if (epilogue_.does_nothing()) return;
+    const float* bias =
+        epilogue_.bias ? reinterpret_cast<const float*>(buffers.epilogue_operands[0][0]) : nullptr;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel)
+      epilogue_.finish(results + pixel * columns_, bias, to + pixel * columns_ * size, columns_);
+  }
+
+  float* partial(const Buffers& buffers, int64_t chunk) const {
+    return reinterpret_cast<float*>(buffers.workspace + chunk * partial_bytes_);
+  }
+
+  /// What some images of a chunk add to its gradient.
+  void add_gradient(const Buffers& buffers, const uint16_t* patches, int64_t first, int64_t images,
+                    int64_t chunk, int worker, bool accumulate) const {
+    const int64_t pixels = images * patches_.patches();
+    const uint16_t* dy = reinterpret_cast<const uint16_t*>(buffers.inputs[1]) +
+                         first * patches_.patches() * columns_;
+    products_->run(worker, patches_.patch(), columns_, pixels, patches, dy, partial(buffers, chunk),
+                   accumulate);
+  }
+
+  /// The gradients of the chunks, [kh kw C, O] each, summed in order into [O, C, kh, kw].
+  void sum_gradients(const Buffers& buffers) const {
+    const int64_t channels = geometry_.weight[1];
+    const int64_t places = geometry_.weight[2] * geometry_.weight[3];
+    auto* to = reinterpret_cast<float*>(buffers.outputs[0]);
+    parallel_for(threads_, patches_.patch(), [&](int64_t row, int) {
+      float* sum = partial(buffers, 0) + row * columns_;
+      for (int64_t chunk = 1; chunk < chunks_; ++chunk)
+        add_to(partial(buffers, chunk) + row * columns_, sum, columns_);
+      const int64_t place = row / channels, c = row % channels;
+      for (int64_t o = 0; o < columns_; ++o) to[(o * channels + c) * places + place] = sum[o];
+    });
+  }
+
+  ConvolutionGeometry geometry_;
+  PatchGeometry patches_;
+  PatchCutter cutter_;
+  Epilogue epilogue_;
+  int threads_;
+  int64_t chunk_, chunks_;  // images that one thread takes at a time; how often
+  int64_t group_;           // images of one product
+  int64_t columns_;         // of the result: channels
+  int64_t partial_bytes_ = 0, workers_at_ = 0, worker_bytes_ = 0, workspace_ = 0;
+  int64_t scratch_bytes_ = 0, patch_bytes_ = 0;
+  std::shared_ptr<LowPrecisionProducts> products_;
+};
+
+bool lies_channels_last(const TensorDesc& desc) {
+  return desc.layout == Layout::kChannelsLast || layouts_coincide(desc.shape);
+}
+
+/// Are activations where they should be, and the geometry one that products of patches do?
+bool is_suitable(const Request& request, const ConvolutionGeometry& g) {
+  const bool weight = g.direction == Direction::kGradWeight;
+  const TensorDesc& second = weight ? request.inputs[1] : request.outputs[0];
+  if (!lies_channels_last(request.inputs[0]) || !lies_channels_last(second)) return false;
+  if (g.groups != 1 || g.x.elements() == 0 || g.y.elements() == 0 || g.weight.elements() == 0)
+    return false;
+  if (g.direction != Direction::kGradData) return true;
+  const PatchGeometry patches = patches_of(g);
+  return g.strides[0] * g.strides[1] == 1 && patches.before[0] >= 0 && patches.before[1] >= 0;
+}
+
+}  // namespace
+
+Kernel low_precision_convolution(const Request& request) {
+  const ConvolutionGeometry geometry = convolution_geometry(request);
+  if (!multiplies_low_precision(request.inputs[0].dtype) || !is_suitable(request, geometry))
+    return {};
+  const Epilogue epilogue = Epilogue::of(request, 1);
+  LowPrecisionConvolution convolution(request, geometry, epilogue);
+  if (!convolution.prepare()) return {};
+  Kernel kernel;
+  kernel.fused = epilogue.fused;
+  kernel.workspace = convolution.workspace();
+  kernel.launch = [convolution = std::move(convolution)](const Buffers& b, const CallState&) {
+    convolution.launch(b);
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,55 @@
+// Gradients of convolutions: convolutions of the same windows, and their gradients.
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+/// The gradient of operand i by a convolution of the same windows, or one of its gradients, which
+/// has operand i's shape.
+ir::ValueId same_windows(GradientContext& context, std::string_view op, size_t i,
+                         std::vector<ir::ValueId> operands, std::string_view shape_name = {}) {
+  const auto same = [&](const char* name) {
+    return ir::Attributes::Entry{name, *context.node.attributes.find(name)};
+  };
+  if (shape_name.empty())
+    return context.add(op, i, std::move(operands),
+                       {same("strides"), same("padding"), same("dilation"), same("groups")});
+  const Shape shape = context.value_of(context.operand(i)).shape;
+  return context.add(op, i, std::move(operands),
+                     {same("strides"),
+                      same("padding"),
+                      same("dilation"),
+                      same("groups"),
+                      {std::string(shape_name), shape.extents()}});
+}
+
+/// Input first, so that the weight is read no more when its own gradient is made.
+std::vector<ir::ValueId> convolution_gradient(GradientContext& context) {
+  const ir::ValueId x = context.operand(0), weight = context.operand(1), dy = context.gradient();
+  std::vector<ir::ValueId> gradients(2);
+  if (context.wanted[0])
+    gradients[0] = same_windows(context, "convolution_grad_data", 0, {dy, weight}, "input_shape");
+  if (context.wanted[1])
+    gradients[1] = same_windows(context, "convolution_grad_weight", 1, {x, dy}, "weight_shape");
+  return gradients;
+}
+
+/// Of a transposed convolution, which is the gradient of another: that one is its own gradient.
+std::vector<ir::ValueId> grad_data_gradient(GradientContext& context) {
+  const ir::ValueId x = context.operand(0), weight = context.operand(1), dy = context.gradient();
+  std::vector<ir::ValueId> gradients(2);
+  if (context.wanted[0]) gradients[0] = same_windows(context, "convolution", 0, {dy, weight});
+  if (context.wanted[1])
+    gradients[1] = same_windows(context, "convolution_grad_weight", 1, {dy, x}, "weight_shape");
+  return gradients;
+}
+
+}  // namespace
+
+std::span<const Rules> convolution() {
+  static constexpr Rules kRules[] = {{"convolution", convolution_gradient},
+                                     {"convolution_grad_data", grad_data_gradient}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,106 @@
+// Axes: as attributes name them, and where the batch axis of a tensor goes.
+#include "ops/core/axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace flow::ops {
+
+std::optional<int> axis_in(int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) return {};
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+std::optional<int> axis_in_range(Call& call, int64_t axis, const Shape& shape) {
+  const int rank = shape.rank();
+  if (const auto found = axis_in(axis, rank)) return found;
+  const std::string range = rank == 0 ? std::string("a scalar has no axes")
+                                      : fmt::format("expected {} to {}", -rank, rank - 1);
+  call.bad_attribute("axis", Reason::kBadAttribute,
+                     fmt::format("{} has no axis {}; {}", shape.str(), axis, range));
+  return {};
+}
+
+void normalise_axis(Call& call, Attributes& attributes, size_t i) {
+  const auto axis = axis_in_range(call, call.attribute<int64_t>("axis"), call.shape(i));
+  if (axis) attributes.set("axis", int64_t{*axis});
+}
+
+void normalise_axis(Call& call, Attributes& attributes) { normalise_axis(call, attributes, 0); }
+
+void normalise_axes(Call& call, Attributes& attributes, size_t i) {
+  const Shape& shape = call.shape(i);
+  std::vector<int64_t> axes;
+  for (const int64_t given : call.integers("axis")) {
+    const auto axis = axis_in_range(call, given, shape);
+    if (!axis) return;
+    axes.push_back(*axis);
+  }
+  if (axes.empty()) {
+    axes.resize(static_cast<size_t>(shape.rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  std::ranges::sort(axes);
+  if (const auto twice = std::ranges::adjacent_find(axes); twice != axes.end())
+    call.bad_attribute("axis", Reason::kBadAttribute, fmt::format("duplicate axis {}", *twice));
+  attributes.erase("axis");
+  attributes.set("axes", std::move(axes));
+}
+
+std::optional<int> axis_of(Call& call, size_t i) {
+  return axis_in_range(call, call.attribute<int64_t>("axis"), call.shape(i));
+}
+
+bool have_axes(Call& call, const Shape& shape) {
+  const std::vector<int64_t>& axes = call.integers("axes");
+  if (axes.empty() || axes.back() < shape.rank()) return true;
+  call.bad_attribute(
+      "axes", Reason::kBadAttribute,
+      fmt::format("axes {} are out of range for {}", Shape(axes).str(), shape.str()));
+  return false;
+}
+
+int reshaped_batch(const Shape& from, int batch_axis, const Shape& to, int64_t batch) {
+  if (batch_axis < 0) return batch_axis;
+  if (batch <= 0 || from[batch_axis] % batch != 0) batch = from[batch_axis];
+  const int64_t before = from.elements(0, batch_axis);
+  const int64_t inside = from.elements(batch_axis, from.rank());
+  for (int axis = 0; axis < to.rank(); ++axis)
+    if (to.elements(0, axis) == before && to.elements(axis, to.rank()) == inside &&
+        to[axis] % batch == 0)
+      return axis;
+  return kBatchReduced;
+}
+
+int common_batch(int a, int b) {
+  if (a == kNoBatch || a == b) return b;
+  return b == kNoBatch ? a : kBatchReduced;
+}
+
+int batch_before(int batch_axis, int axis) {
+  return batch_axis >= axis ? kBatchReduced : batch_axis;
+}
+
+int batch_from(int batch_axis, int axis) {
+  if (batch_axis == kNoBatch) return kNoBatch;
+  return batch_axis >= axis ? batch_axis - axis : kBatchReduced;
+}
+
+int batch_beside(int batch_axis, int axis) {
+  return batch_axis == axis ? kBatchReduced : batch_axis;
+}
+
+int batch_along(int batch_axis, int axis) {
+  return batch_axis == kNoBatch || batch_axis == axis ? batch_axis : kBatchReduced;
+}
+
+int batch_of_vector(int batch_axis, int axis) {
+  const int along = batch_along(batch_axis, axis);
+  return along < 0 ? along : 0;
+}
+
+Combine combined(int batch_axis, Combine how) { return batch_axis >= 0 ? how : Combine::kNone; }
+
+}  // namespace flow::ops

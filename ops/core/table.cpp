@@ -1,0 +1,102 @@
+// The table of records, put together from its families.
+#include <algorithm>
+#include <map>
+
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+/// Is a value of that dtype what such an operand takes, whatever dtype the job computes in?
+bool is_of_kind(DType dtype, Accepts accepts) {
+  if (accepts == Accepts::kFloat) return is_float(dtype);
+  if (accepts == Accepts::kInteger) return is_integer(dtype);
+  return accepts == Accepts::kBool && dtype == DType::kBool;
+}
+
+}  // namespace
+
+const AttributeSpec* OpSpec::attribute(std::string_view attribute_name) const {
+  const auto found = std::ranges::find(attributes, attribute_name, &AttributeSpec::name);
+  return found == attributes.end() ? nullptr : &*found;
+}
+
+const OperandSpec& OpSpec::operand(size_t i) const {
+  return operands[std::min(i, operands.size() - 1)];
+}
+
+const OperandSpec& OpSpec::operand(size_t i, DType dtype) const {
+  if (optional_by_dtype && i < operands.size() && operands[i].optional)
+    for (const OperandSpec& spec : operands)
+      if (spec.optional && is_of_kind(dtype, spec.accepts)) return spec;
+  return operand(i);
+}
+
+const ResultSpec& OpSpec::result(size_t i) const {
+  return results[std::min(i, results.size() - 1)];
+}
+
+std::string OpSpec::result_name(size_t i) const {
+  const ResultSpec& spec = result(i);
+  return std::string(spec.name) + (spec.variadic ? std::to_string(i) : std::string());
+}
+
+bool OpSpec::may_be_absent(size_t i) const {
+  return result(i).optional || (i > 0 && result(i).variadic);
+}
+
+bool OpSpec::may_overwrite(size_t i) const {
+  return std::ranges::find(in_place, i) != in_place.end();
+}
+
+bool OpSpec::can_take(Epilogue other) const {
+  return std::ranges::find(takes, other) != takes.end();
+}
+
+bool OpSpec::convolves() const {
+  const auto is_filters = [](const auto& one) { return one.images == Images::kFilters; };
+  return std::ranges::any_of(operands, is_filters) || std::ranges::any_of(results, is_filters);
+}
+
+bool OpSpec::runs_once() const {
+  return for_updates || moves_statistics() || (!results.empty() && results[0].updates);
+}
+
+bool rounds_always(const Attributes&) { return true; }
+
+std::span<const OpSpec* const> all_specs() {
+  static const std::vector<const OpSpec*> kAll = [] {
+    std::vector<const OpSpec*> all;
+    for (const auto family : {
+#define FLOW_FAMILY(family) family,
+#include "ops/families.def"
+         })
+      for (const OpSpec& spec : family()) all.push_back(&spec);
+    return all;
+  }();
+  return kAll;
+}
+
+const OpSpec* find_spec(std::string_view name) {
+  static const std::map<std::string_view, const OpSpec*> kByName = [] {
+    std::map<std::string_view, const OpSpec*> by_name;
+    for (const OpSpec* spec : all_specs()) by_name.emplace(spec->name, spec);
+    return by_name;
+  }();
+  const auto found = kByName.find(name);
+  return found == kByName.end() ? nullptr : found->second;
+}
+
+std::vector<const OpSpec*> written_specs() {
+  std::vector<const OpSpec*> specs;
+  for (const OpSpec* spec : all_specs())
+    if (!spec->internal) specs.push_back(spec);
+  return specs;
+}
+
+const OpSpec* find_written_spec(std::string_view name) {
+  const OpSpec* spec = find_spec(name);
+  return spec && !spec->internal ? spec : nullptr;
+}
+
+}  // namespace flow::ops

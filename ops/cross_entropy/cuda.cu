@@ -1,0 +1,178 @@
+// Softmax cross-entropy, row by row, exact however large the logits x are. With labels that are
+// classes, loss = logsumexp(x) - x[label], and dx = dy (softmax(x) - onehot); with shares z of the
+// classes, loss = sum z (logsumexp(x) - x), and dx = dy (sum(z) softmax(x) - z).
+#include <cmath>
+
+#include "runtime/base/vector_math.h"
+#include "runtime/cuda/loops/check_range.cuh"
+#include "runtime/cuda/loops/divider.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/rows.cuh"
+
+namespace flow::cuda {
+namespace {
+
+struct Sizes {
+  int64_t rows, classes;
+};
+
+Sizes sizes_of(const TensorDesc& logits) {
+  const int64_t classes = logits.shape[logits.shape.rank() - 1];
+  return {logits.shape.elements() / classes, classes};
+}
+
+/// A team of kTeam threads for each row; one block more for the check of the labels. prob may be
+/// null. The sum is in double: beside the largest element's 1 a float's would lose the others.
+template <typename T, int kTeam>
+__global__ void sparse_rows(Integers labels, const T* logits, Sizes sizes, T* loss, T* prob,
+                            RangeCheck check, const CallBlock* call, FaultBlock* fault) {
+  const unsigned blocks = gridDim.x - 1;
+  if (blockIdx.x == blocks) return check_range(labels, check, call, fault);
+  const auto make_row = [&](int64_t row, int lane) {
+    const T* x = logits + row * sizes.classes;
+    T* p = prob ? prob + row * sizes.classes : nullptr;
+    T largest = -static_cast<T>(INFINITY);
+    for (int64_t i = lane; i < sizes.classes; i += kTeam) largest = Larger{}(largest, x[i]);
+    largest = over_team<kTeam>(largest, Larger{});
+    double sum = 0;
+    for (int64_t i = lane; i < sizes.classes; i += kTeam) {
+      const T e = std::exp(x[i] - largest);
+      if (p) p[i] = e;
+      sum += static_cast<double>(e);
+    }
+    sum = over_team<kTeam>(sum, Sum{});
+    if (p) {
+      const auto factor = static_cast<T>(1.0 / sum);
+      for (int64_t i = lane; i < sizes.classes; i += kTeam) p[i] *= factor;
+    }
+    if (lane > 0) return;
+    const int64_t label = labels[row];
+    const bool known = label >= 0 && label < sizes.classes;
+    loss[row] = known ? static_cast<T>(std::log(sum) + (static_cast<double>(largest) -
+                                                        static_cast<double>(x[label])))
+                      : static_cast<T>(NAN);
+  };
+  for_rows<kTeam>(sizes.rows, make_row, blocks);
+}
+
+/// dx = dy * (prob - onehot); no class of a label out of range is hit.
+template <typename T>
+__global__ void sparse_grad(Integers labels, const T* prob, const T* dy, Sizes sizes,
+                            Divider by_classes, T* dx) {
+  const int64_t n = sizes.rows * sizes.classes;
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const int64_t row = n < kNarrow ? by_classes.divide(static_cast<int32_t>(i)).quotient
+                                    : by_classes.divide(i).quotient;
+    const bool hit = labels[row] == i - row * sizes.classes;
+    dx[i] = dy[row] * (prob[i] - (hit ? T{1} : T{0}));
+  }
+}
+
+/// A team for each row. prob may be null. Sums are in double, as above.
+template <typename T, int kTeam>
+__global__ void dense_rows(const T* labels, const T* logits, Sizes sizes, T* loss, T* prob) {
+  for_rows<kTeam>(sizes.rows, [&](int64_t row, int lane) {
+    const int64_t n = sizes.classes;
+    const T *z = labels + row * n, *x = logits + row * n;
+    T max = -static_cast<T>(INFINITY);
+    for (int64_t i = lane; i < n; i += kTeam) max = Larger{}(max, x[i]);
+    max = over_team<kTeam>(max, Larger{});
+    double sum = 0;
+    for (int64_t i = lane; i < n; i += kTeam) sum += static_cast<double>(math::exp(x[i] - max));
+    sum = over_team<kTeam>(sum, Sum{});
+    const double log_sum = std::log(sum), top = static_cast<double>(max);
+    const auto factor = static_cast<T>(1.0 / sum);
+    double own = 0;
+    for (int64_t i = lane; i < n; i += kTeam) {
+      own += static_cast<double>(z[i]) * ((top - static_cast<double>(x[i])) + log_sum);
+      if (prob) prob[row * n + i] = math::exp(x[i] - max) * factor;
+    }
+    own = over_team<kTeam>(own, Sum{});
+    if (lane == 0) loss[row] = static_cast<T>(own);
+  });
+}
+
+template <typename T, int kTeam>
+__global__ void dense_grad_rows(const T* labels, const T* prob, const T* dy, Sizes sizes, T* dx) {
+  for_rows<kTeam>(sizes.rows, [&](int64_t row, int lane) {
+    const int64_t at = row * sizes.classes, n = sizes.classes;
+    double own = 0;
+    for (int64_t i = lane; i < n; i += kTeam) own += static_cast<double>(labels[at + i]);
+    const auto sum = static_cast<T>(over_team<kTeam>(own, Sum{}));
+    for (int64_t i = lane; i < n; i += kTeam)
+      dx[at + i] = dy[row] * (sum * prob[at + i] - labels[at + i]);
+  });
+}
+
+template <typename T>
+Launch sparse_launch(DType label_dtype, Sizes sizes, const RangeCheck& check) {
+  LaunchShape shape = shape_for_rows(sizes.rows, sizes.classes);
+  ++shape.grid.x;  // the check
+  const auto kernel = is_long_row(sizes.classes) ? sparse_rows<T, kThreads> : sparse_rows<T, kWarp>;
+  return [=](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, "loss", shape, kernel,
+           Integers{buffers.inputs[0], label_dtype}, input<T>(buffers, 1), sizes,
+           output<T>(buffers, 0), output<T>(buffers, 1), check, state.call, state.fault);
+  };
+}
+
+Kernel prepare_sparse(const Request& request) {
+  const TensorDesc &labels = request.inputs[0], &logits = request.inputs[1];
+  const Sizes sizes = sizes_of(logits);
+  const RangeCheck check = add_check(request, labels, sizes.classes);
+  return visit_float(logits.dtype, [&]<typename T>(T) -> Kernel {
+    return {sparse_launch<T>(labels.dtype, sizes, check)};
+  });
+}
+
+Kernel prepare_sparse_grad(const Request& request) {
+  const TensorDesc &labels = request.inputs[0], &prob = request.inputs[1];
+  return visit_float(prob.dtype, [&]<typename T>(T) -> Kernel {
+    return {[dtype = labels.dtype, sizes = sizes_of(prob), n = prob.shape.elements()](
+                const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "loss_grad", shape_for(n), sparse_grad<T>,
+             Integers{buffers.inputs[0], dtype}, input<T>(buffers, 1), input<T>(buffers, 2), sizes,
+             Divider(sizes.classes), output<T>(buffers, 0));
+    }};
+  });
+}
+
+Kernel prepare_dense(const Request& request) {
+  return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
+    const Sizes sizes = sizes_of(request.inputs[1]);
+    const auto kernel = is_long_row(sizes.classes) ? dense_rows<T, kThreads> : dense_rows<T, kWarp>;
+    return {[=](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "cross_entropy", shape_for_rows(sizes.rows, sizes.classes),
+             kernel, input<T>(buffers, 0), input<T>(buffers, 1), sizes, output<T>(buffers, 0),
+             output<T>(buffers, 1));
+    }};
+  });
+}
+
+Kernel prepare_dense_grad(const Request& request) {
+  return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
+    const Sizes sizes = sizes_of(request.inputs[1]);
+    const auto kernel =
+        is_long_row(sizes.classes) ? dense_grad_rows<T, kThreads> : dense_grad_rows<T, kWarp>;
+    return {[=](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "cross_entropy_grad",
+             shape_for_rows(sizes.rows, sizes.classes), kernel, input<T>(buffers, 0),
+             input<T>(buffers, 1), input<T>(buffers, 2), sizes, output<T>(buffers, 0));
+    }};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::cross_entropy() {
+  static constexpr KernelEntry kKernels[] = {
+      {"sparse_softmax_cross_entropy_with_logits", prepare_sparse, Order::kOwn},
+      {"softmax_cross_entropy_with_logits", prepare_dense, Order::kOwn},
+      {"softmax_cross_entropy_with_logits_grad", prepare_dense_grad, Order::kOwn},
+      {"sparse_softmax_cross_entropy_with_logits_grad", prepare_sparse_grad},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,274 @@
+// Losses of classes.
+#include "ops/cross_entropy/cross_entropy.h"
+
+#include <fmt/format.h>
+
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+constexpr std::string_view kSparseLoss = "sparse_softmax_cross_entropy_with_logits";
+constexpr std::string_view kSparseLossGrad = "sparse_softmax_cross_entropy_with_logits_grad";
+
+constexpr std::string_view kClassNumbers =
+    "for class indices use `sparse_softmax_cross_entropy_with_logits`, or encode them with `{op: "
+    "one_hot, depth: C}`";
+
+constexpr std::string_view kOneHotLabels =
+    "convert one-hot labels with `{op: argmax}`, and class indices with `{op: cast, dtype: int32}`";
+
+constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
+constexpr std::string_view kDenseLossGrad = "softmax_cross_entropy_with_logits_grad";
+
+/// Labels are classes, which are the last axis of operand 1.
+int64_t class_count(std::span<const Shape> operands, const Attributes&) {
+  return operands[1][operands[1].rank() - 1];
+}
+
+Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
+
+/// Each loss reads all classes.
+int batch_beside_classes(const Operand& logits) {
+  return batch_beside(logits.batch_axis, logits.shape.rank() - 1);
+}
+
+/// [4] -> [4, 1]
+Shape with_one_class(const Shape& shape) {
+  std::vector<int64_t> extents = shape.extents();
+  extents.push_back(1);
+  return Shape(std::move(extents));
+}
+
+/// What mistake labels that do not fit their logits may come from.
+std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
+  const Shape rows = without_classes(logits);
+  if (labels == logits)
+    return "convert one-hot labels with `{op: argmax}`, or pass them as floats to "
+           "`softmax_cross_entropy_with_logits`";
+  if (labels == with_one_class(rows))
+    return "remove the last axis of the labels with `{op: squeeze, axis: -1}`";
+  // Logits of pixels as PyTorch has them: [N, C, H, W] beside [N, H, W].
+  if (logits.rank() == 4 && labels == Shape{logits[0], logits[2], logits[3]})
+    return "move the classes to the last axis of the logits with `{op: transpose, perm: [0, 2, 3, "
+           "1]}`";
+  if (labels.rank() == 1 && rows.rank() > 1 && labels[0] == rows[0])
+    return "add `{op: flatten}` before the layer that makes the logits, for one row per example";
+  return {};
+}
+
+/// Reports logits (or probabilities) without a last axis of classes.
+bool have_classes(Call& call) {
+  if (call.shape(1).rank() > 0) return true;
+  call.bad_operand(1, Reason::kRankMismatch, "`logits` is a scalar; expected a class dimension");
+  return false;
+}
+
+/// Labels [...] beside logits (or probabilities) [..., C].
+bool labels_fit(Call& call) {
+  if (!have_classes(call)) return false;
+  const Shape &labels = call.shape(0), &full = call.shape(1);
+  const Shape rows = without_classes(full);
+  if (labels == rows) return true;
+  call.bad_operand(
+          0, Reason::kShapeMismatch,
+          fmt::format("the labels are {} for logits {}; expected {}: one label per row of logits",
+                      labels.str(), full.str(), rows.str()))
+      .with_hint(std::string(hint_for_labels(labels, full)));
+  return false;
+}
+
+/// Weights of the classes as operand 2.
+bool class_weights_fit(Call& call) {
+  if (call.operands() < 3) return true;
+  const Shape &weights = call.shape(2), expected{classes_of(call)};
+  if (weights == expected) return true;
+  call.bad_operand(2, Reason::kShapeMismatch,
+                   fmt::format("the weights are {} for {} classes; expected {}", weights.str(),
+                               classes_of(call), expected.str()));
+  return false;
+}
+
+/// Labels and logits (or probabilities) [..., C].
+bool dense_labels_fit(Call& call) {
+  if (!have_classes(call)) return false;
+  const Shape &labels = call.shape(0), &logits = call.shape(1);
+  if (labels == logits) return true;
+  const bool numbers = labels == without_classes(logits);
+  call.bad_operand(0, Reason::kShapeMismatch,
+                   fmt::format("the labels are {} for logits {}; expected equal shapes",
+                               labels.str(), logits.str()))
+      .with_hint(numbers ? std::string(kClassNumbers) : "");
+  return false;
+}
+
+/// The gradient of the losses, one for each row.
+bool loss_gradient_fits(Call& call) {
+  const Shape& dy = call.shape(2);
+  if (dy == without_classes(call.shape(1))) return true;
+  call.bad_operand(2, Reason::kShapeMismatch,
+                   fmt::format("the gradient is {} {} for labels {}", name_of(call.dtype(2)),
+                               dy.str(), call.shape(0).str()));
+  return false;
+}
+
+int batch_of_losses(const Call& call) {
+  return common_batch(call.operand(0).batch_axis, batch_beside_classes(call.operand(1)));
+}
+
+void infer_loss(Call& call) {
+  if (!class_labels_fit(call)) return;
+  const Operand& logits = call.operand(1);
+  call.result(logits.dtype, call.shape(0), batch_of_losses(call));
+  call.result(logits.dtype, logits.shape, batch_beside_classes(logits));
+}
+
+/// Operand 2 is a gradient, not weights.
+void infer_loss_grad(Call& call) {
+  if (!labels_fit(call) || !loss_gradient_fits(call)) return;
+  const Operand& prob = call.operand(1);
+  call.result(prob.dtype, prob.shape,
+              common_batch(batch_of_losses(call), call.operand(2).batch_axis));
+}
+
+int batch_of_dense_losses(const Call& call) {
+  return common_batch(batch_beside_classes(call.operand(0)), batch_beside_classes(call.operand(1)));
+}
+
+void infer_dense_loss(Call& call) {
+  if (!dense_labels_fit(call)) return;
+  const Operand& logits = call.operand(1);
+  call.result(logits.dtype, without_classes(logits.shape), batch_of_dense_losses(call));
+  call.result(logits.dtype, logits.shape, batch_beside_classes(logits));
+}
+
+void infer_dense_loss_grad(Call& call) {
+  if (!dense_labels_fit(call) || !loss_gradient_fits(call)) return;
+  const Operand& prob = call.operand(1);
+  call.result(prob.dtype, prob.shape,
+              common_batch(batch_of_dense_losses(call), call.operand(2).batch_axis));
+}
+
+OperandSpec class_labels() {
+  return {.name = "labels",
+          .doc = "(...), each in [0, C)",
+          .accepts = Accepts::kInteger,
+          .instead = kOneHotLabels,
+          .limit = class_count};
+}
+
+OperandSpec class_weights() {
+  return {.name = "weights",
+          .doc = "(C), factor on the losses of each class; default: 1",
+          .optional = true,
+          .layer_only = true};
+}
+
+/// Of layers: the primitive has none.
+std::vector<AttributeSpec> label_attributes() {
+  return {{"ignore_index", AttributeType::kInteger, "none",
+           "label of rows to leave out: their loss and gradient are 0"},
+          {.name = "reduction",
+           .type = AttributeType::kText,
+           .fallback = "none",
+           .doc = "none: a loss for each row; mean: their sum divided by the weights of the labels "
+                  "that count; sum",
+           .choices = {"none", "mean", "sum"}}};
+}
+
+AttributeSpec label_smoothing() {
+  return {.name = "label_smoothing",
+          .type = AttributeType::kNumber,
+          .fallback = "0",
+          .doc = "fraction of each label to spread over all classes",
+          .min = 0,
+          .max = 1};
+}
+
+std::vector<AttributeSpec> sparse_loss_attributes() {
+  std::vector<AttributeSpec> attributes = label_attributes();
+  attributes.push_back(label_smoothing());
+  return attributes;
+}
+
+/// The layer computes with them.
+void drop_attributes(Call&, Attributes& attributes) { attributes = {}; }
+
+}  // namespace
+
+int64_t classes_of(const Call& call) { return call.shape(1)[call.shape(1).rank() - 1]; }
+
+bool class_labels_fit(Call& call) { return labels_fit(call) && class_weights_fit(call); }
+
+std::span<const OpSpec> cross_entropy() {
+  static const OpSpec kOps[] = {
+      {
+          .name = kSparseLoss,
+          .doc = "Cross entropy of softmax(logits) against class indices; one loss per row.",
+          .formula =
+              "loss = weights[label] (log(sum exp(logits)) - logits[label]); label_smoothing: "
+              "(1 - label_smoothing) loss + label_smoothing / C sum weights (log(sum "
+              "exp(logits)) - logits)",
+          .operands = {class_labels(), {"logits", "(..., C)"}, class_weights()},
+          .attributes = sparse_loss_attributes(),
+          .results = {{"out"}, {.name = "prob", .optional = true}},
+          .normalise = drop_attributes,
+          .infer = infer_loss,
+          .flops = {5, Flops::Each::kSecond},
+          .examples = {"sparse_softmax_cross_entropy_with_logits(i32[5], f32[5,10])",
+                       "sparse_softmax_cross_entropy_with_logits(i64[2,3], f32[2,3,4])",
+                       "sparse_softmax_cross_entropy_with_logits(u8[5], f32[5,3])",
+                       "sparse_softmax_cross_entropy_with_logits(i8[], f32[7])"},
+      },
+      {
+          .name = "nll",
+          .doc = "Negative log-likelihood of class indices, from log-probabilities; one loss per "
+                 "row.",
+          .formula = "loss = -weights[label] log_probs[label]",
+          .operands = {class_labels(), {"log_probs", "(..., C)"}, class_weights()},
+          .attributes = label_attributes(),
+      },
+      {
+          .name = kDenseLoss,
+          .doc = "Cross entropy of softmax(logits) against class probabilities; one loss per row. "
+                 "The labels can have any sum.",
+          .formula = "loss = sum labels (log(sum exp(logits)) - logits)",
+          .operands = {{.name = "labels", .doc = "(..., C)", .instead = kClassNumbers},
+                       {"logits", "(..., C)"}},
+          .results = {{"out"}, {.name = "prob", .optional = true}},
+          .infer = infer_dense_loss,
+          .flops = {7, Flops::Each::kSecond},
+          .examples = {"softmax_cross_entropy_with_logits(f32[5,10], f32[5,10])",
+                       "softmax_cross_entropy_with_logits(f32[2,3,4], f32[2,3,4])",
+                       "softmax_cross_entropy_with_logits(f32[70], f32[70])"},
+      },
+      {
+          .name = kDenseLossGrad,
+          .doc = "Gradient of the loss with respect to the logits.",
+          .formula = "dlogits = dy (sum(labels) prob - labels)",
+          .operands = {{"labels", "(..., C)"}, {"prob", "softmax(logits)"}, {"dy", "(...)"}},
+          .infer = infer_dense_loss_grad,
+          .linear = {0, 2},
+          .flops = {2},
+          .internal = true,
+      },
+      {
+          .name = kSparseLossGrad,
+          .doc = "Gradient of the loss with respect to the logits.",
+          .formula = "dlogits = dy (prob - onehot(label))",
+          .operands = {class_labels(), {"prob", "softmax(logits), (..., C)"}, {"dy", "(...)"}},
+          .infer = infer_loss_grad,
+          .linear = {2},
+          .origin = Origin{.operand = 1,
+                           .op = kSparseLoss,
+                           .same_operand = true,
+                           .expected = "the loss with these labels"},
+          .flops = {2},
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,28 @@
+// Gradients of cumsum and cumprod.
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+/// An element is part of the sums from its own on: their gradients are summed the other way.
+std::vector<ir::ValueId> cumsum_gradient(GradientContext& context) {
+  const ir::Attributes& forward = context.node.attributes;
+  return {context.add("cumsum", 0, {context.gradient()},
+                      {{"axis", *forward.find("axis")},
+                       {"exclusive", *forward.find("exclusive")},
+                       {"reverse", !forward.get<bool>("reverse")}})};
+}
+
+std::vector<ir::ValueId> cumprod_gradient(GradientContext& context) {
+  return {context.add("cumprod_grad", 0, {context.gradient(), context.operand(0)},
+                      context.node.attributes)};
+}
+
+}  // namespace
+
+std::span<const Rules> cumsum() {
+  static constexpr Rules kRules[] = {{"cumsum", cumsum_gradient}, {"cumprod", cumprod_gradient}};
+  return kRules;
+}
+
+}  // namespace flow::grad

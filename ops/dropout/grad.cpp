@@ -1,0 +1,27 @@
+// Dropout: the layer, and the gradient of its primitive.
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+/// The entry's path names the draw, whoever clones or moves the node.
+ir::ValueId expand_dropout(LayerContext& context) {
+  if (!context.train) return context.operands[0];
+  ir::Attributes attributes = context.attributes;
+  attributes.set("consumer", context.name);
+  return context.add("dropout", "", {context.operands[0]}, std::move(attributes));
+}
+
+std::vector<ir::ValueId> dropout_gradient(GradientContext& context) {
+  return {context.add("dropout_grad", 0, {context.gradient(), context.result(1)},
+                      {{"rate", *context.node.attributes.find("rate")}})};
+}
+
+}  // namespace
+
+std::span<const Rules> dropout() {
+  static constexpr Rules kRules[] = {{"dropout", dropout_gradient, expand_dropout}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,91 @@
+// bag_indices: which indices of bags count. bag_sum and bag_max: rows of a table, added up or
+// compared in the order of the indices of a bag. Pieces of whole bags, on many threads.
+#include <algorithm>
+
+#include "ops/embedding_bag/cpu_bags.h"
+#include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// Calls f(bag, first) for each bag of a piece, where `first` is its first index.
+template <typename F>
+void for_bags(int threads, const BagSizes& sizes, F f) {
+  const int64_t work = std::max<int64_t>(1, sizes.count * sizes.units);
+  for_pieces(threads, sizes.bags, std::max<int64_t>(1, kPiece / work),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t bag = begin; bag < end; ++bag) f(bag, bag * sizes.count);
+             });
+}
+
+Kernel prepare_bag_indices(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [marks = BagMarks(request)](const Buffers& buffers, const CallState& state) {
+    marks.run(buffers, state);
+  };
+  return kernel;
+}
+
+Kernel prepare_bag_sum(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [sizes = BagSizes(request), threads = request.threads,
+                   dtype = request.inputs[1].dtype,
+                   weighted = request.inputs.size() > 2](const Buffers& buffers, const CallState&) {
+    const float* weights = weighted ? input<float>(buffers, 2) : nullptr;
+    for_bags(threads, sizes, [&](int64_t bag, int64_t first) {
+      float* to = output<float>(buffers, 0) + bag * sizes.units;
+      std::fill_n(to, sizes.units, 0.0f);
+      for (int64_t i = first; i < first + sizes.count; ++i) {
+        const int64_t row = integer_at(dtype, buffers.inputs[1], i);
+        if (row < 0 || row >= sizes.rows) continue;
+        const float* from = input<float>(buffers, 0) + row * sizes.units;
+        const float weight = weights ? weights[i] : 1.0f;
+#pragma omp simd
+        for (int64_t k = 0; k < sizes.units; ++k) to[k] += weight * from[k];
+      }
+    });
+  };
+  return kernel;
+}
+
+Kernel prepare_bag_max(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [sizes = BagSizes(request), threads = request.threads,
+                   dtype = request.inputs[1].dtype,
+                   wants_places = request.outputs.size() > 1 && request.outputs[1].used](
+                      const Buffers& buffers, const CallState&) {
+    for_bags(threads, sizes, [&](int64_t bag, int64_t first) {
+      float* to = output<float>(buffers, 0) + bag * sizes.units;
+      int64_t* places = wants_places ? output<int64_t>(buffers, 1) + bag * sizes.units : nullptr;
+      std::fill_n(to, sizes.units, 0.0f);
+      if (places) std::fill_n(places, sizes.units, -1);
+      bool empty = true;
+      for (int64_t i = 0; i < sizes.count; ++i) {
+        const int64_t row = integer_at(dtype, buffers.inputs[1], first + i);
+        if (row < 0 || row >= sizes.rows) continue;
+        const float* from = input<float>(buffers, 0) + row * sizes.units;
+        for (int64_t k = 0; k < sizes.units; ++k) {
+          if (!empty && !exceeds(from[k], to[k])) continue;
+          to[k] = from[k];
+          if (places) places[k] = i;
+        }
+        empty = false;
+      }
+    });
+  };
+  return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> embedding_bag() {
+  static constexpr KernelEntry kKernels[] = {
+      {"bag_indices", prepare_bag_indices},
+      {"bag_sum", prepare_bag_sum},
+      {"bag_max", prepare_bag_max},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,46 @@
+// fill: a constant of any dtype.
+#include "runtime/base/convert.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/threads.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// out[i] = value, i < n
+template <typename T>
+__global__ void fill_with(T value, T* out, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) out[i] = value;
+}
+
+/// Bits alone matter: one kernel for each size of an element.
+template <typename Bits, typename T>
+Kernel fill_bits(T value, int64_t n) {
+  return {[=, bits = bits_as<Bits>(value)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, "fill", shape_for(n), fill_with<Bits>, bits,
+           output<Bits>(buffers, 0), n);
+  }};
+}
+
+Kernel prepare_fill(const Request& request) {
+  const auto value = attribute<double>(request, "value");
+  const int64_t n = result_elements(request);
+  return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    const auto element = convert<T>(value);
+    if constexpr (sizeof(T) == 1) return fill_bits<uint8_t>(element, n);
+    if constexpr (sizeof(T) == 2) return fill_bits<uint16_t>(element, n);
+    if constexpr (sizeof(T) == 4) return fill_bits<uint32_t>(element, n);
+    if constexpr (sizeof(T) == 8) return fill_bits<uint64_t>(element, n);
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::fill() {
+  static constexpr KernelEntry kKernels[] = {
+      {"fill", prepare_fill},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,264 @@
+// group_normalize: the channels of each image in groups, each normalised by its own mean and
+// variance; and its gradients. Sums are cut into parts by the shape alone and added up in fixed
+// trees, in float64.
+#include <cmath>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/cuda/loops/channels.cuh"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/operands.h"
+
+namespace flow::cuda {
+namespace {
+
+/// x [images, channels, inner], the channels in groups of `width`. A row is a group of an image.
+struct Groups {
+  int64_t images = 1, channels = 1, inner = 1, groups = 1;
+  double epsilon = 0;
+  int64_t width = channels / groups, rows = images * groups, elements = width * inner;
+  int64_t part = elements, parts = 1;  // elements of a row that a team has
+  int64_t chunk = inner, chunks = 1;   // of a channel, of sums over it
+  Divider by_inner{inner};
+
+  __device__ double inverse(double variance) const { return 1 / ::sqrt(variance + epsilon); }
+  /// The channel of the group that element i of a row belongs to.
+  __device__ int64_t channel_of(int64_t i) const {
+    if (elements < kNarrow) return by_inner.divide(static_cast<int32_t>(i)).quotient;
+    return by_inner.divide(i).quotient;
+  }
+  __device__ int64_t first_channel(int64_t row) const { return row % groups * width; }
+};
+
+struct Stretch {
+  int64_t first, end;
+};
+
+/// The elements of n that blockIdx.y stands for.
+__device__ inline Stretch own_range(int64_t n, int64_t part) {
+  const int64_t first = blockIdx.y * part, end = first + part;
+  return {first, end < n ? end : n};
+}
+
+/// The sums of both terms of term(i), over a range, by a team of kTeam threads; each gets them.
+template <int kTeam, typename Term>
+__device__ Pair sum_range(Stretch range, Term term) {
+  Pair sums{0, 0};
+  for (int64_t i = range.first + threadIdx.x; i < range.end; i += kTeam) {
+    const Pair more = term(i);
+    sums.a += more.a;
+    sums.b += more.b;
+  }
+  return {over_team<kTeam>(sums.a, Sum{}), over_team<kTeam>(sums.b, Sum{})};
+}
+
+/// The sums of x - x0 and of its square, x0 being the row's first element: the variance is no small
+/// difference of large numbers.
+template <int kTeam, typename T>
+__device__ Pair sum_distances(Stretch range, const T* x) {
+  const auto x0 = static_cast<double>(x[0]);
+  return sum_range<kTeam>(range, [=](int64_t i) -> Pair {
+    const double off = static_cast<double>(x[i]) - x0;
+    return {off, off * off};
+  });
+}
+
+/// A team for each row and part.
+template <int kTeam, typename T>
+__global__ void sum_parts(Groups g, const T* x, Pair* parts) {
+  for (int64_t row = blockIdx.x; row < g.rows; row += gridDim.x) {
+    const Pair sums = sum_distances<kTeam>(own_range(g.elements, g.part), x + row * g.elements);
+    if (threadIdx.x == 0) parts[row * g.parts + blockIdx.y] = sums;
+  }
+}
+
+template <typename T>
+struct Normal {
+  T *y, *means, *variances;  // the statistics may be null
+};
+
+/// A team for each row and part, of which there is one where no `parts` are given.
+template <int kTeam, typename T>
+__global__ void normalise_rows(Groups g, const Pair* parts, const T* x, const T* gamma,
+                               const T* beta, Normal<T> to) {
+  const auto n = static_cast<double>(g.elements);
+  for (int64_t row = blockIdx.x; row < g.rows; row += gridDim.x) {
+    const T* from = x + row * g.elements;
+    const Stretch own = own_range(g.elements, g.part);
+    const Pair sums =
+        parts ? sum_range<kTeam>({0, g.parts}, [=](int64_t i) { return parts[row * g.parts + i]; })
+              : sum_distances<kTeam>(own, from);
+    const double off = sums.a / n, found = sums.b / n - off * off;
+    const double variance = found < 0 ? 0 : found;
+    const auto center = static_cast<T>(static_cast<double>(from[0]) + off);
+    const auto inverse = static_cast<T>(g.inverse(variance));
+    const int64_t c0 = g.first_channel(row);
+    for (int64_t i = own.first + threadIdx.x; i < own.end; i += kTeam) {
+      const int64_t c = c0 + g.channel_of(i);
+      to.y[row * g.elements + i] = (from[i] - center) * (inverse * gamma[c]) + beta[c];
+    }
+    if (threadIdx.x > 0 || blockIdx.y > 0) continue;
+    if (to.means) to.means[row] = center;
+    if (to.variances) to.variances[row] = static_cast<T>(variance);
+  }
+}
+
+/// A team for each channel of each image and chunk: sums of dy, and of dy times x's distance from
+/// its mean.
+template <int kTeam, typename T>
+__global__ void sum_channels(Groups g, const T* dy, const T* x, const T* means, Pair* parts) {
+  for (int64_t c = blockIdx.x; c < g.images * g.channels; c += gridDim.x) {
+    const T *gradient = dy + c * g.inner, *from = x + c * g.inner;
+    const auto mean = static_cast<double>(means[c / g.width]);
+    const Pair sums = sum_range<kTeam>(own_range(g.inner, g.chunk), [=](int64_t i) -> Pair {
+      const auto term = static_cast<double>(gradient[i]);
+      return {term, term * (static_cast<double>(from[i]) - mean)};
+    });
+    if (threadIdx.x == 0) parts[c * g.chunks + blockIdx.y] = sums;
+  }
+}
+
+/// The same by a thread for each channel of each image, where these are of few elements.
+template <typename T>
+__global__ void sum_short_channels(Groups g, const T* dy, const T* x, const T* means, Pair* parts) {
+  for (int64_t c = first_index(); c < g.images * g.channels; c += index_step()) {
+    const auto mean = static_cast<double>(means[c / g.width]);
+    Pair sums{0, 0};
+    for (int64_t i = c * g.inner; i < (c + 1) * g.inner; ++i) {
+      const auto term = static_cast<double>(dy[i]);
+      sums.a += term;
+      sums.b += term * (static_cast<double>(x[i]) - mean);
+    }
+    parts[c] = sums;
+  }
+}
+
+/// A team for each row and part: dx = inverse (gamma dy - term - (x - mean) slope).
+template <int kTeam, typename T>
+__global__ void differentiate_rows(Groups g, const Pair* parts, const T* dy, const T* x,
+                                   const T* gamma, const T* means, const T* variances, T* dx) {
+  const auto n = static_cast<double>(g.elements);
+  for (int64_t row = blockIdx.x; row < g.rows; row += gridDim.x) {
+    const int64_t c0 = g.first_channel(row), first = row * g.width * g.chunks;
+    const Pair sums = sum_range<kTeam>({0, g.width * g.chunks}, [=](int64_t i) -> Pair {
+      const auto factor = static_cast<double>(gamma[c0 + i / g.chunks]);
+      return {factor * parts[first + i].a, factor * parts[first + i].b};
+    });
+    const double inverse = g.inverse(static_cast<double>(variances[row]));
+    const T mean = means[row];
+    const auto factor = static_cast<T>(inverse), term = static_cast<T>(sums.a / n);
+    const auto slope = static_cast<T>(sums.b / n * inverse * inverse);
+    const Stretch own = own_range(g.elements, g.part);
+    for (int64_t i = own.first + threadIdx.x; i < own.end; i += kTeam) {
+      const int64_t at = row * g.elements + i;
+      dx[at] = factor * (dy[at] * gamma[c0 + g.channel_of(i)] - term - (x[at] - mean) * slope);
+    }
+  }
+}
+
+/// A warp for each channel: the sums of its chunks in all images. Either result may be null.
+template <typename T>
+__global__ void add_images(Groups g, const Pair* parts, const T* variances, T* dgamma, T* dbeta) {
+  for (int64_t c = blockIdx.x; c < g.channels; c += gridDim.x) {
+    const Pair sums = sum_range<kWarp>({0, g.images * g.chunks}, [=](int64_t i) -> Pair {
+      const int64_t channel = i / g.chunks * g.channels + c;
+      const Pair part = parts[channel * g.chunks + i % g.chunks];
+      return {part.a, part.b * g.inverse(static_cast<double>(variances[channel / g.width]))};
+    });
+    if (threadIdx.x > 0) continue;
+    if (dgamma) dgamma[c] = static_cast<T>(sums.b);
+    if (dbeta) dbeta[c] = static_cast<T>(sums.a);
+  }
+}
+
+/// How many of n elements each a team has, that enough blocks fill a large device and none has few.
+int64_t part_of(int64_t n, int64_t rows) {
+  constexpr int64_t kFull = 1024, kLeast = 4096;
+  return std::max(kLeast, ceil_div(n, ceil_div(kFull, rows)));
+}
+
+Groups groups_of(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  Groups g{x[0], x[1], x.elements(2, x.rank()), attribute<int64_t>(request, "groups"),
+           attribute<double>(request, "epsilon")};
+  g.part = part_of(g.elements, g.rows);
+  g.parts = ceil_div(g.elements, g.part);
+  g.chunk = part_of(g.inner, g.images * g.channels);
+  g.chunks = ceil_div(g.inner, g.chunk);
+  return g;
+}
+
+bool is_short(int64_t elements) { return elements <= 1024; }
+
+/// A team for each of `rows` and of its parts, by the elements of a row.
+LaunchShape team_shape(int64_t rows, int64_t parts, int64_t elements) {
+  const unsigned threads = is_short(elements) ? kWarp : kThreads;
+  return {{blocks_for(rows), static_cast<unsigned>(parts)},
+          {threads},
+          threads / kWarp * sizeof(double)};
+}
+
+Kernel prepare_group_normalize(const Request& request) {
+  const Groups g = groups_of(request);
+  const bool whole = g.parts == 1;
+  const size_t workspace = whole ? 0 : static_cast<size_t>(g.rows * g.parts) * sizeof(Pair);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[g, whole](const Buffers& b, const LaunchState& state) {
+              const LaunchShape shape = team_shape(g.rows, g.parts, g.elements);
+              auto* parts = whole ? nullptr : reinterpret_cast<Pair*>(b.workspace);
+              const T* x = input<T>(b, 0);
+              if (!whole)
+                launch(state.driver, state.stream, "group_normalize_sums", shape,
+                       sum_parts<kThreads, T>, g, x, parts);
+              const auto kernel =
+                  is_short(g.elements) ? normalise_rows<kWarp, T> : normalise_rows<kThreads, T>;
+              launch(state.driver, state.stream, "group_normalize", shape, kernel, g, parts, x,
+                     input<T>(b, 1), input<T>(b, 2),
+                     Normal<T>{output<T>(b, 0), output<T>(b, 1), output<T>(b, 2)});
+            },
+            workspace};
+  });
+}
+
+Kernel prepare_group_normalize_grad(const Request& request) {
+  const Groups g = groups_of(request);
+  const int64_t channels = g.images * g.channels;
+  const size_t workspace = static_cast<size_t>(channels * g.chunks) * sizeof(Pair);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[g, channels](const Buffers& b, const LaunchState& state) {
+              const T *dy = input<T>(b, 0), *x = input<T>(b, 1), *gamma = input<T>(b, 2);
+              const T *means = input<T>(b, 3), *variances = input<T>(b, 4);
+              T *dgamma = output<T>(b, 1), *dbeta = output<T>(b, 2);
+              auto* parts = reinterpret_cast<Pair*>(b.workspace);
+              const char* const sums = "group_normalize_sums";
+              if (g.inner < kWarp)
+                launch(state.driver, state.stream, sums, shape_for(channels), sum_short_channels<T>,
+                       g, dy, x, means, parts);
+              else
+                launch(state.driver, state.stream, sums, team_shape(channels, g.chunks, g.inner),
+                       is_short(g.inner) ? sum_channels<kWarp, T> : sum_channels<kThreads, T>, g,
+                       dy, x, means, parts);
+              const auto kernel = is_short(g.elements) ? differentiate_rows<kWarp, T>
+                                                       : differentiate_rows<kThreads, T>;
+              launch(state.driver, state.stream, "group_normalize_grad",
+                     team_shape(g.rows, g.parts, g.elements), kernel, g, parts, dy, x, gamma, means,
+                     variances, output<T>(b, 0));
+              if (!dgamma && !dbeta) return;
+              launch(state.driver, state.stream, "group_normalize_images",
+                     {{blocks_for(g.channels)}, {kWarp}}, add_images<T>, g, parts, variances,
+                     dgamma, dbeta);
+            },
+            workspace};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::group_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"group_normalize", prepare_group_normalize, Order::kOwn},
+      {"group_normalize_grad", prepare_group_normalize_grad, Order::kOwn},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,105 @@
+// Reference: max pooling, padded with -inf, and its gradient.
+#include <cmath>
+#include <limits>
+
+#include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/window.h"
+
+namespace flow::cpu::reference {
+namespace {
+
+/// The largest element of one window, or its first NaN, and where it is: kh*KW+kw.
+struct Maximum {
+  double value = -std::numeric_limits<double>::infinity();
+  int64_t place = 0;
+};
+
+template <typename T>
+Maximum largest_in(const Window& w, const T* plane, int64_t row, int64_t column) {
+  Maximum found;
+  bool any = false;
+  for (int64_t kh = 0; kh < w.rows.size; ++kh) {
+    for (int64_t kw = 0; kw < w.columns.size; ++kw) {
+      const int64_t h = w.rows.start(row) + kh, c = w.columns.start(column) + kw;
+      if (h < 0 || h >= w.rows.input || c < 0 || c >= w.columns.input) continue;
+      const auto value = static_cast<double>(plane[h * w.columns.input + c]);
+      const bool first_nan = std::isnan(value) && !std::isnan(found.value);
+      if (!any || first_nan || value > found.value) found = {value, kh * w.columns.size + kw};
+      any = true;
+    }
+  }
+  return found;
+}
+
+template <typename T, typename Place>
+void pool_plane(const Window& w, const T* x, T* y, Place* places) {
+  for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i) {
+    const Maximum found = largest_in(w, x, i / w.columns.output, i % w.columns.output);
+    y[i] = static_cast<T>(found.value);
+    if (places) places[i] = static_cast<Place>(found.place);
+  }
+}
+
+template <typename T, typename Place>
+void spread_plane(const Window& w, const T* dy, const Place* places, T* dx) {
+  std::fill_n(dx, w.rows.input * w.columns.input, T{0});
+  for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i) {
+    const int64_t h = w.rows.start(i / w.columns.output) + places[i] / w.columns.size;
+    const int64_t c = w.columns.start(i % w.columns.output) + places[i] % w.columns.size;
+    if (h >= 0 && h < w.rows.input && c >= 0 && c < w.columns.input)
+      dx[h * w.columns.input + c] += dy[i];
+  }
+}
+
+template <typename F>
+auto visit_place(DType dtype, F f) {
+  return dtype == DType::kUInt8 ? f(uint8_t{}) : f(int32_t{});
+}
+
+Kernel prepare_max_pool2d(const Request& request) {
+  const Pooling pooling(request, request.inputs[0], request.outputs[0]);
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    visit_place(request.outputs[1].dtype, [&]<typename Place>(Place) {
+      kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
+        parallel_for(threads, pooling.planes, [&](int64_t plane, int) {
+          Place* places = output<Place>(buffers, 1);
+          pool_plane(pooling.window, input<T>(buffers, 0) + plane * pooling.input_plane(),
+                     output<T>(buffers, 0) + plane * pooling.output_plane(),
+                     places ? places + plane * pooling.output_plane() : nullptr);
+        });
+      };
+    });
+  });
+  return kernel;
+}
+
+Kernel prepare_max_pool2d_grad(const Request& request) {
+  const Pooling pooling(request, request.outputs[0], request.inputs[0]);
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    visit_place(request.inputs[1].dtype, [&]<typename Place>(Place) {
+      kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
+        parallel_for(threads, pooling.planes, [&](int64_t plane, int) {
+          spread_plane(pooling.window, input<T>(buffers, 0) + plane * pooling.output_plane(),
+                       input<Place>(buffers, 1) + plane * pooling.output_plane(),
+                       output<T>(buffers, 0) + plane * pooling.input_plane());
+        });
+      };
+    });
+  });
+  return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> max_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {"max_pool2d", prepare_max_pool2d},
+      {"max_pool2d_grad", prepare_max_pool2d_grad},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::reference

@@ -1,0 +1,260 @@
+// Kernels that update many variables at once. The learning rate is read on the device, so that a
+// captured call can be launched at any step.
+#pragma once
+
+#include "ops/optimizer/updates.h"
+#include "runtime/base/power.h"
+#include "runtime/cuda/loops/map.cuh"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/table.cuh"
+
+namespace flow::cuda {
+
+/// What gradients are multiplied by; null: nothing.
+struct GradientFactor {
+  const std::byte* factor;
+
+  template <typename T>
+  __device__ double scaled(double scale) const {
+    return factor ? scale * static_cast<double>(*reinterpret_cast<const T*>(factor)) : scale;
+  }
+  /// The factor is NaN: what it moves stays as it is.
+  template <typename T>
+  __device__ bool skipped() const {
+    if (!factor) return false;
+    const T value = *reinterpret_cast<const T*>(factor);
+    return value != value;
+  }
+};
+
+/// A gradient, and kMoved arrays that get new values: a variable, then its slots. The last may be
+/// ones that are only read.
+template <int kMoved>
+struct UpdateEntry : GradientFactor {
+  const std::byte* gradient;
+  const std::byte* from[kMoved];
+  std::byte* to[kMoved];  // null: it is only read
+  int64_t elements;
+  int32_t end;    // the first block that is another's
+  int32_t place;  // of layerwise updates: where sums of the first block go
+};
+
+/// The arrays' elements become what they were.
+template <typename T, int kMoved>
+__device__ void keep_piece(const UpdateEntry<kMoved>& entry, const Piece& piece) {
+  for (int k = 0; k < kMoved; ++k)
+    if (entry.to[k] && entry.to[k] != entry.from[k])
+      for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
+        reinterpret_cast<T*>(entry.to[k])[i] = reinterpret_cast<const T*>(entry.from[k])[i];
+}
+
+/// Calls move(g, values) for the elements of a piece, 16 bytes at a time: `values` are the arrays'
+/// elements, and become what follows them.
+template <typename T, int kMoved, typename Move>
+__device__ void move_piece(const UpdateEntry<kMoved>& entry, const Piece& piece, Move move) {
+  constexpr int kCount = Vector<T>::kCount;
+  const T* g = reinterpret_cast<const T*>(entry.gradient) + piece.first;
+  const T* from[kMoved];
+  T* to[kMoved];
+  for (int k = 0; k < kMoved; ++k) {
+    from[k] = reinterpret_cast<const T*>(entry.from[k]) + piece.first;
+    to[k] = reinterpret_cast<T*>(entry.to[k]) + piece.first;
+  }
+  const int64_t n = piece.end - piece.first, vectors = n / kCount;
+  for (int64_t i = threadIdx.x; i < vectors; i += blockDim.x) {
+    const Vector<T> gs = reinterpret_cast<const Vector<T>*>(g)[i];
+    Vector<T> moved[kMoved];
+    for (int k = 0; k < kMoved; ++k) moved[k] = reinterpret_cast<const Vector<T>*>(from[k])[i];
+    for (int lane = 0; lane < kCount; ++lane) {
+      T values[kMoved];
+      for (int k = 0; k < kMoved; ++k) values[k] = moved[k].values[lane];
+      move(gs.values[lane], values);
+      for (int k = 0; k < kMoved; ++k) moved[k].values[lane] = values[k];
+    }
+    for (int k = 0; k < kMoved; ++k) reinterpret_cast<Vector<T>*>(to[k])[i] = moved[k];
+  }
+  for (int64_t i = vectors * kCount + threadIdx.x; i < n; i += blockDim.x) {
+    T values[kMoved];
+    for (int k = 0; k < kMoved; ++k) values[k] = from[k][i];
+    move(g[i], values);
+    for (int k = 0; k < kMoved; ++k) to[k][i] = values[k];
+  }
+}
+
+inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
+  std::vector<int64_t> elements;
+  for (const Request& request : requests) elements.push_back(result_elements(request));
+  return elements;
+}
+
+/// Calls run(table, shape, first) with as many variables as a table takes, or the rest, where any
+/// of them has elements; `first` is the number of the first.
+template <int kMoved, typename Run>
+void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> buffers, Run run) {
+  constexpr size_t kMost = Table<UpdateEntry<kMoved>>::kMost;
+  for (size_t first = 0; first < elements.size(); first += kMost) {
+    const size_t end = std::min(elements.size(), first + kMost);
+    Table<UpdateEntry<kMoved>> table{};
+    int64_t blocks = 0;
+    for (size_t i = first; i < end; ++i) {
+      UpdateEntry<kMoved>& entry = table.entries[i - first];
+      const Buffers& b = buffers[i];
+      entry.gradient = b.inputs[0];
+      entry.factor = b.inputs.size() > kMoved + 1 ? b.inputs[kMoved + 1] : nullptr;
+      for (size_t k = 0; k < kMoved; ++k) {
+        entry.from[k] = b.inputs[1 + k];
+        entry.to[k] = k < b.outputs.size() ? b.outputs[k] : nullptr;
+      }
+      entry.elements = elements[i];
+      entry.end = static_cast<int32_t>(blocks += chunks_of(elements[i]));
+    }
+    if (blocks > 0) run(table, LaunchShape{{static_cast<unsigned>(blocks)}, {kThreads}}, first);
+  }
+}
+
+/// The numbers of Adam and its relatives, which keep means of gradients and of their squares.
+struct MeansRule {
+  static constexpr int kMoved = 3;
+  double scale, beta1, beta2, epsilon, weight_decay;
+
+  explicit MeansRule(const Request& request)
+      : MeansRule(request, attribute<double>(request, "weight_decay")) {}
+  MeansRule(const Request& request, double decay)
+      : scale(attribute<double>(request, "scale")),
+        beta1(attribute<double>(request, "beta1")),
+        beta2(attribute<double>(request, "beta2")),
+        epsilon(attribute<double>(request, "epsilon")),
+        weight_decay(decay) {}
+
+  /// Moves the means of gradients and squares; rest: 1 - beta.
+  template <typename T>
+  struct Means {
+    T scale, beta1, rest1, beta2, rest2;
+    /// The scaled gradient.
+    template <int kAll>
+    __device__ T move(T g, T (&values)[kAll]) const {
+      const T scaled = scale * g;
+      values[1] = beta1 * values[1] + rest1 * scaled;
+      values[2] = beta2 * values[2] + rest2 * (scaled * scaled);
+      return scaled;
+    }
+  };
+  template <typename T>
+  __device__ Means<T> means(double scaled) const {
+    return {static_cast<T>(scaled), static_cast<T>(beta1), static_cast<T>(1 - beta1),
+            static_cast<T>(beta2), static_cast<T>(1 - beta2)};
+  }
+};
+
+/// A move by the scaled gradient and what an L2 penalty adds to it.
+template <typename T, int kMoved, typename Move>
+struct Decayed {
+  Move move;
+  T scale, l2;
+  __device__ void operator()(T g, T (&values)[kMoved]) const {
+    move(scale * g + l2 * values[0], values);
+  }
+};
+
+/// A rule is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet
+/// in one call.
+template <typename T, typename Rule>
+__global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
+                       double l2, const CallBlock* call) {
+  const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
+  const double scaled = entry.template scaled<T>(rule.scale);
+  const CallBlock at_rate = call->at_rate(rate_scale);
+  if (l2 == 0) return move_piece<T>(entry, piece, rule.template of_call<T>(scaled, at_rate));
+  const auto move = rule.template of_call<T>(1, at_rate);
+  move_piece<T>(entry, piece,
+                Decayed<T, Rule::kMoved, std::decay_t<decltype(move)>>{move, static_cast<T>(scaled),
+                                                                       static_cast<T>(l2)});
+}
+
+/// The updates of variables by a rule, launched together.
+template <typename Rule>
+Updates updates_by(const char* name, std::span<const Request> requests) {
+  const Rule rule(requests[0]);
+  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
+  const double l2 = ops::l2_of(requests[0].step.attributes);
+  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
+    return {[name, rule, rate_scale, l2, elements = elements_of(requests)](
+                std::span<const Buffers> buffers, const LaunchState& state) {
+      for_tables<Rule::kMoved>(elements, buffers,
+                               [&](const auto& table, const LaunchShape& shape, size_t) {
+                                 launch(state.driver, state.stream, name, shape, update<T, Rule>,
+                                        table, rule, rate_scale, l2, state.call);
+                               });
+    }};
+  });
+}
+
+/// A sparse gradient [count, width], the indices of its rows, and what moves: a variable of
+/// `extent` rows, then its slots.
+template <int kMoved>
+struct SparseEntry : GradientFactor {
+  static constexpr size_t kIndices = 1 + kMoved;  // the operand with the indices
+  const std::byte* gradient;
+  const int64_t* indices;
+  std::byte* to[kMoved];
+  int64_t count, width, extent;
+};
+
+/// What is not in place becomes what it was.
+template <typename T>
+__global__ void keep_elements(const T* from, T* to, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) to[i] = from[i];
+}
+
+/// Moves the rows that have an index. REQUIRES: none of them comes twice.
+template <typename T, typename Rule>
+__global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, double rate_scale,
+                            const CallBlock* call) {
+  if (entry.template skipped<T>()) return;
+  const auto move =
+      rule.template of_call<T>(entry.template scaled<T>(rule.scale), call->at_rate(rate_scale));
+  for (int64_t at = first_index(); at < entry.count * entry.width; at += index_step()) {
+    const int64_t r = at / entry.width, index = entry.indices[r];
+    if (index < 0 || index >= entry.extent) continue;
+    const int64_t place = index * entry.width + (at - r * entry.width);
+    T values[Rule::kMoved];
+    for (int k = 0; k < Rule::kMoved; ++k) values[k] = reinterpret_cast<T*>(entry.to[k])[place];
+    move(reinterpret_cast<const T*>(entry.gradient)[at], values);
+    for (int k = 0; k < Rule::kMoved; ++k) reinterpret_cast<T*>(entry.to[k])[place] = values[k];
+  }
+}
+
+/// The update of the rows of a variable by a rule: operands rows, variable, slots, indices, factor.
+template <typename Rule>
+Kernel sparse_update_by(const char* name, const Request& request) {
+  using Entry = SparseEntry<Rule::kMoved>;
+  const Rule rule(request);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[name, rule, rate_scale = attribute<double>(request, "rate_scale"),
+             count = request.inputs[Entry::kIndices].shape.elements(),
+             elements = request.inputs[0].shape.elements(), extent = request.inputs[1].shape[0],
+             n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      Entry entry{};
+      entry.gradient = buffers.inputs[0];
+      entry.indices = input<int64_t>(buffers, Entry::kIndices);
+      entry.factor = buffers.inputs.size() > Entry::kIndices + 1
+                         ? buffers.inputs[Entry::kIndices + 1]
+                         : nullptr;
+      entry.count = count;
+      entry.width = elements / count;
+      entry.extent = extent;
+      for (size_t k = 0; k < Rule::kMoved; ++k) {
+        entry.to[k] = buffers.outputs[k];
+        if (entry.to[k] != buffers.inputs[1 + k])
+          launch(state.driver, state.stream, "keep_elements", shape_for(n), keep_elements<T>,
+                 input<T>(buffers, 1 + k), output<T>(buffers, k), n);
+      }
+      launch(state.driver, state.stream, name, shape_for(elements), update_rows<T, Rule>, entry,
+             rule, rate_scale, state.call);
+    }};
+  });
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,37 @@
+// Rectifiers with a trained slope.
+#include "compiler/grad/channels.h"
+#include "compiler/ir/initializers.h"
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+using ir::ValueId;
+
+/// relu(x) + alpha min(x, 0), alpha along axis 1
+ValueId expand_prelu(LayerContext& context) {
+  const ir::Value x = context.operand(0);
+  if (!has_channels(context, 2)) return {};
+  const int64_t slopes = context.attributes.get<bool>("shared") ? 1 : x.shape[1];
+  const ValueId alpha =
+      context.add_variable("alpha", "alpha_initializer", x.dtype, {slopes}, fans_of({slopes}));
+  if (!alpha.valid()) return {};
+  std::vector<int64_t> along(static_cast<size_t>(x.shape.rank() - 1), 1);
+  along[0] = slopes;
+  const ValueId slope = context.add("reshape", "slope", {alpha}, {{"shape", std::move(along)}});
+  const ValueId zero = context.add(
+      "fill", "zero", {}, {{"value", 0.0}, {"shape", std::vector<int64_t>{}}, {"dtype", x.dtype}});
+  const ValueId below = context.add("minimum", "below", {context.operands[0], zero}, {});
+  const ValueId scaled = context.add("multiply", "scaled", {below, slope}, {});
+  const ValueId above = context.add("relu", "above", {context.operands[0]}, {});
+  return context.add("add", "", {above, scaled}, {});
+}
+
+}  // namespace
+
+std::span<const Rules> prelu() {
+  static constexpr Rules kRules[] = {{"prelu", nullptr, expand_prelu}};
+  return kRules;
+}
+
+}  // namespace flow::grad

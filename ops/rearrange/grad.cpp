@@ -1,0 +1,129 @@
+// Elements in another order, as reshapes, transposes and copies.
+#include <fmt/format.h>
+
+#include "compiler/ir/rules.h"
+#include "ops/core/axes.h"
+#include "ops/core/windows.h"
+
+namespace flow::grad {
+namespace {
+
+using ir::ValueId;
+using Integers = std::vector<int64_t>;
+
+ValueId reshaped_as(const LayerContext& context, std::string_view part, ValueId x, Integers shape) {
+  return context.add("reshape", part, {x}, {{"shape", std::move(shape)}});
+}
+
+/// x as `split`, its axes permuted, as `joined`.
+ValueId regrouped(const LayerContext& context, Integers split, Integers perm, Integers joined) {
+  const ValueId parts = reshaped_as(context, "split", context.operands[0], std::move(split));
+  const ValueId moved = context.add("transpose", "transpose", {parts}, {{"perm", std::move(perm)}});
+  return reshaped_as(context, "", moved, std::move(joined));
+}
+
+/// Reports operand 0 unless it is (N, C, H, W).
+bool are_images(const LayerContext& context) {
+  ops::Call call = context.call();
+  ops::has_rank(call, 0, 4, "(N, C, H, W)");
+  return !context.report(call);
+}
+
+/// Reports an extent that is not a multiple of `divisor`.
+bool divides(const LayerContext& context, int64_t divisor, int64_t extent, std::string_view what) {
+  if (extent % divisor == 0) return true;
+  context.site().bad_attribute("factor", Diagnosis::kShapeMismatch,
+                               fmt::format("{} has {} {}; expected a multiple of {}",
+                                           context.operand(0).shape.str(), extent, what, divisor));
+  return false;
+}
+
+bool channels_come_first(const LayerContext& context) {
+  return context.attributes.get<std::string>("mode") == "crd";
+}
+
+ValueId expand_pixel_shuffle(LayerContext& context) {
+  if (!are_images(context)) return {};
+  const Shape x = context.operand(0).shape;
+  const int64_t r = context.attributes.get<int64_t>("factor");
+  if (!divides(context, r, x[1], "channels") || !divides(context, r * r, x[1], "channels"))
+    return {};
+  const int64_t c = x[1] / (r * r);
+  Integers joined = {x[0], c, x[2] * r, x[3] * r};
+  return channels_come_first(context)
+             ? regrouped(context, {x[0], c, r, r, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, joined)
+             : regrouped(context, {x[0], r, r, c, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, joined);
+}
+
+ValueId expand_pixel_unshuffle(LayerContext& context) {
+  if (!are_images(context)) return {};
+  const Shape x = context.operand(0).shape;
+  const int64_t r = context.attributes.get<int64_t>("factor");
+  if (!divides(context, r, x[2], "rows") || !divides(context, r, x[3], "columns")) return {};
+  const int64_t h = x[2] / r, w = x[3] / r;
+  const Integers perm =
+      channels_come_first(context) ? Integers{0, 1, 3, 5, 2, 4} : Integers{0, 3, 5, 1, 2, 4};
+  return regrouped(context, {x[0], x[1], h, r, w, r}, perm, {x[0], x[1] * r * r, h, w});
+}
+
+/// The layer's axis; nothing after an error.
+std::optional<int> own_axis(const LayerContext& context) {
+  ops::Call call = context.call();
+  const auto axis =
+      ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), context.operand(0).shape);
+  return context.report(call) ? std::nullopt : axis;
+}
+
+/// The elements of an axis from `begin` to `end`, as text.
+std::string range_of_axis(int axis, int64_t begin, int64_t end) {
+  std::string index = "[";
+  for (int i = 0; i < axis; ++i) index += ":, ";
+  return index + fmt::format("{}:{}]", begin, end);
+}
+
+ValueId expand_roll(LayerContext& context) {
+  const auto axis = own_axis(context);
+  if (!axis) return {};
+  const Shape x = context.operand(0).shape;
+  const int64_t n = x[*axis], shift = context.attributes.get<int64_t>("shift");
+  const int64_t first = ((-shift) % n + n) % n;  // what comes to the beginning
+  if (first == 0) return reshaped_as(context, "", context.operands[0], x.extents());
+  const auto part = [&](const char* name, int64_t begin, int64_t end) {
+    return context.add("slice", name, {context.operands[0]},
+                       {{"index", range_of_axis(*axis, begin, end)}});
+  };
+  const ValueId head = part("head", first, n), tail = part("tail", 0, first);
+  return context.add("concat", "", {head, tail}, {{"axis", int64_t{*axis}}});
+}
+
+ValueId expand_repeat_elements(LayerContext& context) {
+  const auto axis = own_axis(context);
+  if (!axis) return {};
+  const int64_t repeats = context.attributes.get<int64_t>("repeats");
+  Integers single = context.operand(0).shape.extents();
+  single.insert(single.begin() + *axis + 1, 1);
+  Integers copies = single, joined = context.operand(0).shape.extents();
+  copies[static_cast<size_t>(*axis) + 1] = repeats;
+  if (!Shape(copies).checked_elements()) {
+    context.site().bad_attribute("repeats", Diagnosis::kTensorTooLarge,
+                                 fmt::format("{} copies of {} are too many to count", repeats,
+                                             context.operand(0).shape.str()));
+    return {};
+  }
+  joined[static_cast<size_t>(*axis)] *= repeats;
+  const ValueId x = reshaped_as(context, "expand", context.operands[0], std::move(single));
+  const ValueId copied = context.add("broadcast_to", "copies", {x}, {{"shape", std::move(copies)}});
+  return reshaped_as(context, "", copied, std::move(joined));
+}
+
+}  // namespace
+
+std::span<const Rules> rearrange() {
+  static constexpr Rules kRules[] = {{"pixel_shuffle", nullptr, expand_pixel_shuffle},
+                                     {"pixel_unshuffle", nullptr, expand_pixel_unshuffle},
+                                     {"roll", nullptr, expand_roll},
+                                     {"repeat_elements", nullptr, expand_repeat_elements}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,237 @@
+// How threads take the rows of a recurrent layer through its steps: some rows each.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/core/cpu_labels.h"
+#include "runtime/base/ceil_div.h"
+#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/strided_copy.h"
+
+namespace flow::cpu::fast {
+
+/// Rows [first, first + count), which one thread takes through the steps.
+struct RowChunk {
+  int64_t first, count;
+};
+
+/// Which row does what in which step. Arrays of all steps are (N, T, ...).
+class StepOrder {
+ public:
+  /// `all`: an array of all steps. `gates_of_unit`: as many as W has. `of_lengths`: their operand.
+  StepOrder(const Request& request, const Shape& all, int64_t unit_count, int64_t gates_of_unit,
+            size_t of_lengths)
+      : rows(all[0]),
+        steps(all[1]),
+        units(unit_count),
+        gates(gates_of_unit * unit_count),
+        reverse_(request.step.attributes.get<bool>("reverse")),
+        lengths_(of_lengths),
+        // Enough rows for products that pay, and enough chunks for threads.
+        chunk_(std::clamp<int64_t>(round_up(ceil_div(rows, 16), 8), 16, 64)) {
+    if (lengths_ < request.inputs.size())
+      check_.emplace(request, request.inputs[lengths_], steps + 1);
+  }
+
+  void check(const Buffers& buffers, const CallState& state) const {
+    if (check_) check_->run(buffers.inputs[lengths_], state);
+  }
+
+  int64_t most_rows() const { return std::min(chunk_, rows); }
+  int64_t chunks() const { return ceil_div(rows, chunk_); }
+  RowChunk chunk(int64_t i) const { return {i * chunk_, std::min(chunk_, rows - i * chunk_)}; }
+
+  /// The steps of a row; those out of range, which stop the run, as many as there are.
+  int64_t length(const Buffers& buffers, int64_t row) const {
+    if (!check_) return steps;
+    return std::clamp<int64_t>(integer_at(check_->dtype, buffers.inputs[lengths_], row), 0, steps);
+  }
+
+  /// The number in (N, T) of what a row of that length reads and makes in a step before its length.
+  int64_t place(int64_t row, int64_t step, int64_t length) const {
+    return row * steps + (reverse_ ? length - 1 - step : step);
+  }
+
+  int64_t rows, steps, units, gates;
+
+ private:
+  bool reverse_;
+  size_t lengths_;
+  int64_t chunk_;
+  std::optional<LabelCheck> check_;
+};
+
+inline void copy_floats(const float* from, int64_t n, float* to) {
+  std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+}
+
+inline void clear(float* to, int64_t n) { std::fill_n(to, n, 0.0f); }
+
+/// Writes to an array of all steps that the plan may leave out.
+inline void store_floats(float* all, int64_t place, const float* row, int64_t n) {
+  if (all) copy_floats(row, n, all + place * n);
+}
+inline void store_zeros(float* all, int64_t place, int64_t n) {
+  if (all) clear(all + place * n, n);
+}
+
+/// The right factor of products, a matrix in rows of `row` elements, or one that is stored
+/// transposed.
+struct Factor {
+  const float* data;
+  int64_t row;
+  bool transposed;
+
+  /// The part from there on.
+  Factor from(int64_t first_row, int64_t first_column) const {
+    return {data + (transposed ? first_column * row + first_row : first_row * row + first_column),
+            row, transposed};
+  }
+};
+
+/// The recurrent weight (G H, H), by which each step multiplies.
+class StateWeight {
+ public:
+  /// Forward steps multiply by its transpose. oneDNN's product copies a factor that is stored
+  /// transposed in each call, at half the speed for a few rows, so that several steps share a copy.
+  StateWeight(const Request& request, size_t operand, int64_t steps)
+      : operand_(operand), shape_(request.inputs[operand].shape), transposed_(true) {
+    constexpr int64_t kStepsThatPay = 4;
+    if (steps < kStepsThatPay) return;
+    const int64_t gates = shape_[0], units = shape_[1];
+    const std::vector<StridedCopy::Axis> axes = {{units, 1, gates}, {gates, units, 1}};
+    transpose_.emplace(sizeof(float), axes, 0, 0);
+  }
+  /// Gradients multiply by the weight itself.
+  StateWeight(const Request& request, size_t operand)
+      : operand_(operand), shape_(request.inputs[operand].shape), transposed_(false) {}
+
+  size_t bytes() const {
+    return transpose_ ? static_cast<size_t>(shape_.elements()) * sizeof(float) : 0;
+  }
+  /// `space`: of bytes().
+  Factor prepare(int threads, const Buffers& buffers, std::byte* space) const {
+    if (!transpose_) return {input<float>(buffers, operand_), shape_[1], transposed_};
+    transpose_->run(threads, buffers.inputs[operand_], space);
+    return {reinterpret_cast<const float*>(space), shape_[0], false};
+  }
+
+ private:
+  size_t operand_;
+  Shape shape_;
+  bool transposed_;
+  std::optional<StridedCopy> transpose_;
+};
+
+/// What threads work with: rows of floats side by side, for each row of a chunk, and the weight.
+class Scratch {
+ public:
+  /// `widths`: of the rows of each array.
+  Scratch(const Request& request, const StepOrder& order, std::initializer_list<int64_t> widths,
+          StateWeight weight)
+      : workers_(std::min<int64_t>(request.threads, order.chunks())), weight_(std::move(weight)) {
+    for (const int64_t width : widths) {
+      starts_.push_back(floats_);
+      floats_ += round_up(order.most_rows() * width, 16);
+    }
+  }
+  /// Array i of a worker.
+  float* at(const Buffers& buffers, int worker, size_t i) const {
+    return reinterpret_cast<float*>(buffers.workspace) + worker * floats_ + starts_[i];
+  }
+  size_t bytes() const { return own_bytes() + weight_.bytes(); }
+  Factor prepare_weight(int threads, const Buffers& buffers) const {
+    return weight_.prepare(threads, buffers, buffers.workspace + own_bytes());
+  }
+
+ private:
+  size_t own_bytes() const { return static_cast<size_t>(workers_ * floats_) * sizeof(float); }
+
+  std::vector<int64_t> starts_;
+  int64_t floats_ = 0, workers_;
+  StateWeight weight_;
+};
+
+/// One launch of one chunk.
+struct ChunkRun {
+  const Buffers& buffers;
+  const StepOrder& order;
+  RowChunk rows;
+  Factor weight;
+
+  int64_t length(int64_t row) const { return order.length(buffers, rows.first + row); }
+  /// Does any row of the chunk have a step?
+  bool any(int64_t step) const {
+    for (int64_t row = 0; row < rows.count; ++row)
+      if (step < length(row)) return true;
+    return false;
+  }
+  /// active(row of the chunk, its place) for rows that have the step; idle(row, place) for others,
+  /// whose place lies behind their last.
+  template <typename Active, typename Idle>
+  void for_rows(int64_t step, Active active, Idle idle) const {
+    for (int64_t row = 0; row < rows.count; ++row) {
+      const int64_t steps = length(row), at = rows.first + row;
+      if (step < steps)
+        active(row, order.place(at, step, steps));
+      else
+        idle(row, at * order.steps + step);
+    }
+  }
+  template <typename Active>
+  void for_active(int64_t step, Active active) const {
+    for_rows(step, active, [](int64_t, int64_t) {});
+  }
+  /// Of an operand (N, H), this chunk's.
+  const float* state(size_t i) const { return input<float>(buffers, i) + rows.first * order.units; }
+  float* state_result(size_t i) const {
+    return buffers.outputs.size() > i && buffers.outputs[i]
+               ? output<float>(buffers, i) + rows.first * order.units
+               : nullptr;
+  }
+  float* result(size_t i) const {
+    return buffers.outputs.size() > i ? output<float>(buffers, i) : nullptr;
+  }
+  int64_t floats() const { return rows.count * order.units; }
+
+  void load(size_t operand, float* to) const { copy_floats(state(operand), floats(), to); }
+  void save(const float* from, size_t i) const {
+    if (float* to = state_result(i)) copy_floats(from, floats(), to);
+  }
+  /// What a state was before a step of a row: a result of the step before it, in `all`, or the
+  /// first state, operand `initial`.
+  const float* before(const float* all, size_t initial, int64_t row, int64_t step) const {
+    if (step == 0) return state(initial) + row * order.units;
+    return all + order.place(rows.first + row, step - 1, length(row)) * order.units;
+  }
+};
+
+/// A kernel that calls run(ChunkRun, worker) for all chunks.
+template <typename Run>
+Kernel over_chunks(const Request& request, StepOrder order, Scratch scratch, Run run) {
+  Kernel kernel;
+  kernel.workspace = scratch.bytes();
+  kernel.library = "oneDNN sgemm";
+  kernel.launch = [threads = request.threads, order = std::move(order),
+                   scratch = std::move(scratch),
+                   run](const Buffers& buffers, const CallState& state) {
+    order.check(buffers, state);
+    const Factor weight = scratch.prepare_weight(threads, buffers);
+    parallel_for(threads, order.chunks(), [&](int64_t i, int worker) {
+      run(ChunkRun{buffers, order, order.chunk(i), weight},
+          [&](size_t array) { return scratch.at(buffers, worker, array); });
+    });
+  };
+  return kernel;
+}
+
+inline int64_t units_of(const Request& request, size_t weight) {
+  return request.inputs[weight].shape[1];
+}
+
+}  // namespace flow::cpu::fast

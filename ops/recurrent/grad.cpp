@@ -1,0 +1,329 @@
+// Recurrent layers: a product of all steps' input, then the steps; and the gradients of steps.
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+using ir::ValueId;
+using Extents = std::vector<int64_t>;
+
+/// What tells the three layers apart.
+struct CellType {
+  std::string_view steps;  // the op
+  int64_t gates;
+  bool has_cell = false;            // its state has a second part, c
+  bool has_own_bias = false;        // W h has a bias of its own
+  std::string_view attribute = {};  // of the steps, that the layer has too
+};
+
+constexpr CellType kLstm{.steps = "lstm_steps", .gates = 4, .has_cell = true};
+constexpr CellType kGru{
+    .steps = "gru_steps", .gates = 3, .has_own_bias = true, .attribute = "linear_before_reset"};
+constexpr CellType kRnn{.steps = "rnn_steps", .gates = 1, .attribute = "activation"};
+
+/// Operands of the layers.
+enum : size_t { kLengths = 1, kInitialH = 2, kInitialC = 3 };
+
+class RecurrentLayer {
+ public:
+  RecurrentLayer(const LayerContext& context, const CellType& cell)
+      : context_(context),
+        cell_(cell),
+        units_(context.attributes.get<int64_t>("units")),
+        layers_(context.attributes.get<int64_t>("layers")),
+        direction_(context.attributes.get<std::string>("direction")),
+        has_bias_(context.attributes.get<bool>("use_bias")),
+        rate_(context.attributes.get<double>("dropout")) {}
+
+  ValueId expand() {
+    if (!check_operands()) return {};
+    ValueId sequence = context_.operands[0];
+    for (int64_t layer = 0; layer < layers_; ++layer) {
+      if (layer > 0) sequence = dropped(sequence, layer - 1);
+      sequence = add_layer(sequence, layer);
+      if (!sequence.valid()) return {};
+    }
+    for (const auto& [port, states] : {std::pair{"h", &last_h_}, {"c", &last_c_}})
+      if (!states->empty())
+        context_.builder.alias(fmt::format("{}.{}", context_.name, port),
+                               joined(fmt::format("last_{}", port), *states, 1));
+    return sequence;
+  }
+
+ private:
+  bool has(size_t operand) const {
+    return operand < context_.operands.size() && context_.operands[operand].valid();
+  }
+  const Shape& input() const { return context_.operand(0).shape; }
+  int64_t directions() const { return direction_ == "bidirectional" ? 2 : 1; }
+
+  bool check_operands() {
+    if (input().rank() != 3) {
+      context_.site().bad_operand(
+          0, Diagnosis::kRankMismatch,
+          fmt::format("{} does not have 3 dimensions; expected (batch, time, features)",
+                      input().str()));
+      return false;
+    }
+    const int64_t rows = input()[0];
+    const bool lengths = check_shape(kLengths, {rows}, "an integer for each row");
+    const Shape states{rows, layers_ * directions() * units_};
+    const auto check = [&](size_t i) {
+      return check_shape(i, states, "layers * directions * units numbers for each row");
+    };
+    return lengths && check(kInitialH) && check(kInitialC) && check_dropout();
+  }
+
+  /// Dropout is between layers.
+  bool check_dropout() const {
+    if (rate_ == 0 || layers_ > 1) return true;
+    context_.site().bad_attribute(
+        "dropout", Diagnosis::kBadAttribute,
+        "dropout between layers needs `layers` of 2 or more; use the op `dropout` after the layer");
+    return false;
+  }
+
+  bool check_shape(size_t operand, const Shape& expected, std::string_view what) {
+    if (!has(operand) || context_.operand(operand).shape == expected) return true;
+    context_.site().bad_operand(
+        operand, Diagnosis::kShapeMismatch,
+        fmt::format("{} is not {}: {}", context_.operand(operand).shape.str(), expected.str(),
+                    what));
+    return false;
+  }
+
+  ValueId dropped(ValueId sequence, int64_t layer) const {
+    if (!context_.train || rate_ == 0) return sequence;
+    const std::string part = fmt::format("dropout_l{}", layer);
+    return context_.add("dropout", part, {sequence},
+                        {{"rate", rate_}, {"consumer", context_.name + "/" + part}});
+  }
+
+  ValueId add_layer(ValueId sequence, int64_t layer) {
+    std::vector<ValueId> both;
+    const std::string name = fmt::format("_l{}", layer);
+    if (directions() == 1) return add_steps(sequence, name, direction_ == "reverse");
+    both.push_back(add_steps(sequence, name, false));
+    both.push_back(add_steps(sequence, name + "_reverse", true));
+    return joined("concat" + name, both, 2);
+  }
+
+  ValueId joined(const std::string& part, const std::vector<ValueId>& values, int64_t axis) const {
+    for (const ValueId value : values)
+      if (!value.valid()) return {};
+    return values.size() == 1 ? values[0] : context_.add("concat", part, values, {{"axis", axis}});
+  }
+
+  /// One layer in one direction. `name`: what its variables end in, "_l0".
+  ValueId add_steps(ValueId sequence, const std::string& name, bool reverse) {
+    if (!sequence.valid()) return {};
+    const Shape x = context_.graph()[sequence].shape;
+    const int64_t gates = cell_.gates * units_;
+    const ValueId weight = add_weight("weight_ih" + name, "kernel_initializer", {gates, x[2]});
+    const ValueId recurrent =
+        add_weight("weight_hh" + name, "recurrent_initializer", {gates, units_});
+    const ValueId flat = context_.add("reshape", "flatten" + name, {sequence},
+                                      {{"shape", Extents{x[0] * x[1], x[2]}}});
+    ValueId product =
+        context_.add("matmul", "matmul" + name, {flat, weight}, {{"transpose_b", true}});
+    ValueId bias, own_bias;
+    if (has_bias_) {
+      bias = add_bias("bias_ih" + name);
+      own_bias = add_bias("bias_hh" + name);
+      if (!cell_.has_own_bias) bias = context_.add("add", "bias" + name, {bias, own_bias}, {});
+      product =
+          context_.add("bias_add", "bias_add" + name, {product, bias}, {{"axis", int64_t{1}}});
+    } else if (cell_.has_own_bias) {
+      own_bias = zeros("no_bias", {gates});
+    }
+    std::vector<ValueId> operands = {context_.add("reshape", "restore" + name, {product},
+                                                  {{"shape", Extents{x[0], x[1], gates}}}),
+                                     recurrent};
+    if (cell_.has_own_bias) operands.push_back(own_bias);
+    operands.push_back(initial_state(kInitialH));
+    if (cell_.has_cell) operands.push_back(initial_state(kInitialC));
+    if (has(kLengths)) operands.push_back(context_.operands[kLengths]);
+    ir::Attributes attributes{{"reverse", reverse}};
+    if (!cell_.attribute.empty())
+      attributes.set(cell_.attribute, *context_.attributes.find(cell_.attribute));
+    const ValueId out =
+        context_.add(cell_.steps, "steps" + name, std::move(operands), std::move(attributes));
+    if (!out.valid()) return {};
+    const std::vector<ValueId> results = context_.graph().producer_of(out)->results;
+    last_h_.push_back(results[1]);
+    if (cell_.has_cell) last_c_.push_back(results[2]);
+    return out;
+  }
+
+  ValueId add_weight(const std::string& part, std::string_view initializer, const Shape& shape) {
+    return context_.add_variable(part, initializer, context_.compute_dtype(), shape,
+                                 fans_of(shape));
+  }
+
+  ValueId add_bias(const std::string& part) {
+    const Shape shape{cell_.gates * units_};
+    return context_.add_variable(part, "bias_initializer", context_.compute_dtype(), shape,
+                                 fans_of(shape));
+  }
+
+  ValueId zeros(const std::string& part, Extents shape) const {
+    return context_.add(
+        "fill", part, {},
+        {{"value", 0.0}, {"shape", std::move(shape)}, {"dtype", context_.compute_dtype()}});
+  }
+
+  /// Of the next steps.
+  ValueId initial_state(size_t operand) {
+    const std::string part = operand == kInitialH ? "initial_h" : "initial_c";
+    if (!has(operand)) return zeros("zero", {input()[0], units_});
+    if (layers_ * directions() == 1) return context_.operands[operand];
+    const auto first = static_cast<int64_t>(last_h_.size()) * units_;
+    return context_.add("slice", part, {context_.operands[operand]},
+                        {{"index", fmt::format("[:, {}:{}]", first, first + units_)}});
+  }
+
+  const LayerContext& context_;
+  const CellType& cell_;
+  int64_t units_, layers_;
+  std::string direction_;
+  bool has_bias_;
+  double rate_;
+  std::vector<ValueId> last_h_, last_c_;  // of each layer and direction
+};
+
+template <const CellType& kCell>
+ValueId expand_recurrent(LayerContext& context) {
+  return RecurrentLayer(context, kCell).expand();
+}
+
+/// What the rules of the three kinds of steps have in common.
+class StepsGradient {
+ public:
+  explicit StepsGradient(GradientContext& context) : context_(context) {}
+
+  /// The gradient of result i, or zeros.
+  ValueId gradient(size_t i) {
+    if (context_.gradient(i).valid()) return context_.gradient(i);
+    const ir::Value like = context_.value_of(context_.result(i));
+    return context_.add("fill", 0, {},
+                        {{"value", 0.0}, {"shape", like.shape.extents()}, {"dtype", like.dtype}},
+                        "zeros");
+  }
+
+  /// The results of the gradient op. `lengths`: the operand of the forward op.
+  const std::vector<ValueId>& add(std::string_view op, std::vector<ValueId> operands,
+                                  size_t lengths) {
+    if (lengths < context_.node.operands.size()) operands.push_back(context_.operand(lengths));
+    AttributeSpans spans;
+    spans.op = context_.node.span;
+    results_ = context_.builder.add(*ops::find_spec(op), context_.names[0], std::move(operands),
+                                    context_.node.attributes, spans);
+    return results_;
+  }
+
+  /// [N, T, K] as [N T, K]: all steps in one product.
+  ValueId flat(size_t operand, ValueId steps) {
+    const Shape shape = context_.value_of(steps).shape;
+    return context_.add("reshape", operand, {steps},
+                        {{"shape", Extents{shape[0] * shape[1], shape[2]}}}, "flatten");
+  }
+
+  /// The gradient of the recurrent weight, or of rows of it: the sum over all steps of
+  /// `gates`^T `states`, both flat.
+  ValueId weight_gradient(ValueId gates, ValueId states, std::string_view part = {}) {
+    return context_.add("matmul", 1, {gates, states}, {{"transpose_a", true}}, part);
+  }
+
+  /// A vector for each operand.
+  std::vector<ValueId> gradients() const {
+    return std::vector<ValueId>(context_.node.operands.size());
+  }
+
+ private:
+  GradientContext& context_;
+  std::vector<ValueId> results_;
+};
+
+std::vector<ValueId> lstm_steps_gradient(GradientContext& context) {
+  StepsGradient rule(context);
+  std::vector<ValueId> made = rule.add(
+      "lstm_steps_grad",
+      {rule.gradient(0), rule.gradient(1), rule.gradient(2), context.operand(1), context.operand(2),
+       context.operand(3), context.result(0), context.result(3), context.result(4)},
+      4);
+  std::vector<ValueId> gradients = rule.gradients();
+  gradients[0] = made[0];
+  if (context.wanted[1])
+    gradients[1] = rule.weight_gradient(rule.flat(1, made[0]), rule.flat(1, made[1]));
+  gradients[2] = made[2];
+  gradients[3] = made[3];
+  return gradients;
+}
+
+std::vector<ValueId> rnn_steps_gradient(GradientContext& context) {
+  StepsGradient rule(context);
+  std::vector<ValueId> made = rule.add("rnn_steps_grad",
+                                       {rule.gradient(0), rule.gradient(1), context.operand(1),
+                                        context.operand(2), context.result(0)},
+                                       3);
+  std::vector<ValueId> gradients = rule.gradients();
+  gradients[0] = made[0];
+  if (context.wanted[1])
+    gradients[1] = rule.weight_gradient(rule.flat(1, made[0]), rule.flat(1, made[1]));
+  gradients[2] = made[2];
+  return gradients;
+}
+
+/// Where the reset gate comes first, the rows of W for the new gate are multiplied by r h, and the
+/// other rows by h.
+ValueId weight_gradient_of_reset_first(GradientContext& context, StepsGradient& rule,
+                                       const std::vector<ValueId>& made) {
+  const int64_t units = context.value_of(context.operand(1)).shape[1];
+  const ValueId flat = rule.flat(1, made[0]);
+  const auto rows = [&](int64_t first, int64_t end) {
+    return context.add("slice", 1, {flat}, {{"index", fmt::format("[:, {}:{}]", first, end)}},
+                       "slice");
+  };
+  const ValueId reset_update =
+      rule.weight_gradient(rows(0, 2 * units), rule.flat(1, made[1]), "reset_update");
+  const ValueId next =
+      rule.weight_gradient(rows(2 * units, 3 * units), rule.flat(1, made[3]), "new");
+  return context.add("concat", 1, {reset_update, next}, {{"axis", int64_t{0}}});
+}
+
+std::vector<ValueId> gru_steps_gradient(GradientContext& context) {
+  StepsGradient rule(context);
+  std::vector<ValueId> made = rule.add("gru_steps_grad",
+                                       {rule.gradient(0), rule.gradient(1), context.operand(1),
+                                        context.operand(3), context.result(0), context.result(2)},
+                                       4);
+  const bool linear = context.node.attributes.get<bool>("linear_before_reset");
+  std::vector<ValueId> gradients = rule.gradients();
+  gradients[0] = made[0];
+  const ValueId hidden = made[linear ? 3 : 0];  // the gradient of W h + b
+  if (context.wanted[1])
+    gradients[1] = linear ? rule.weight_gradient(rule.flat(1, hidden), rule.flat(1, made[1]))
+                          : weight_gradient_of_reset_first(context, rule, made);
+  if (context.wanted[2])
+    gradients[2] = context.add("bias_add_grad", 2, {rule.flat(2, hidden)}, {{"axis", int64_t{1}}});
+  gradients[3] = made[2];
+  return gradients;
+}
+
+}  // namespace
+
+std::span<const Rules> recurrent() {
+  static constexpr Rules kRules[] = {
+      {"lstm", nullptr, expand_recurrent<kLstm>}, {"gru", nullptr, expand_recurrent<kGru>},
+      {"rnn", nullptr, expand_recurrent<kRnn>},   {"lstm_steps", lstm_steps_gradient},
+      {"gru_steps", gru_steps_gradient},          {"rnn_steps", rnn_steps_gradient}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,415 @@
+// Recurrent layers, and the steps of one layer in one direction, which kernels compute: those of
+// all rows, from products of the input that are made for all steps at once.
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+/// The operands of steps: `gates` (N, T, G H), the recurrent weight (G H, H), states (N, H).
+struct StepsOf {
+  int64_t rows, steps, units, gates;  // gates: of all units
+  int batch_axis;
+
+  Shape step() const { return {rows, units}; }
+  Shape steps_of(int64_t extent) const { return {rows, steps, extent}; }
+};
+
+/// Of a call whose operand `weight` has the shape of a recurrent weight with `gates` gates, and
+/// whose operand `out` has the rows and steps.
+std::optional<StepsOf> steps_of(Call& call, int64_t gates, size_t out, size_t weight) {
+  const Shape &of_steps = call.shape(out), &of_weight = call.shape(weight);
+  if (of_steps.rank() != 3) {
+    call.bad_operand(out, Reason::kRankMismatch,
+                     fmt::format("{} is not (batch, time, units)", of_steps.str()));
+    return {};
+  }
+  if (of_weight.rank() != 2 || of_weight[0] / gates != of_weight[1] || of_weight[0] % gates != 0) {
+    call.bad_operand(weight, Reason::kShapeMismatch,
+                     fmt::format("{} is not ({} units, units)", of_weight.str(), gates));
+    return {};
+  }
+  int batch_axis = batch_before(call.operand(weight).batch_axis, 0);
+  for (size_t i = 0; i < call.operands(); ++i)
+    if (i != weight)
+      batch_axis = common_batch(batch_axis, batch_before(call.operand(i).batch_axis, 1));
+  return StepsOf{of_steps[0], of_steps[1], of_weight[1], of_weight[0], batch_axis};
+}
+
+/// Whether operand i, the lengths, is there and has an element for each row; reports another shape.
+bool lengths_fit(Call& call, const StepsOf& of, size_t i) {
+  return i >= call.operands() || call.have_shape(i, i + 1, {of.rows});
+}
+
+void add_results(Call& call, const StepsOf& of, std::initializer_list<Shape> shapes) {
+  for (const Shape& shape : shapes) call.result(call.dtype(0), shape, of.batch_axis);
+}
+
+int64_t saved_gates_of_gru(const Call& call) {
+  return call.attribute<bool>("linear_before_reset") ? 4 : 3;
+}
+
+/// gates, weight, h0, c0, lengths
+void infer_lstm_steps(Call& call) {
+  const auto of = steps_of(call, 4, 0, 1);
+  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
+      !call.have_shape(2, 4, of->step()) || !lengths_fit(call, *of, 4))
+    return;
+  add_results(call, *of,
+              {of->steps_of(of->units), of->step(), of->step(), of->steps_of(of->gates),
+               of->steps_of(of->units)});
+}
+
+/// gates, weight, bias, h0, lengths
+void infer_gru_steps(Call& call) {
+  const auto of = steps_of(call, 3, 0, 1);
+  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
+      !call.have_shape(2, 3, {of->gates}) || !call.have_shape(3, 4, of->step()) ||
+      !lengths_fit(call, *of, 4))
+    return;
+  add_results(
+      call, *of,
+      {of->steps_of(of->units), of->step(), of->steps_of(saved_gates_of_gru(call) * of->units)});
+}
+
+/// gates, weight, h0, lengths
+void infer_rnn_steps(Call& call) {
+  const auto of = steps_of(call, 1, 0, 1);
+  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
+      !call.have_shape(2, 3, of->step()) || !lengths_fit(call, *of, 3))
+    return;
+  add_results(call, *of, {of->steps_of(of->units), of->step()});
+}
+
+/// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths
+void infer_lstm_steps_grad(Call& call) {
+  const auto of = steps_of(call, 4, 0, 3);
+  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
+      !call.have_shape(1, 3, of->step()) || !call.have_shape(4, 6, of->step()) ||
+      !call.have_shape(6, 7, of->steps_of(of->units)) ||
+      !call.have_shape(7, 8, of->steps_of(of->gates)) ||
+      !call.have_shape(8, 9, of->steps_of(of->units)) || !lengths_fit(call, *of, 9))
+    return;
+  add_results(call, *of,
+              {of->steps_of(of->gates), of->steps_of(of->units), of->step(), of->step()});
+}
+
+/// dy, dh, weight, h0, out, gates, lengths
+void infer_gru_steps_grad(Call& call) {
+  const auto of = steps_of(call, 3, 0, 2);
+  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
+      !call.have_shape(1, 2, of->step()) || !call.have_shape(3, 4, of->step()) ||
+      !call.have_shape(4, 5, of->steps_of(of->units)) ||
+      !call.have_shape(5, 6, of->steps_of(saved_gates_of_gru(call) * of->units)) ||
+      !lengths_fit(call, *of, 6))
+    return;
+  const bool linear = call.attribute<bool>("linear_before_reset");
+  add_results(call, *of,
+              {of->steps_of(of->gates), of->steps_of(of->units), of->step(),
+               of->steps_of(linear ? of->gates : of->units)});
+}
+
+/// dy, dh, weight, h0, out, lengths
+void infer_rnn_steps_grad(Call& call) {
+  const auto of = steps_of(call, 1, 0, 2);
+  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
+      !call.have_shape(1, 2, of->step()) || !call.have_shape(3, 4, of->step()) ||
+      !call.have_shape(4, 5, of->steps_of(of->units)) || !lengths_fit(call, *of, 5))
+    return;
+  add_results(call, *of, {of->steps_of(of->units), of->steps_of(of->units), of->step()});
+}
+
+/// Lengths lie in [0, T].
+int64_t limit_of_lengths(std::span<const Shape> operands, const Attributes&) {
+  return operands[0][1] + 1;
+}
+
+OperandSpec lengths_operand() {
+  return {.name = "lengths",
+          .doc = "(N), integers in [0, T]: the steps of each row; results past them are 0",
+          .accepts = Accepts::kInteger,
+          .optional = true,
+          .limit = limit_of_lengths};
+}
+
+/// The product of the states with the recurrent weight, in each step.
+double steps_flops(std::span<const Shape> operands, const Shape& result, const Attributes&) {
+  return 2 * static_cast<double>(result.elements()) *
+         static_cast<double>(operands[1].elements() / operands[1][1]);
+}
+
+/// `result`: the gradient of the gates.
+double steps_grad_flops(std::span<const Shape> operands, const Shape& result, const Attributes&) {
+  return 2 * static_cast<double>(result.elements()) *
+         static_cast<double>(operands[0][operands[0].rank() - 1]);
+}
+
+AttributeSpec reverse_attribute() {
+  return {"reverse", AttributeType::kBool, "false",
+          "go from the last step of each row to the first"};
+}
+
+AttributeSpec linear_before_reset_attribute() {
+  return {"linear_before_reset", AttributeType::kBool, "true",
+          "apply the reset gate after the recurrent product, as PyTorch and cuDNN do; else before "
+          "it, as in the paper"};
+}
+
+AttributeSpec activation_attribute() {
+  return {.name = "activation",
+          .type = AttributeType::kText,
+          .fallback = "tanh",
+          .doc = "the function of each step",
+          .choices = {"tanh", "relu"}};
+}
+
+std::vector<OperandSpec> layer_operands() {
+  return {{"in", "(N, T, features)"},
+          lengths_operand(),
+          {.name = "initial_h",
+           .doc = "(N, layers * directions * units), the state before the first step; else 0",
+           .optional = true}};
+}
+
+std::vector<AttributeSpec> layer_attributes(std::vector<AttributeSpec> own = {}) {
+  constexpr double kMostLayers = 1000;
+  std::vector<AttributeSpec> attributes = {
+      {.name = "units",
+       .type = AttributeType::kInteger,
+       .fallback = "",
+       .doc = "size of the state, in each direction",
+       .min = 1,
+       .max = static_cast<double>(kMaxSize / 4)},
+      {.name = "layers",
+       .type = AttributeType::kInteger,
+       .fallback = "1",
+       .doc = "number of layers; each reads the sequence of the one before it",
+       .min = 1,
+       .max = kMostLayers},
+      {.name = "direction",
+       .type = AttributeType::kText,
+       .fallback = "forward",
+       .doc = "order of the steps; bidirectional joins both, forward first",
+       .choices = {"forward", "reverse", "bidirectional"}},
+      {.name = "dropout",
+       .type = AttributeType::kNumber,
+       .fallback = "0",
+       .doc = "fraction of elements to drop between layers, in train jobs",
+       .min = 0,
+       .below = 1}};
+  for (AttributeSpec& attribute : own) attributes.push_back(std::move(attribute));
+  attributes.push_back({"use_bias", AttributeType::kBool, "true", "add biases"});
+  attributes.push_back({"kernel_initializer", AttributeType::kInitializer, "glorot_uniform",
+                        "initial value of `weight_ih`"});
+  attributes.push_back({"recurrent_initializer", AttributeType::kInitializer, "glorot_uniform",
+                        "initial value of `weight_hh`"});
+  attributes.push_back(
+      {"bias_initializer", AttributeType::kInitializer, "zeros", "initial value of the biases"});
+  attributes.push_back({"kernel_regularizer", AttributeType::kRegularizer, "none",
+                        "L1 or L2 penalty on `weight_ih`"});
+  attributes.push_back({"recurrent_regularizer", AttributeType::kRegularizer, "none",
+                        "L1 or L2 penalty on `weight_hh`"});
+  attributes.push_back(
+      {"bias_regularizer", AttributeType::kRegularizer, "none", "L1 or L2 penalty on the biases"});
+  return attributes;
+}
+
+OperandSpec initial_c_operand() {
+  OperandSpec operand = layer_operands().back();
+  operand.name = "initial_c";
+  operand.doc = "the same of the cell state";
+  return operand;
+}
+
+std::vector<OperandSpec> lstm_layer_operands() {
+  std::vector<OperandSpec> operands = layer_operands();
+  operands.push_back(initial_c_operand());
+  return operands;
+}
+
+}  // namespace
+
+std::span<const OpSpec> recurrent() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "lstm",
+          .doc = "Long short-term memory (Hochreiter and Schmidhuber, 1997), with PyTorch's "
+                 "variables.",
+          .formula = "c = f c + i g, h = o tanh(c) with i, f, o = sigmoid(.), g = tanh(.) of "
+                     "W_ih x + b_ih + W_hh h + b_hh",
+          .operands = lstm_layer_operands(),
+          .attributes = layer_attributes(),
+          .results = {{"out"}, {"h"}, {"c"}},
+          .takes_variables = true,
+          .trains_otherwise = true,
+      },
+      {
+          .name = "gru",
+          .doc = "Gated recurrent units (Cho et al., 2014), with PyTorch's variables.",
+          .formula = "h = (1 - z) n + z h with r, z = sigmoid(.) of W_ih x + b_ih + W_hh h + b_hh, "
+                     "n = tanh(W_in x + b_in + r (W_hn h + b_hn))",
+          .operands = layer_operands(),
+          .attributes = layer_attributes({linear_before_reset_attribute()}),
+          .results = {{"out"}, {"h"}},
+          .takes_variables = true,
+          .trains_otherwise = true,
+      },
+      {
+          .name = "rnn",
+          .doc = "A simple recurrent network (Elman, 1990), with PyTorch's variables.",
+          .formula = "h = activation(W_ih x + b_ih + W_hh h + b_hh)",
+          .operands = layer_operands(),
+          .attributes = layer_attributes({activation_attribute()}),
+          .results = {{"out"}, {"h"}},
+          .takes_variables = true,
+          .trains_otherwise = true,
+      },
+      {
+          .name = "lstm_steps",
+          .doc = "The steps of an LSTM from the products of its input.",
+          .formula = "c = f c + i g, h = o tanh(c) with i, f, o = sigmoid(.), g = tanh(.) of "
+                     "gates + W h",
+          .operands = {{"gates", "(N, T, 4 H): i, f, g, o"},
+                       {"weight", "(4 H, H)"},
+                       {"h0", "(N, H)"},
+                       {"c0", "(N, H)"},
+                       lengths_operand()},
+          .attributes = {reverse_attribute()},
+          .plan_attributes = {{"reverse", Kind::kFlag}},
+          .results = {{"out"},
+                      {.name = "h", .optional = true},
+                      {.name = "c", .optional = true},
+                      {.name = "gates", .optional = true},
+                      {.name = "cells", .optional = true}},
+          .infer = infer_lstm_steps,
+          .secondary_gradients = true,
+          .layer = "lstm",
+          .flops = {.product = steps_flops},
+          .internal = true,
+          .examples = {"lstm_steps(f32[2,3,8], f32[8,2], f32[2,2], f32[2,2])",
+                       "lstm_steps(f32[5,10,12], f32[12,3], f32[5,3], f32[5,3], i32[5])",
+                       "lstm_steps(f32[3,11,8], f32[8,2], f32[3,2], f32[3,2], i64[3]) "
+                       "reverse=true"},
+      },
+      {
+          .name = "gru_steps",
+          .doc = "The steps of gated recurrent units from the products of their input.",
+          .formula = "h = (1 - z) n + z h with r, z = sigmoid(gates + W h + b), "
+                     "n = tanh(gates_n + r (W_n h + b_n))",
+          .operands = {{"gates", "(N, T, 3 H): r, z, n"},
+                       {"weight", "(3 H, H)"},
+                       {"bias", "(3 H)"},
+                       {"h0", "(N, H)"},
+                       lengths_operand()},
+          .attributes = {linear_before_reset_attribute(), reverse_attribute()},
+          .plan_attributes = {{"linear_before_reset", Kind::kFlag}, {"reverse", Kind::kFlag}},
+          .results = {{"out"},
+                      {.name = "h", .optional = true},
+                      {.name = "gates", .optional = true}},
+          .infer = infer_gru_steps,
+          .secondary_gradients = true,
+          .layer = "gru",
+          .flops = {.product = steps_flops},
+          .internal = true,
+          .examples = {"gru_steps(f32[2,3,6], f32[6,2], f32[6], f32[2,2])",
+                       "gru_steps(f32[2,4,9], f32[9,3], f32[9], f32[2,3]) "
+                       "linear_before_reset=false",
+                       "gru_steps(f32[5,10,6], f32[6,2], f32[6], f32[5,2], i32[5]) reverse=true",
+                       "gru_steps(f32[3,12,6], f32[6,2], f32[6], f32[3,2], u8[3]) "
+                       "linear_before_reset=false reverse=true"},
+      },
+      {
+          .name = "rnn_steps",
+          .doc = "The steps of a simple recurrent network from the products of its input.",
+          .formula = "h = activation(gates + W h)",
+          .operands =
+              {{"gates", "(N, T, H)"}, {"weight", "(H, H)"}, {"h0", "(N, H)"}, lengths_operand()},
+          .attributes = {activation_attribute(), reverse_attribute()},
+          .plan_attributes = {{"activation", Kind::kChoice}, {"reverse", Kind::kFlag}},
+          .results = {{"out"}, {.name = "h", .optional = true}},
+          .infer = infer_rnn_steps,
+          .secondary_gradients = true,
+          .layer = "rnn",
+          .flops = {.product = steps_flops},
+          .internal = true,
+          .examples = {"rnn_steps(f32[2,3,4], f32[4,4], f32[2,4])",
+                       "rnn_steps(f32[5,10,3], f32[3,3], f32[5,3], i32[5]) activation=relu",
+                       "rnn_steps(f32[3,13,2], f32[2,2], f32[3,2], i8[3]) reverse=true"},
+      },
+      {
+          .name = "lstm_steps_grad",
+          .doc = "Gradients of lstm_steps with respect to gates and states.",
+          .formula = "back through the steps, from dy, dh and dc",
+          .operands = {{"dy", "(N, T, H)"},
+                       {"dh", "(N, H)"},
+                       {"dc", "(N, H)"},
+                       {"weight", "(4 H, H)"},
+                       {"h0", "(N, H)"},
+                       {"c0", "(N, H)"},
+                       {"out", "result of the forward op"},
+                       {"gates", "result of the forward op, (N, T, 4 H)"},
+                       {"cells", "result of the forward op, (N, T, H)"},
+                       lengths_operand()},
+          .attributes = {reverse_attribute()},
+          .plan_attributes = {{"reverse", Kind::kFlag}},
+          .results = {{"out"},
+                      {.name = "previous", .optional = true},
+                      {.name = "dh0", .optional = true},
+                      {.name = "dc0", .optional = true}},
+          .infer = infer_lstm_steps_grad,
+          .flops = {.product = steps_grad_flops},
+          .internal = true,
+      },
+      {
+          .name = "gru_steps_grad",
+          .doc = "Gradients of gru_steps with respect to gates and states; `hidden` is that of "
+                 "W h + b, or with the reset gate first, r h.",
+          .formula = "back through the steps, from dy and dh",
+          .operands = {{"dy", "(N, T, H)"},
+                       {"dh", "(N, H)"},
+                       {"weight", "(3 H, H)"},
+                       {"h0", "(N, H)"},
+                       {"out", "result of the forward op"},
+                       {"gates", "result of the forward op"},
+                       lengths_operand()},
+          .attributes = {linear_before_reset_attribute(), reverse_attribute()},
+          .plan_attributes = {{"linear_before_reset", Kind::kFlag}, {"reverse", Kind::kFlag}},
+          .results = {{"out"},
+                      {.name = "previous", .optional = true},
+                      {.name = "dh0", .optional = true},
+                      {.name = "hidden", .optional = true}},
+          .infer = infer_gru_steps_grad,
+          .flops = {.product = steps_grad_flops},
+          .internal = true,
+      },
+      {
+          .name = "rnn_steps_grad",
+          .doc = "Gradients of rnn_steps with respect to gates and the state.",
+          .formula = "back through the steps, from dy and dh",
+          .operands = {{"dy", "(N, T, H)"},
+                       {"dh", "(N, H)"},
+                       {"weight", "(H, H)"},
+                       {"h0", "(N, H)"},
+                       {"out", "result of the forward op"},
+                       lengths_operand()},
+          .attributes = {activation_attribute(), reverse_attribute()},
+          .plan_attributes = {{"activation", Kind::kChoice}, {"reverse", Kind::kFlag}},
+          .results = {{"out"},
+                      {.name = "previous", .optional = true},
+                      {.name = "dh0", .optional = true}},
+          .infer = infer_rnn_steps_grad,
+          .flops = {.product = steps_grad_flops},
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,10 @@
+// What reshape does; copy does it too.
+#pragma once
+
+#include "runtime/cuda/loops/kernel.h"
+
+namespace flow::cuda {
+
+Kernel prepare_reshape(const Request& request);
+
+}  // namespace flow::cuda

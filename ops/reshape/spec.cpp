@@ -1,0 +1,90 @@
+// Other shapes of the same elements.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+void report_bad_shape(Call& call, std::string message) {
+  call.bad_attribute("shape", Reason::kShapeMismatch, std::move(message));
+}
+
+/// Reports that the elements of operand 0 do not fill `wanted`, which may have a -1.
+void report_unfilled_shape(Call& call, const Shape& wanted) {
+  const Shape& x = call.shape(0);
+  report_bad_shape(call, fmt::format("cannot reshape {} with {} elements to {}", x.str(),
+                                     x.elements(), wanted.str()));
+}
+
+/// A -1 becomes what the other extents leave.
+void normalise_reshape(Call& call, Attributes& attributes) {
+  const Shape given(call.integers("shape"));
+  if (std::ranges::any_of(given, [](int64_t extent) { return extent == 0 || extent < -1; }))
+    return report_bad_shape(
+        call, fmt::format("invalid shape {}; expected positive sizes, at most one of them -1",
+                          given.str()));
+  if (std::ranges::count(given, -1) > 1)
+    return report_bad_shape(
+        call, fmt::format("{} has more than one -1; expected at most one", given.str()));
+  Integers extents = given.extents();
+  const auto open = std::ranges::find(extents, -1);
+  if (open == extents.end()) return;
+  *open = 1;
+  const int64_t elements = call.shape(0).elements();
+  const auto known = Shape(extents).checked_elements();
+  if (!known || elements % *known != 0) return report_unfilled_shape(call, given);
+  *open = elements / *known;
+  attributes.set("shape", std::move(extents));
+}
+
+void infer_reshape(Call& call) {
+  const Shape shape(call.integers("shape"));
+  const Operand& x = call.operand(0);
+  if (shape.checked_elements() == x.shape.elements())
+    call.result(x.dtype, shape, reshaped_batch(x.shape, x.batch_axis, shape, call.job().batch));
+  else
+    report_unfilled_shape(call, shape);
+}
+
+}  // namespace
+
+std::span<const OpSpec> reshape() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "flatten",
+          .doc = "Joins an axis and all later axes into one.",
+          .formula = "y = x, of shape [d0, ..., d(start) d(start+1) ...]",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"start", AttributeType::kInteger, "1", "first axis to join"}},
+      },
+      {
+          .name = "reshape",
+          .doc = "Changes the shape and keeps the order of the elements.",
+          .formula = "y = x, of shape `shape`",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"shape", AttributeType::kIntegers, "",
+                          "new shape; one size can be -1 and is inferred"}},
+          .plan_attributes = {{.name = "shape", .kind = Kind::kShape, .of_result = true}},
+          .normalise = normalise_reshape,
+          .infer = infer_reshape,
+          .in_place = {0},
+          .view = true,
+          .linear = {0},
+          .moves_elements = true,
+          .rounds_operands = rounds_always,
+          .flops = {0},
+          .numpy = "x.reshape(shape)",
+          .examples = {"reshape(f32[3,4]) shape=[2,6]", "reshape(f32[2,3,4]) shape=[-1,4]",
+                       "reshape(i32[6]) shape=[2,3]", "reshape(f32[1]) shape=[]"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,213 @@
+// Images resized by interpolation.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+#include "ops/core/windows.h"
+#include "ops/resize/taps.h"
+
+namespace flow::ops {
+namespace {
+
+constexpr int64_t kMostTaps = 4;    // of an axis: cubic
+constexpr double kLeastCubic = -1;  // up to 0: the weights inside an image add up to more than 0
+
+/// What `scale` makes of an extent, rounded down; reports nothing and too much.
+std::optional<int64_t> scaled(Call& call, int64_t extent, double scale) {
+  const double scaled = std::floor(static_cast<double>(extent) * scale);
+  if (scaled >= 1 && scaled <= static_cast<double>(kMostResized))
+    return static_cast<int64_t>(scaled);
+  call.bad_attribute("scale", Reason::kOutOfRange,
+                     fmt::format("{} pixels scaled by {} are {}; expected 1 to {}", extent, scale,
+                                 scaled, kMostResized));
+  return {};
+}
+
+/// Height and width of the result that `size` or `scale` asks for.
+std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
+  const std::vector<int64_t>& size = call.integers("size");
+  const double scale = call.attribute<double>("scale");
+  if (!size.empty() && scale != 0) {
+    call.bad_attribute("scale", Reason::kBadAttribute,
+                       "`resize` has both `size` and `scale`; expected one of them");
+    return {};
+  }
+  if (!size.empty()) return pair_of(call, "size", size);
+  if (scale == 0) {
+    call.bad_call(Reason::kMissingAttribute, "`resize` needs `size` or `scale`");
+    return {};
+  }
+  const auto height = scaled(call, x[2], scale);
+  const auto width = height ? scaled(call, x[3], scale) : std::nullopt;
+  if (!width) return {};
+  return std::array{*height, *width};
+}
+
+void normalise_resize(Call& call, Attributes& attributes) {
+  if (!has_rank(call, 0, 4, "(N, C, H, W)")) return;
+  if (const auto size = wanted_size(call, call.shape(0)))
+    attributes.set("size", std::vector<int64_t>{(*size)[0], (*size)[1]});
+}
+
+/// Whether the attributes are those of the mode; reports one that only another mode has.
+bool suits_mode(Call& call) {
+  const auto& mode = call.attribute<std::string>("mode");
+  const auto only = [&](std::string_view name, std::string_view of, bool is_default) {
+    if (mode == of || is_default) return;
+    call.bad_attribute(name, Reason::kBadAttribute,
+                       fmt::format("mode `{}` does not use `{}`; only `{}` does", mode, name, of));
+  };
+  only("rounding", "nearest", call.attribute<std::string>("rounding") == "round_prefer_floor");
+  only("cubic_coefficient", "bicubic", call.attribute<double>("cubic_coefficient") == -0.75);
+  only("exclude_outside", "bicubic", !call.attribute<bool>("exclude_outside"));
+  return !call.failed();
+}
+
+/// Whether tables can be made for a resize from x to `size`, and a scale says the same; reports if
+/// not.
+bool fits(Call& call, const Shape& x, const std::vector<int64_t>& size) {
+  if (!suits_mode(call)) return false;
+  const double scale = call.attribute<double>("scale");
+  if (const double a = call.attribute<double>("cubic_coefficient"); a < kLeastCubic || a > 0) {
+    call.bad_attribute("cubic_coefficient", Reason::kOutOfRange,
+                       fmt::format("`cubic_coefficient` is {}; expected {} to 0", a, kLeastCubic));
+    return false;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t in = x[static_cast<int>(i) + 2], out = size[i];
+    if (in > kMostResized || out > kMostResized) {
+      call.bad_attribute(
+          "size", Reason::kTensorTooLarge,
+          fmt::format("{} pixels resized to {}; expected at most {}", in, out, kMostResized));
+      return false;
+    }
+    if (scale != 0 && std::floor(static_cast<double>(in) * scale) != static_cast<double>(out)) {
+      call.bad_attribute("scale", Reason::kBadAttribute,
+                         fmt::format("{} pixels scaled by {} are not {}", in, scale, out));
+      return false;
+    }
+  }
+  return true;
+}
+
+Shape resized(const Shape& x, const std::vector<int64_t>& size) {
+  return {x[0], x[1], size[0], size[1]};
+}
+
+void infer_resize(Call& call) {
+  if (!has_rank(call, 0, 4, "(N, C, H, W)")) return;
+  const std::vector<int64_t>& size = call.integers("size");
+  if (fits(call, call.shape(0), size))
+    call.result(call.dtype(0), resized(call.shape(0), size),
+                batch_before(call.operand(0).batch_axis, 2));
+}
+
+void infer_resize_grad(Call& call) {
+  const auto x = four_extents(call, "input_shape");
+  if (!x) return;
+  const std::vector<int64_t>& size = call.integers("size");
+  if (fits(call, *x, size) && call.have_shape(0, 1, resized(*x, size)))
+    call.result(call.dtype(0), *x, batch_before(call.operand(0).batch_axis, 2));
+}
+
+std::vector<AttributeSpec> resize_attributes() {
+  return {sizes_attribute("size", "[]", "height and width, or one number for both"),
+          {.name = "scale",
+           .type = AttributeType::kNumber,
+           .fallback = "0",
+           .doc = "factor on height and width instead of `size`; the result is rounded down",
+           .min = 0},
+          {.name = "mode",
+           .type = AttributeType::kText,
+           .fallback = "nearest",
+           .doc = "how to interpolate",
+           .choices = {"nearest", "bilinear", "bicubic"}},
+          {.name = "coordinates",
+           .type = AttributeType::kText,
+           .fallback = "half_pixel",
+           .doc = "half_pixel aligns the edges of the images, align_corners the centers of the "
+                  "corner pixels, asymmetric the upper left edges",
+           .choices = {"half_pixel", "align_corners", "asymmetric"}},
+          {.name = "rounding",
+           .type = AttributeType::kText,
+           .fallback = "round_prefer_floor",
+           .doc = "which pixel is nearest; the first two differ for a place between two pixels",
+           .choices = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
+          {.name = "cubic_coefficient",
+           .type = AttributeType::kNumber,
+           .fallback = "-0.75",
+           .doc = "the coefficient a of bicubic interpolation; -0.5 in TensorFlow and Pillow",
+           .min = kLeastCubic,
+           .max = 0},
+          {"exclude_outside", AttributeType::kBool, "false",
+           "give pixels outside the image no weight, where bicubic else repeats the edge"}};
+}
+
+std::vector<PlanAttribute> resize_plan_attributes() {
+  return {{"coordinates", Kind::kChoice},
+          {"cubic_coefficient", Kind::kFinite},
+          {"exclude_outside", Kind::kFlag},
+          {"mode", Kind::kChoice},
+          {"rounding", Kind::kChoice},
+          {"scale", Kind::kMagnitude},
+          {"size", Kind::kSizes}};
+}
+
+std::vector<AttributeSpec> resize_gradient_attributes() {
+  std::vector<AttributeSpec> attributes = resize_attributes();
+  attributes.push_back(input_shape_attribute());
+  return attributes;
+}
+
+std::vector<PlanAttribute> resize_gradient_plan_attributes() {
+  std::vector<PlanAttribute> attributes = resize_plan_attributes();
+  attributes.push_back({.name = "input_shape", .kind = Kind::kShape, .of_result = true});
+  return attributes;
+}
+
+}  // namespace
+
+std::span<const OpSpec> resize() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "resize",
+          .doc = "Resizes images by interpolation; the edge pixels continue outside the image.",
+          .formula = "y[n, c, i, j] = sum of w[i, k] v[j, l] x[n, c, k, l]",
+          .operands = {{"in", "(N, C, H, W)"}},
+          .attributes = resize_attributes(),
+          .plan_attributes = resize_plan_attributes(),
+          .normalise = normalise_resize,
+          .infer = infer_resize,
+          .linear = {0},
+          .flops = {2 * kMostTaps},
+          .examples = {"resize(f32[2,3,4,5]) scale=2", "resize(f32[2,3,4,5]) scale=2 mode=bilinear",
+                       "resize(f32[1,2,5,7]) size=[8,3] mode=bilinear coordinates=align_corners",
+                       "resize(f32[2,2,5,4]) scale=1.7 mode=bicubic",
+                       "resize(f32[1,3,7,9]) size=4 mode=bicubic cubic_coefficient=-0.5 "
+                       "exclude_outside=true",
+                       "resize(f32[1,2,6,5]) size=[3,11] coordinates=asymmetric rounding=floor"},
+      },
+      {
+          .name = "resize_grad",
+          .doc = "Gradient of resize: adds up for each pixel the gradients of what it went into.",
+          .formula = "dx[n, c, k, l] = sum of w[i, k] v[j, l] dy[n, c, i, j]",
+          .operands = {{"dy", "(N, C, H', W')"}},
+          .attributes = resize_gradient_attributes(),
+          .plan_attributes = resize_gradient_plan_attributes(),
+          .infer = infer_resize_grad,
+          .linear = {0},
+          .flops = {2 * kMostTaps, Flops::Each::kFirst},
+          .internal = true,
+          .examples = {"resize_grad(f32[2,3,8,10]) size=[8,10] mode=bilinear input_shape=[2,3,4,5]",
+                       "resize_grad(f32[1,2,3,4]) size=[3,4] input_shape=[1,2,7,9]"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

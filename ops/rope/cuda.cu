@@ -1,0 +1,157 @@
+// rope and its gradient: a thread for each pair of features, which finds its angle from a table of
+// frequencies that lies in the device's memory from the start.
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <vector>
+
+#include "ops/rope/frequencies.h"
+#include "runtime/cuda/driver/handles.h"
+#include "runtime/cuda/loops/divider.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/threads.cuh"
+
+namespace flow::cuda {
+namespace {
+
+constexpr double kHalfTurn = std::numbers::pi;
+constexpr double kHalfTurnRest = 1.2246467991473532e-16;  // pi beyond that double
+
+/// x, y: (rows, depth), of whose features the first 2 pairs turn. Index holds all numbers of
+/// elements.
+template <typename Index>
+struct Rotation {
+  Index rows, depth, pairs;
+  Divider width, length, rows_of_positions;  // threads of a row; rows that share positions
+  bool halves;
+  double sign;                // -1: the other way
+  const double* frequencies;  // on the device
+  Integers positions;         // without data: 0, 1, ...
+  int64_t places;             // of a vector of positions
+
+  __device__ double position(Index row) const {
+    const Index place = length.divide(row).remainder;
+    if (!positions.data) return static_cast<double>(place);
+    const Index vector = rows_of_positions.divide(row).quotient;
+    return static_cast<double>(positions[vector * places + place]);
+  }
+};
+
+/// Cosine and sine of an angle in radians. Half turns are taken off first: what is left fits a
+/// float, and sincospi reduces it without local memory.
+template <typename T>
+struct CosineSine {
+  T cos, sin;
+
+  __device__ explicit CosineSine(double angle) {
+    const double half_turns = rint(angle / kHalfTurn);
+    const double rest = fma(-half_turns, kHalfTurnRest, fma(-half_turns, kHalfTurn, angle));
+    const auto part = static_cast<T>(rest / kHalfTurn);
+#ifdef FLOW_CUDA_ON_CPU
+    cos = std::cos(static_cast<T>(kHalfTurn) * part);
+    sin = std::sin(static_cast<T>(kHalfTurn) * part);
+#else
+    if constexpr (sizeof(T) == sizeof(double))
+      sincospi(part, &sin, &cos);
+    else
+      sincospif(part, &sin, &cos);
+#endif
+    if (half_turns == 2 * rint(half_turns / 2)) return;
+    cos = -cos;
+    sin = -sin;
+  }
+};
+
+/// Threads of a row: one for each pair, and one for each feature that is only copied. y may be x.
+template <typename Index, typename T>
+__global__ void rotate(Rotation<Index> r, const T* x, T* y) {
+  const int64_t threads = static_cast<int64_t>(r.rows) * (r.depth - r.pairs);
+  for (int64_t at = first_index(); at < threads; at += index_step()) {
+    const auto [row, i] = r.width.divide(static_cast<Index>(at));
+    if (i >= r.pairs) {
+      const Index same = row * r.depth + i + r.pairs;
+      y[same] = x[same];
+      continue;
+    }
+    const CosineSine<T> turn(r.position(row) * r.frequencies[i]);
+    const T cos = turn.cos, sin = static_cast<T>(r.sign) * turn.sin;
+    const Index first = row * r.depth + (r.halves ? i : 2 * i);
+    const Index second = r.halves ? first + r.pairs : first + 1;
+    const T one = x[first], other = x[second];
+    y[first] = one * cos - other * sin;
+    y[second] = other * cos + one * sin;
+  }
+}
+
+/// A copy of numbers in the device's memory.
+class DeviceNumbers {
+ public:
+  DeviceNumbers(Driver& driver, const std::vector<double>& numbers)
+      : memory_(driver, driver.allocate(numbers.size() * sizeof(double))) {
+    const OwnedStream stream(driver, driver.create_stream());
+    driver.copy(memory_.get(), numbers.data(), numbers.size() * sizeof(double), stream.get());
+    driver.synchronize(stream.get());
+  }
+
+  const double* get() const { return reinterpret_cast<const double*>(memory_.get()); }
+
+ private:
+  DeviceBytes memory_;
+};
+
+template <typename Index>
+Kernel prepare_rotation(const Request& request, const char* name, double sign) {
+  const Shape& x = request.inputs[0].shape;
+  const int rank = x.rank();
+  const int64_t rows = x.elements(0, rank - 1), depth = x[rank - 1], length = x[rank - 2];
+  const int64_t pairs = attribute<int64_t>(request, "dims") / 2;
+  const bool placed = request.inputs.size() > 1;
+  const bool own = placed && request.inputs[1].shape.rank() == 2;  // each N has its positions
+  const auto frequencies = std::make_shared<const DeviceNumbers>(
+      request.driver, ops::rope_frequencies(request.step.attributes));
+  const Rotation<Index> r{static_cast<Index>(rows),
+                          static_cast<Index>(depth),
+                          static_cast<Index>(pairs),
+                          Divider(depth - pairs),
+                          Divider(length),
+                          Divider(own ? rows / x[0] : rows),
+                          ops::rope_splits_halves(request.step.attributes),
+                          sign,
+                          frequencies->get(),
+                          {nullptr, placed ? request.inputs[1].dtype : DType::kInt32},
+                          length};
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    // The launch keeps the frequencies.
+    return {[r, frequencies, placed, name, threads = rows * (depth - pairs)](
+                const Buffers& b, const LaunchState& state) {
+      Rotation<Index> bound = r;
+      if (placed) bound.positions.data = b.inputs[1];
+      launch(state.driver, state.stream, name, shape_for(threads), rotate<Index, T>, bound,
+             input<T>(b, 0), output<T>(b, 0));
+    }};
+  });
+}
+
+Kernel prepare_rotation(const Request& request, const char* name, double sign) {
+  return result_elements(request) < kNarrow ? prepare_rotation<int32_t>(request, name, sign)
+                                            : prepare_rotation<int64_t>(request, name, sign);
+}
+
+Kernel prepare_rope(const Request& request) { return prepare_rotation(request, "rope", 1); }
+Kernel prepare_rope_grad(const Request& request) {
+  return prepare_rotation(request, "rope_grad", -1);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::rope() {
+  static constexpr KernelEntry kKernels[] = {
+      {"rope", prepare_rope, Order::kOwn},
+      {"rope_grad", prepare_rope_grad, Order::kOwn},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,190 @@
+// sample: a block for each row. Bounds of the likeliest tokens are found bit by bit, by sums over
+// all logits; sums of integers are those of the CPU.
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/sampling.h"
+#include "runtime/base/whole_index.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/team.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// Which tokens are left: those of a larger order, and of those of this order the ones before
+/// `end`.
+template <typename T>
+struct Bound {
+  OrderOf<T> order;
+  int64_t end;
+
+  __device__ bool keeps(OrderOf<T> other, int64_t place) const {
+    return other > order || (other == order && place < end);
+  }
+};
+
+/// The logits of a row, which the threads of a block share.
+template <typename T>
+struct Row {
+  const T* logits;
+  int64_t tokens;
+
+  /// The sum of f(order, place) over all tokens.
+  template <typename F>
+  __device__ uint64_t sum(F f) const {
+    uint64_t own = 0;
+    for (int64_t i = threadIdx.x; i < tokens; i += blockDim.x) own += f(order_of(logits[i]), i);
+    return over_block(own, Sum());
+  }
+
+  __device__ OrderOf<T> largest() const {
+    OrderOf<T> own = 0;
+    for (int64_t i = threadIdx.x; i < tokens; i += blockDim.x)
+      if (const OrderOf<T> order = order_of(logits[i]); order > own) own = order;
+    return over_block(own, Larger());
+  }
+
+  /// The place of the first token with which the sum of f(order, place), in the order of places,
+  /// exceeds `sum`. REQUIRES: there is one. Each thread adds up the tokens of one stretch.
+  template <typename F>
+  __device__ int64_t place_of(uint64_t sum, F f) const {
+    uint64_t* sums = shared<uint64_t>();
+    int64_t* found = reinterpret_cast<int64_t*>(sums + blockDim.x);
+    const int64_t length = (tokens + blockDim.x - 1) / blockDim.x;
+    const int64_t first = threadIdx.x * length;
+    const int64_t end = first + length < tokens ? first + length : tokens;
+    uint64_t own = 0;
+    for (int64_t i = first; i < end; ++i) own += f(order_of(logits[i]), i);
+    __syncthreads();  // whoever reads what was shared before
+    sums[threadIdx.x] = own;
+    __syncthreads();
+    uint64_t before = 0;
+    for (unsigned thread = 0; thread < threadIdx.x; ++thread) before += sums[thread];
+    if (before <= sum && sum < before + own) {
+      int64_t i = first;
+      for (uint64_t at = before;; ++i)
+        if ((at += f(order_of(logits[i]), i)) > sum) break;
+      *found = i;
+    }
+    __syncthreads();
+    return *found;
+  }
+};
+
+/// The bound that leaves the fewest likeliest of the tokens which `bound` leaves, such that the sum
+/// of f(order) over them reaches `least`. f: of equal orders the same.
+template <typename T, typename F>
+__device__ Bound<T> bound_of(const Row<T>& row, const Bound<T>& bound, uint64_t least, F f) {
+  using Order = OrderOf<T>;
+  const auto sum_from = [&](Order from) {
+    return row.sum([&](Order order, int64_t i) {
+      return order >= from && bound.keeps(order, i) ? f(order) : uint64_t{0};
+    });
+  };
+  Order found = 0;
+  for (int bit = 8 * static_cast<int>(sizeof(Order)) - 1; bit >= 0; --bit) {
+    const Order tried = found | Order{1} << bit;
+    if (sum_from(tried) >= least) found = tried;
+  }
+  const uint64_t above = found == static_cast<Order>(~Order{0}) ? 0 : sum_from(found + 1);
+  // Of equal tokens as many as are needed.
+  const uint64_t each = f(found), rest = least - above;
+  const uint64_t equal = each == 0 ? 1 : (rest + each - 1) / each;
+  const int64_t last = row.place_of(equal - 1, [&](Order order, int64_t i) {
+    return uint64_t{order == found && bound.keeps(order, i)};
+  });
+  return {found, last + 1};
+}
+
+struct Positions {
+  Integers values;
+  bool of_row;
+  WholeIndex place;
+  int64_t whole_rows;
+};
+
+/// REQUIRES: blocks of whole warps, with shared memory of a uint64_t for each thread and one more.
+template <typename T>
+__global__ void draw_tokens(const T* logits, int64_t rows, int64_t tokens, Sampling sampling,
+                            Positions positions, const CallBlock* call, int32_t* out) {
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const Row<T> row{logits + r * tokens, tokens};
+    const OrderOf<T> largest = row.largest();
+    const auto weigh = [&](OrderOf<T> order) {
+      if (order == largest) return kUnitWeight;
+      if (order == 0) return uint64_t{0};
+      return weight_of(logit_of<T>(order), logit_of<T>(largest), sampling.temperature);
+    };
+    Bound<T> bound{0, tokens};
+    if (sampling.top_k > 0 && sampling.top_k < tokens)
+      bound = bound_of(row, bound, static_cast<uint64_t>(sampling.top_k),
+                       [](OrderOf<T>) { return uint64_t{1}; });
+    const auto weigh_kept = [&](OrderOf<T> order, int64_t i) {
+      return bound.keeps(order, i) ? weigh(order) : uint64_t{0};
+    };
+    if (sampling.top_p < 1)
+      bound = bound_of(row, bound, share_of(row.sum(weigh_kept), sampling.top_p), weigh);
+    const auto number = static_cast<uint64_t>(call->step * positions.whole_rows +
+                                              positions.place.at(r, call->shard));
+    const uint64_t drawn = draw_weight(sampling, positions.values[positions.of_row ? r : 0], number,
+                                       call->pass, row.sum(weigh_kept));
+    const int64_t place = row.place_of(drawn, weigh_kept);
+    if (threadIdx.x == 0) out[r] = static_cast<int32_t>(place);
+  }
+}
+
+/// The same with temperature 0.
+template <typename T>
+__global__ void take_likeliest(const T* logits, int64_t rows, int64_t tokens, int32_t* out) {
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const Row<T> row{logits + r * tokens, tokens};
+    const OrderOf<T> largest = row.largest();
+    const int64_t place =
+        row.place_of(0, [&](OrderOf<T> order, int64_t) { return uint64_t{order == largest}; });
+    if (threadIdx.x == 0) out[r] = static_cast<int32_t>(place);
+  }
+}
+
+Sampling sampling_of(const Request& request) {
+  const plan::Attributes& attributes = request.step.attributes;
+  return {attributes.get<double>("temperature"), attributes.get<double>("top_p"),
+          attributes.get<int64_t>("top_k"),
+          philox_key(request.seed, attributes.get<std::string>("consumer")),
+          attributes.has("by_pass")};
+}
+
+Kernel prepare_sample(const Request& request) {
+  const Shape& logits = request.inputs[0].shape;
+  const TensorDesc& result = request.outputs[0];
+  const int64_t rows = result.shape.elements(), tokens = logits[logits.rank() - 1];
+  const Sampling sampling = sampling_of(request);
+  const unsigned threads = tokens >= kThreads ? kThreads : kWarp;
+  const LaunchShape shape{{blocks_for(rows)}, {threads}, (threads + 1) * sizeof(uint64_t)};
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    if (sampling.temperature == 0)
+      return {[=](const Buffers& buffers, const LaunchState& state) {
+        launch(state.driver, state.stream, "sample", shape, take_likeliest<T>, input<T>(buffers, 0),
+               rows, tokens, output<int32_t>(buffers, 0));
+      }};
+    const TensorDesc& position = request.inputs[1];
+    const Positions positions{{nullptr, position.dtype},
+                              position.shape.rank() > 0,
+                              whole_index(result.shape, result.batch_axis, request.shards),
+                              rows * (result.batch_axis >= 0 ? request.shards : 1)};
+    return {[=](const Buffers& buffers, const LaunchState& state) {
+      Positions here = positions;
+      here.values.data = buffers.inputs[1];
+      launch(state.driver, state.stream, "sample", shape, draw_tokens<T>, input<T>(buffers, 0),
+             rows, tokens, sampling, here, state.call, output<int32_t>(buffers, 0));
+    }};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::sample() {
+  static constexpr KernelEntry kKernels[] = {{"sample", prepare_sample}};
+  return kKernels;
+}
+
+}  // namespace flow::cuda

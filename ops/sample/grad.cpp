@@ -1,0 +1,21 @@
+// Draws of tokens, which have no gradient.
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+/// The entry's path names the draw.
+ir::ValueId expand_sample(LayerContext& context) {
+  ir::Attributes attributes = context.attributes;
+  attributes.set("consumer", context.name);
+  return context.add("sample", "", context.operands, std::move(attributes));
+}
+
+}  // namespace
+
+std::span<const Rules> sample() {
+  static constexpr Rules kRules[] = {{"sample", nullptr, expand_sample}};
+  return kRules;
+}
+
+}  // namespace flow::grad

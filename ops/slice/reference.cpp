@@ -1,0 +1,44 @@
+// Reference: slice and its gradient.
+#include "ops/core/reference_moving.h"
+#include "runtime/cpu/backend/families.h"
+
+namespace flow::cpu::reference {
+namespace {
+
+/// The element of `x` that element i of a slice of it is.
+struct SliceSource {
+  SliceSource(const Request& request, Shape x_shape)
+      : x(std::move(x_shape)),
+        counts(integers(request, "counts")),
+        starts(integers(request, "starts")),
+        steps(integers(request, "steps")) {}
+  int64_t operator()(int64_t i) const {
+    AxisPlaces places = places_of(counts, i);
+    for (size_t axis = 0; axis < starts.size(); ++axis)
+      places[axis] = starts[axis] + places[axis] * steps[axis];
+    return index_at(x, places);
+  }
+
+  Shape x, counts;
+  std::vector<int64_t> starts, steps;
+};
+
+Kernel prepare_slice(const Request& request) {
+  return moving(request, SliceSource(request, request.inputs[0].shape));
+}
+
+Kernel prepare_slice_grad(const Request& request) {
+  return scattering(request, SliceSource(request, request.outputs[0].shape));
+}
+
+}  // namespace
+
+std::span<const KernelEntry> slice() {
+  static constexpr KernelEntry kKernels[] = {
+      {"slice", prepare_slice},
+      {"slice_grad", prepare_slice_grad},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::reference

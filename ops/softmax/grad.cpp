@@ -1,0 +1,23 @@
+// Gradients of softmax and its logarithm.
+#include <fmt/format.h>
+
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+std::vector<ir::ValueId> softmax_gradient(GradientContext& context) {
+  return {context.add(fmt::format("{}_grad", context.node.op->name), 0,
+                      {context.gradient(), context.result(0)},
+                      {{"axis", *context.node.attributes.find("axis")}})};
+}
+
+}  // namespace
+
+std::span<const Rules> softmax() {
+  static constexpr Rules kRules[] = {{"softmax", softmax_gradient},
+                                     {"log_softmax", softmax_gradient}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,74 @@
+// softmax, its logarithm, and their gradients.
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_softmax(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand& x = call.operand(0);
+  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
+}
+
+void infer_softmax_grad(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
+  const Operand& dy = call.operand(0);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_beside(batch_axis, *axis));
+}
+
+AttributeSpec softmax_axis() {
+  return {"axis", AttributeType::kInteger, "-1", "axis to normalize over"};
+}
+
+OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_view formula,
+                       std::string_view numpy, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape except a scalar"}},
+          .attributes = {softmax_axis()},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_softmax,
+          .flops = {5},
+          .numpy = numpy,
+          .examples = std::move(examples)};
+}
+
+OpSpec softmax_backward(std::string_view name, std::string_view formula) {
+  return {.name = name,
+          .doc = "Gradient of the op in its name.",
+          .formula = formula,
+          .operands = {{"dy", "any shape"}, {"y", "result of the op"}},
+          .attributes = {softmax_axis()},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_softmax_grad,
+          .linear = {0},
+          .flops = {4},
+          .internal = true};
+}
+
+}  // namespace
+
+std::span<const OpSpec> softmax() {
+  static const OpSpec kOps[] = {
+      softmax_forward("softmax", "Softmax along an axis, numerically stable for large inputs.",
+                      "y = e^x / sum e^x", "np.exp(x) / np.sum(np.exp(x), axis, keepdims=True)",
+                      {"softmax(f32[3,4])", "softmax(f32[3,4,2]) axis=1",
+                       "softmax(f32[3,70,20]) axis=-2", "softmax(f32[5,1100])"}),
+      softmax_backward("softmax_grad", "dx = y (dy - sum(dy y))"),
+      softmax_forward(
+          "log_softmax", "Logarithm of softmax, accurate where softmax is almost 0.",
+          "y = x - ln(sum e^x)", "x - np.log(np.sum(np.exp(x), axis, keepdims=True))",
+          {"log_softmax(f32[3,4])", "log_softmax(f32[3,4,2]) axis=0", "log_softmax(f32[5,1100])"}),
+      softmax_backward("log_softmax_grad", "dx = dy - e^y sum(dy)"),
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

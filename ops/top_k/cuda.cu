@@ -1,0 +1,258 @@
+// top_k: the largest elements along an axis and their places, the first on ties: one after another,
+// or many by sorting. A NaN is larger than any number, as in NumPy. top_k_grad puts gradients in
+// those places.
+#include <utility>
+
+#include "runtime/base/array.h"
+#include "runtime/base/order.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/loops.h"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/team.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// Does a stand before b among the largest?
+template <typename T>
+__device__ bool is_before(const Best<T>& a, const Best<T>& b) {
+  return exceeds(a.value, b.value) || (!exceeds(b.value, a.value) && a.place < b.place);
+}
+
+/// The larger, of equals the first, whatever the order of a and b.
+template <typename T>
+__device__ Best<T> larger(const Best<T>& a, const Best<T>& b) {
+  return is_before(b, a) ? b : a;
+}
+
+/// x [outer, n, inner], values and indices [outer, k, inner].
+struct TopSizes {
+  int64_t n, k, inner, columns;
+};
+
+/// The best of this thread's elements of a column among those that come after `last`; one of place
+/// n where there is none.
+template <typename T>
+__device__ Best<T> best_after(const T* column, const TopSizes& sizes, const Best<T>& last,
+                              bool any) {
+  Best<T> best{column[0], sizes.n};
+  for (int64_t i = threadIdx.x; i < sizes.n; i += blockDim.x) {
+    const Best<T> one{column[i * sizes.inner], i};
+    if (any && !is_before(last, one)) continue;
+    if (best.place == sizes.n || is_before(one, best)) best = one;
+  }
+  return best;
+}
+
+/// The best of two of which either may be none.
+template <typename T>
+__device__ Best<T> better_of(const Best<T>& a, const Best<T>& b, int64_t none) {
+  if (a.place == none) return b;
+  return b.place == none ? a : larger(a, b);
+}
+
+/// A block for each column, of as many threads as a power of two. indices may be null.
+template <typename T>
+__global__ void take_largest(const T* x, TopSizes sizes, T* values, int64_t* indices) {
+  Best<T>* bests = shared<Best<T>>();
+  for (int64_t c = blockIdx.x; c < sizes.columns; c += gridDim.x) {
+    const int64_t o = c / sizes.inner, own = c % sizes.inner;
+    const T* column = x + o * sizes.n * sizes.inner + own;
+    Best<T> last{column[0], 0};
+    for (int64_t j = 0; j < sizes.k; ++j) {
+      __syncthreads();  // all have read the best before
+      bests[threadIdx.x] = best_after(column, sizes, last, j > 0);
+      for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+          bests[threadIdx.x] = better_of(bests[threadIdx.x], bests[threadIdx.x + half], sizes.n);
+      }
+      __syncthreads();
+      last = bests[0];
+      const int64_t at = (o * sizes.k + j) * sizes.inner + own;
+      if (threadIdx.x == 0) values[at] = last.value;
+      if (threadIdx.x == 0 && indices) indices[at] = last.place;
+    }
+  }
+}
+
+// No two elements of a column are equal in the order that is_before gives. So whatever sorts them,
+// the result is the same.
+
+constexpr int kSortedTile = 1024;    // elements that a block sorts in shared memory
+constexpr int64_t kMostPasses = 32;  // elements that are found one after another
+
+/// Does a come first? What is behind the end of a column, of place `none`, comes last.
+template <typename T>
+__device__ bool sorts_before(const Best<T>& a, const Best<T>& b, int64_t none) {
+  if (a.place == none || b.place == none) return a.place != none && b.place == none;
+  return is_before(a, b);
+}
+
+/// Sorts the tile in shared memory (Batcher, 1968). REQUIRES: all threads call it.
+template <typename T>
+__device__ void sort_tile(Best<T>* tile, int64_t none) {
+  for (unsigned size = 2; size <= kSortedTile; size *= 2)
+    for (unsigned apart = size / 2; apart > 0; apart /= 2) {
+      __syncthreads();
+      for (unsigned i = threadIdx.x; i < kSortedTile / 2; i += blockDim.x) {
+        const unsigned low = 2 * i - (i & (apart - 1)), high = low + apart;
+        const bool forward = (low & size) == 0;
+        const Best<T> a = tile[low], b = tile[high];
+        if (sorts_before(a, b, none) != forward) tile[low] = b, tile[high] = a;
+      }
+    }
+  __syncthreads();
+}
+
+/// Where sorted elements go: rank j of column c.
+template <typename T>
+struct SortedTo {
+  T* values;
+  int64_t* indices;  // may be null
+
+  __device__ void put(const TopSizes& sizes, int64_t c, int64_t j, const Best<T>& best) const {
+    if (j >= sizes.k) return;
+    const int64_t at = (c / sizes.inner * sizes.k + j) * sizes.inner + c % sizes.inner;
+    values[at] = best.value;
+    if (indices) indices[at] = best.place;
+  }
+};
+
+/// Sorts tiles of columns, a block for each: into `sorted` [columns, n], or where a column is one
+/// tile, to where they go.
+template <typename T>
+__global__ void sort_tiles(const T* x, TopSizes sizes, int64_t tiles, Best<T>* sorted,
+                           SortedTo<T> to) {
+  Best<T>* tile = shared<Best<T>>();
+  for (int64_t block = blockIdx.x; block < sizes.columns * tiles; block += gridDim.x) {
+    const int64_t c = block / tiles, first = block % tiles * kSortedTile;
+    const T* column = x + c / sizes.inner * sizes.n * sizes.inner + c % sizes.inner;
+    __syncthreads();  // the tile before has been read
+    for (int64_t i = threadIdx.x; i < kSortedTile; i += blockDim.x) {
+      const int64_t at = first + i;
+      tile[i] = at < sizes.n ? Best<T>{column[at * sizes.inner], at} : Best<T>{T{0}, sizes.n};
+    }
+    sort_tile(tile, sizes.n);
+    for (int64_t i = threadIdx.x; i < kSortedTile && first + i < sizes.n; i += blockDim.x)
+      if (sorted)
+        sorted[c * sizes.n + first + i] = tile[i];
+      else
+        to.put(sizes, c, i, tile[i]);
+  }
+}
+
+/// How many elements of a sorted run come before one that is not among them.
+template <typename T>
+__device__ int64_t count_before(const Best<T>* run, int64_t count, const Best<T>& one) {
+  int64_t low = 0;
+  while (low < count) {
+    const int64_t middle = (low + count) / 2;
+    if (is_before(run[middle], one))
+      low = middle + 1;
+    else
+      count = middle;
+  }
+  return low;
+}
+
+/// Merges pairs of sorted runs of `width` elements in each column: each element finds its rank.
+/// Without `merged`, they are the last runs, and elements go to where they belong.
+template <typename T>
+__global__ void merge_runs(const Best<T>* sorted, TopSizes sizes, int64_t width, Best<T>* merged,
+                           SortedTo<T> to) {
+  const int64_t n = sizes.columns * sizes.n;
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t c = at / sizes.n, i = at % sizes.n, run = i / width;
+    const int64_t other = (run ^ 1) * width, left = sizes.n - other;
+    const Best<T>* column = sorted + c * sizes.n;
+    const int64_t count = left < 0 ? 0 : left < width ? left : width;
+    const int64_t rank =
+        run / 2 * 2 * width + (i - run * width) + count_before(column + other, count, column[i]);
+    if (merged)
+      merged[c * sizes.n + rank] = column[i];
+    else
+      to.put(sizes, c, rank, column[i]);
+  }
+}
+
+/// dx[o, indices[o, j, i], i] = dy[o, j, i], j < k; n elements of dy.
+template <typename T>
+__global__ void place_largest(const T* dy, const int64_t* indices, TopSizes sizes, T* dx,
+                              int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t o = at / (sizes.k * sizes.inner);
+    dx[(o * sizes.n + indices[at]) * sizes.inner + at % sizes.inner] = dy[at];
+  }
+}
+
+TopSizes sizes_of(const Shape& x, int axis, int64_t k) {
+  return {x[axis], k, stride_of(x, axis), x.elements() / x[axis]};
+}
+
+/// The k largest by sorting all: tiles, then pairs of runs of twice, four times, ... their size.
+template <typename T>
+Kernel sorting(const TopSizes& sizes) {
+  const int64_t tiles = ceil_div<int64_t>(sizes.n, kSortedTile), n = sizes.columns * sizes.n;
+  Kernel kernel{[=](const Buffers& buffers, const LaunchState& state) {
+    auto* runs = reinterpret_cast<Best<T>*>(buffers.workspace);
+    const SortedTo<T> to{output<T>(buffers, 0), output<int64_t>(buffers, 1)};
+    const LaunchShape shape{
+        {blocks_for(sizes.columns * tiles)}, {kThreads}, kSortedTile * sizeof(Best<T>)};
+    launch(state.driver, state.stream, "sort_tiles", shape, sort_tiles<T>, input<T>(buffers, 0),
+           sizes, tiles, tiles > 1 ? runs : nullptr, to);
+    Best<T>*from = runs, *merged = runs + n;
+    for (int64_t width = kSortedTile; width < sizes.n; width *= 2) {
+      const bool last = 2 * width >= sizes.n;
+      launch(state.driver, state.stream, "merge_runs", shape_for(n), merge_runs<T>,
+             static_cast<const Best<T>*>(from), sizes, width, last ? nullptr : merged, to);
+      std::swap(from, merged);
+    }
+  }};
+  if (tiles > 1) kernel.workspace = static_cast<size_t>(2 * n) * sizeof(Best<T>);
+  return kernel;
+}
+
+Kernel prepare_top_k(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+  const TopSizes sizes = sizes_of(x, axis, attribute<int64_t>(request, "k"));
+  if (sizes.k > kMostPasses)
+    return visit_number(request.inputs[0].dtype,
+                        [&]<typename T>(T) -> Kernel { return sorting<T>(sizes); });
+  const unsigned threads = sizes.n >= kThreads ? kThreads : kWarp;
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    const LaunchShape shape{{blocks_for(sizes.columns)}, {threads}, threads * sizeof(Best<T>)};
+    return {[sizes, shape](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "top_k", shape, take_largest<T>, input<T>(buffers, 0),
+             sizes, output<T>(buffers, 0), output<int64_t>(buffers, 1));
+    }};
+  });
+}
+
+Kernel prepare_top_k_grad(const Request& request) {
+  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
+  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+  const TopSizes sizes = sizes_of(dx.shape, axis, dy.shape[axis]);
+  const size_t bytes = bytes_of(dx.shape, dx.dtype);
+  return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
+    return {
+        [sizes, bytes, n = dy.shape.elements()](const Buffers& buffers, const LaunchState& state) {
+          state.driver.clear(buffers.outputs[0], bytes, state.stream);
+          launch(state.driver, state.stream, "top_k_grad", shape_for(n), place_largest<T>,
+                 input<T>(buffers, 0), input<int64_t>(buffers, 1), sizes, output<T>(buffers, 0), n);
+        }};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::top_k() {
+  static constexpr KernelEntry kKernels[] = {
+      {"top_k", prepare_top_k},
+      {"top_k_grad", prepare_top_k_grad},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,197 @@
+// Unary ops and their gradients: the records of unary.def.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_unary_grad(Call& call) {
+  if (!call.same_dtype()) return;
+  const Operand& dy = call.operand(0);
+  if (call.shape(1) == dy.shape)
+    call.result(dy.dtype, dy.shape, common_batch(dy.batch_axis, call.operand(1).batch_axis));
+  else
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("the operands are {} and {}; expected equal shapes",
+                                 dy.shape.str(), call.shape(1).str()));
+}
+
+/// Reports bounds that bound nothing, or everything.
+void check_bounds(Call& call) {
+  const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
+  if (std::isinf(min) && std::isinf(max))
+    call.bad_call(Reason::kMissingAttribute, "`clip_by_value` needs `min` or `max`");
+  else if (!(min <= max))
+    call.bad_attribute("min", Reason::kOutOfRange,
+                       fmt::format("`min` is {}; expected at most `max`: {}", min, max));
+}
+
+void infer_clip(Call& call) {
+  check_bounds(call);
+  infer_like_operand(call);
+}
+
+void infer_clip_grad(Call& call) {
+  check_bounds(call);
+  infer_unary_grad(call);
+}
+
+/// What a unary op and its gradient share: attributes, and shape functions that check them.
+struct Parameters {
+  std::vector<AttributeSpec> attributes = {};
+  std::vector<PlanAttribute> in_plans = {};
+  InferRule infer = infer_like_operand, infer_grad = infer_unary_grad;
+  Epilogue epilogue = Epilogue::kNone;  // 16-bit kernels have its gradient, too
+};
+
+Parameters none() { return {}; }
+
+Parameters rectifier() { return {.epilogue = Epilogue::kRelu}; }
+
+Parameters alpha(std::string_view fallback, std::string_view doc) {
+  return {{{"alpha", AttributeType::kNumber, fallback, doc}}, {{"alpha", Kind::kFinite}}};
+}
+
+Parameters divisor(std::string_view fallback, std::string_view doc) {
+  return {{{.name = "alpha",
+            .type = AttributeType::kNumber,
+            .fallback = fallback,
+            .doc = doc,
+            .min = 1e-6}},
+          {{"alpha", Kind::kFinite}}};
+}
+
+Parameters line() {
+  return {{{"alpha", AttributeType::kNumber, "0.16666666666666666", "slope"},
+           {"beta", AttributeType::kNumber, "0.5", "value at 0"}},
+          {{"alpha", Kind::kFinite}, {"beta", Kind::kFinite}}};
+}
+
+Parameters margin(std::string_view fallback, std::string_view doc) {
+  return {{{.name = "lambd",
+            .type = AttributeType::kNumber,
+            .fallback = fallback,
+            .doc = doc,
+            .min = 0}},
+          {{"lambd", Kind::kMagnitude}}};
+}
+
+Parameters cutoff() {
+  return {{{"threshold", AttributeType::kNumber, "0", "largest number that is replaced"},
+           {"value", AttributeType::kNumber, "0", "what replaces it"}},
+          {{"threshold", Kind::kFinite}, {"value", Kind::kFinite}}};
+}
+
+Parameters approximate() {
+  return {{{.name = "approximate",
+            .type = AttributeType::kText,
+            .fallback = "none",
+            .doc = "approximation to use; tanh selects the second formula",
+            .choices = {"none", "tanh"}}},
+          {{"approximate", Kind::kChoice}}};
+}
+
+Parameters bounds() {
+  return {{{"min", AttributeType::kNumber, "-inf", "lower bound"},
+           {"max", AttributeType::kNumber, "inf", "upper bound"}},
+          {{"min", Kind::kValue}, {"max", Kind::kValue}},
+          infer_clip,
+          infer_clip_grad};
+}
+
+OpSpec number_spec(std::string_view name, Domain domain, bool linear, std::string_view doc,
+                   std::string_view formula, std::string_view numpy,
+                   std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape", Accepts::kNumber}},
+          .infer = infer_like_operand,
+          .in_place = {0},
+          .elementwise = true,
+          .linear = linear ? std::vector<size_t>{0} : std::vector<size_t>(),
+          .domain = domain,
+          .numpy = numpy,
+          .examples = std::move(examples)};
+}
+
+OpSpec forward(std::string_view name, Domain domain, const Parameters& parameters,
+               std::string_view doc, std::string_view formula, std::string_view numpy,
+               std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape"}},
+          .attributes = parameters.attributes,
+          .plan_attributes = parameters.in_plans,
+          .infer = parameters.infer,
+          .in_place = {0},
+          .elementwise = true,
+          .epilogue = parameters.epilogue,
+          .domain = domain,
+          .numpy = numpy,
+          .examples = std::move(examples)};
+}
+
+void infer_test(Call& call) {
+  const Operand& x = call.operand(0);
+  call.result(DType::kBool, x.shape, x.batch_axis);
+}
+
+OpSpec test_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                 std::string_view numpy, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape"}},
+          .infer = infer_test,
+          .elementwise = true,
+          .numpy = numpy,
+          .examples = std::move(examples)};
+}
+
+OpSpec backward(std::string_view name, const Parameters& parameters, std::string_view formula,
+                bool reads_result) {
+  const bool low_precision = parameters.epilogue != Epilogue::kNone;
+  OperandSpec read = reads_result ? OperandSpec{"y", "result of the function"}
+                                  : OperandSpec{"x", "operand of the function"};
+  read.low_precision = low_precision;
+  return {.name = name,
+          .doc = "Gradient of the function in its name.",
+          .formula = formula,
+          .operands = {{.name = "dy", .doc = "any shape", .low_precision = low_precision}, read},
+          .attributes = parameters.attributes,
+          .plan_attributes = parameters.in_plans,
+          .infer = parameters.infer_grad,
+          .in_place = {0, 1},
+          .elementwise = true,
+          .linear = {0},
+          .rounds_operands = low_precision ? rounds_always : nullptr,
+          .gradient_of = parameters.epilogue,
+          .internal = true};
+}
+
+}  // namespace
+
+std::span<const OpSpec> unary() {
+  constexpr bool kOperand = false, kResult = true;  // read by the gradient
+  static const OpSpec kOps[] = {
+#define FLOW_UNARY_NUMBER_SPEC(op, domain, linear, doc, formula, numpy, ...) \
+  number_spec(#op, Domain::domain, linear, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_STEP_SPEC(op, domain, doc, formula, numpy, ...) \
+  forward(#op, Domain::domain, none(), doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_TEST_SPEC(op, doc, formula, numpy, ...) \
+  test_spec(#op, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \
+  forward(#op, Domain::domain, parameters, doc, formula, numpy, {__VA_ARGS__}),                \
+      backward(#op "_grad", parameters, grad_formula, reads),
+#include "ops/unary/unary.def"
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,53 @@
+// unfold, fold: windows over images as columns, and sums of columns as images. Sums are taken in
+// double, place by place, as on the CPU.
+#include "runtime/base/unfolded.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/threads.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// y: n elements of columns
+template <typename T>
+__global__ void unfold_images(UnfoldedImages of, const T* x, T* y, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) y[i] = of.unfolded(x, i);
+}
+
+/// y: n pixels
+template <typename T>
+__global__ void fold_images(UnfoldedImages of, const T* x, T* y, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) y[i] = static_cast<T>(of.folded(x, i));
+}
+
+Kernel prepare_unfold(const Request& request) {
+  const UnfoldedImages of = unfolded_images(request.step.attributes, request.inputs[0].shape);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[of, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "unfold", shape_for(n), unfold_images<T>, of,
+             input<T>(buffers, 0), output<T>(buffers, 0), n);
+    }};
+  });
+}
+
+Kernel prepare_fold(const Request& request) {
+  const UnfoldedImages of = unfolded_images(request.step.attributes, request.outputs[0].shape);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[of, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "fold", shape_for(n), fold_images<T>, of,
+             input<T>(buffers, 0), output<T>(buffers, 0), n);
+    }};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::unfold() {
+  static constexpr KernelEntry kKernels[] = {
+      {"unfold", prepare_unfold},
+      {"fold", prepare_fold},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

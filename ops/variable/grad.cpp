@@ -1,0 +1,30 @@
+// Adds a variable of the user's own.
+#include <fmt/format.h>
+
+#include "compiler/ir/initializers.h"
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+ir::ValueId expand_variable(LayerContext& context) {
+  const auto dtype = context.attributes.get<DType>("dtype");
+  if (dtype != context.compute_dtype()) {
+    context.site().bad_attribute(
+        "dtype", Diagnosis::kDTypeMismatch,
+        fmt::format("`dtype` is {}; expected {}, the float dtype of the job", name_of(dtype),
+                    name_of(context.compute_dtype())));
+    return {};
+  }
+  const Shape shape(context.attributes.get<std::vector<int64_t>>("shape"));
+  return context.add_variable("", "initializer", dtype, shape, fans_of(shape));
+}
+
+}  // namespace
+
+std::span<const Rules> variable() {
+  static constexpr Rules kRules[] = {{"variable", nullptr, expand_variable}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,65 @@
+// The names of the plan's enumerators and variants, in their order.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "runtime/plan/model/plan.h"
+
+namespace flow::plan {
+
+template <>
+struct Spelling<Role> {
+  static constexpr std::array<std::string_view, 3> words = {"input", "variable", "result"};
+};
+template <>
+struct Spelling<Reduce> {
+  static constexpr std::array<std::string_view, 6> words = {"none", "mean", "sum",
+                                                            "min",  "max",  "norm"};
+};
+template <>
+struct Spelling<Over> {
+  static constexpr std::array<std::string_view, 3> words = {"step", "epoch", "run"};
+};
+template <>
+struct Spelling<CommandSink::Mode> {
+  static constexpr std::array<std::string_view, 2> words = {"stream", "spawn"};
+};
+template <>
+struct Spelling<CommandSink::Format> {
+  static constexpr std::array<std::string_view, 2> words = {"npy", "text"};
+};
+template <>
+struct Spelling<CommandSink::OnError> {
+  static constexpr std::array<std::string_view, 2> words = {"fail", "warn"};
+};
+template <>
+struct Spelling<ReturnValue::Kind> {
+  static constexpr std::array<std::string_view, 5> words = {"numpy", "list_numpy", "list", "tuple",
+                                                            "dict"};
+};
+template <>
+struct Spelling<Hook::Kind> {
+  static constexpr std::array<std::string_view, 2> words = {"watch", "watch_diff"};
+};
+template <>
+struct Spelling<DeviceKind> {
+  static constexpr std::array<std::string_view, 2> words = {"cpu", "gpu"};
+};
+template <>
+struct Spelling<Combine> {
+  static constexpr std::array<std::string_view, 5> words = {"none", "sum", "mean", "max", "min"};
+};
+/// Of a variant: its alternatives. It is written as an object of one key: {"npy": {...}}.
+template <>
+struct Spelling<InputSource> {
+  static constexpr std::array<std::string_view, 4> words = {"command_line", "dataset", "npy",
+                                                            "generator"};
+};
+template <>
+struct Spelling<Sink> {
+  static constexpr std::array<std::string_view, 6> words = {"npy",   "print", "command",
+                                                            "stats", "none",  "mean"};
+};
+
+}  // namespace flow::plan
