@@ -26,7 +26,7 @@ std::string remedy_for(cudaError_t error) {
     case cudaErrorSystemNotReady:
       return "start the fabric manager of the GPUs: `systemctl start nvidia-fabricmanager`";
     case cudaErrorNoKernelImageForDevice:
-      return "build flow for this GPU: -DCMAKE_CUDA_ARCHITECTURES=native";
+      return "build flow on this machine, or with -DFLOW_CUDA_CODE=all";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidPc:
