@@ -121,8 +121,8 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_NAME flow-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "flow (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "libcudnn9-cuda-13")
 set(CPACK_DEBIAN_CUDA_DESCRIPTION
-"This package has the module with which flowrun computes on GPUs of NVIDIA. It needs the
- libraries of CUDA 13 and cuDNN 9.")
+"This package has the module with which flowrun computes on GPUs of NVIDIA. It
+ needs the libraries of CUDA 13 and cuDNN 9.")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_NAME flow-openmpi)
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_DEPENDS "flow (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS "openmpi-bin")
