@@ -1,14 +1,16 @@
-// The compiler's one entry point: job files and overrides in, a plan and diagnostics out.
+// The compiler's entry points: job files and overrides in, a plan and diagnostics out, and what a
+// shell completes from a job file.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "compiler/diag/layout.h"
-#include "compiler/ir/target.h"
-#include "compiler/ir/written_entry.h"
+#include "compiler/diag/diag.h"
+#include "compiler/ir/graph.h"
+#include "compiler/source/source.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/plan.h"
 
@@ -43,5 +45,15 @@ struct CompileResult {
 /// Everything that is wrong is a diagnostic.
 CompileResult compile_text(const CompileRequest& request, std::string text,
                            const Layout& layout = {});
+
+/// The jobs of a file, in its order. Reads what it includes. The file may have errors: it is being
+/// written.
+std::vector<std::string> jobs_in(const std::string& file, std::string text);
+
+/// What a path of `--set` that begins with `word` may go on with, to the next dot: keys and list
+/// positions of the file, and keys of the language that the file leaves out. Each ends with `.`
+/// where the path goes on, or else with `=`.
+std::vector<std::string> set_paths(const std::string& file, std::string text,
+                                   std::string_view word);
 
 }  // namespace flow

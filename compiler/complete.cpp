@@ -1,15 +1,12 @@
 // Completes paths by the tree of the file and the tables of the language, side by side.
-#include "compiler/complete.h"
-
 #include <algorithm>
 #include <charconv>
 
+#include "compiler/compile.h"
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
-#include "compiler/job/text/default_outputs.h"
-#include "compiler/job/text/extends.h"
-#include "compiler/job/text/include.h"
 #include "compiler/job/text/merge.h"
+#include "compiler/yaml/parse.h"
 #include "compiler/yaml/tree.h"
 #include "ops/core/spec.h"
 #include "runtime/base/text.h"

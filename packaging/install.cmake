@@ -45,7 +45,8 @@ foreach(folder ops runtime/base runtime/plan runtime/io runtime/exec)
   cmake_path(GET folder PARENT_PATH parent)
   install(DIRECTORY ${folder} COMPONENT flow
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flow/${parent}
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
+    REGEX "/ops/[a-z_]+/(cpu|cuda|reference)(_[a-z_]+)?\\.h$" EXCLUDE)
 endforeach()
 file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(packaging/flow.pc.in flow.pc @ONLY)

@@ -56,7 +56,7 @@ files >"$work/before"
 echo "== install"
 inside 'apt-get install -y -qq --no-install-recommends /root/flow.deb >/dev/null 2>&1'
 inside 'flowc --version && flowrun --version && flowdiff --version'
-inside 'for page in man1/flowc.1 man1/flowrun.1 man1/flowdiff.1 man5/flow-job.5; do test -s /usr/share/man/$page; done'
+inside 'for page in man1/flowc.1 man1/flowrun.1 man1/flowdiff.1 man5/flow-job.5; do test -s /usr/share/man/$page.gz; done'
 inside 'test -s /usr/share/doc/flow/copyright && test -s /usr/share/bash-completion/completions/flowrun'
 inside 'flowc help >/dev/null && flowc help checkpoints >/dev/null'
 

@@ -1,6 +1,6 @@
 // `flowc init`: lists templates, or writes one with the files that it includes, and says what to do
 // next.
-#include "cli/flowc/init.h"
+#include "cli/flowc/commands.h"
 
 #include <fmt/format.h>
 
@@ -8,13 +8,13 @@
 #include <set>
 #include <string_view>
 
-#include "cli/flowc/templates.h"
+#include "cli/flowc/built_in.h"
 #include "cli/shared/console.h"
-#include "cli/shared/installed.h"
-#include "compiler/complete.h"
+#include "cli/shared/process.h"
+#include "compiler/compile.h"
 #include "compiler/schema/schema.h"
 #include "runtime/base/display.h"
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 

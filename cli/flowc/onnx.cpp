@@ -1,5 +1,4 @@
 // Models of ONNX, out and in.
-#include "cli/flowc/onnx.h"
 
 #include <fmt/format.h>
 
@@ -9,20 +8,18 @@
 #include <optional>
 #include <utility>
 
-#include "cli/flowc/weights.h"
+#include "cli/flowc/commands.h"
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
 #include "ops/core/limits.h"
 #include "runtime/base/display.h"
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/base/file_operations.h"
-#include "runtime/base/folder.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/load.h"
-#include "runtime/exec/checkpoint/loaded_variables.h"
-#include "runtime/io/npz_writer.h"
-#include "runtime/onnx/export.h"
-#include "runtime/onnx/import.h"
+#include "runtime/io/npz.h"
+#include "runtime/onnx/onnx.h"
 
 namespace flow::cli {
 namespace {

@@ -1,16 +1,27 @@
-// What flowc's subcommands share: the parsed command line, and what several of them do with it.
+// The parsed command line of flowc, the flags of its subcommands, and what several of them do with
+// it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cli/flowc/complete.h"
 #include "cli/shared/report_files.h"
 #include "compiler/compile.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 
+namespace CLI {
+class App;
+}
+
 namespace flow::cli {
+
+/// What completions of shells ask for: names that depend on a file, or that are a table's.
+struct CompletionRequest {
+  std::string kind;                // "jobs", "paths", "ops", "codes", "topics", ...
+  std::string word;                // "paths": what has been typed of it
+  std::vector<std::string> files;  // "jobs", "paths": job files or plans
+};
 
 /// The options of all subcommands.
 struct FlowcOptions {
@@ -45,8 +56,25 @@ void check_new_file(const fs::path& path);
 /// Writes a new file, all or nothing, and returns when it is on the disk.
 void write_new_file(const fs::path& path, std::string_view bytes);
 
-/// Of a name that is not among `names`; `otherwise`: the hint where none is like it.
+/// The error for a name that is not among `names`; `otherwise`: the hint where none is like it.
 RequestError unknown_name(const std::string& what, const std::string& name,
                           const std::vector<std::string>& names, const std::string& otherwise);
+
+/// Each function adds the flags of one subcommand, which fill `options`.
+void declare_check(CLI::App& app, FlowcOptions& options);
+void declare_build(CLI::App& app, FlowcOptions& options);
+void declare_show(CLI::App& app, FlowcOptions& options);
+void declare_ops(CLI::App& app, FlowcOptions& options);
+void declare_diff(CLI::App& app, FlowcOptions& options);
+void declare_names(CLI::App& app, FlowcOptions& options);
+void declare_export(CLI::App& app, FlowcOptions& options);
+void declare_import(CLI::App& app, FlowcOptions& options);
+void declare_init(CLI::App& app, FlowcOptions& options);
+void declare_config(CLI::App& app, FlowcOptions& options);
+void declare_report(CLI::App& app, FlowcOptions& options);
+void declare_schema(CLI::App& app, FlowcOptions& options);
+void declare_explain(CLI::App& app, FlowcOptions& options);
+void declare_help(CLI::App& app, FlowcOptions& options);
+void declare_complete(CLI::App& app, FlowcOptions& options);
 
 }  // namespace flow::cli

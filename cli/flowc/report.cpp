@@ -1,5 +1,5 @@
 // Reads runs, and puts the sections of the report together.
-#include "cli/flowc/report.h"
+#include "cli/flowc/commands.h"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include <set>
 #include <span>
 
-#include "cli/report/page.h"
+#include "cli/report/html.h"
 #include "cli/report/sections.h"
 #include "cli/shared/console.h"
 #include "cli/shared/report_files.h"
 #include "flow_version.h"
 #include "runtime/base/display.h"
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
 

@@ -1,5 +1,5 @@
 // `flowc show` and `flowc diff`.
-#include "cli/flowc/show.h"
+#include "cli/flowc/commands.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,11 @@
 
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
-#include "cli/show/job_diff.h"
+#include "cli/show/job_tree.h"
 #include "cli/show/picture.h"
-#include "cli/show/show_job.h"
-#include "cli/show/show_memory.h"
-#include "cli/show/show_plan.h"
-#include "cli/show/show_ranks.h"
-#include "cli/show/written_entries.h"
+#include "cli/show/show.h"
 #include "runtime/base/display.h"
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/difference.h"
 #include "runtime/plan/model/variable_sharing.h"

@@ -1,5 +1,5 @@
 # Writes templates.cpp: the texts of jobs/*.yaml and the names of jobs/data/*, as the tables of
-# cli/flowc/templates.h.
+# cli/flowc/built_in.h.
 file(GLOB jobs ${SOURCE}/jobs/*.yaml)
 list(SORT jobs)
 set(rows "")
@@ -13,7 +13,7 @@ endforeach()
 set(folders data/mnist data/prose)
 list(JOIN folders "\", \"" folders)
 file(WRITE ${OUT} "// Written by cli/flowc/templates.cmake.
-#include \"cli/flowc/templates.h\"
+#include \"cli/flowc/built_in.h\"
 
 namespace flow::cli {
 

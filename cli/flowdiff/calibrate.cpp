@@ -1,17 +1,16 @@
 // `flowdiff calibrate`: runs a job with several settings and writes tolerances from the spread.
-#include "cli/flowdiff/calibrate.h"
+#include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <map>
 
-#include "cli/flowdiff/flowrun_child.h"
+#include "cli/flowdiff/rerun.h"
 #include "cli/shared/console.h"
 #include "cli/shared/report_files.h"
 #include "cli/shared/table.h"
 #include "runtime/base/error.h"
-#include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/calibrate.h"
 

@@ -1,5 +1,5 @@
 // Finds where two runs part, and leaves what that step read and made.
-#include "cli/flowdiff/first.h"
+#include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,6 @@
 #include "cli/shared/report_files.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
-#include "runtime/base/exit_code.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/compare.h"

@@ -2,13 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-#include "cli/flowdiff/calibrate.h"
-#include "cli/flowdiff/compare.h"
-#include "cli/flowdiff/first.h"
-#include "cli/flowdiff/self_test.h"
-#include "cli/flowdiff/update.h"
+#include "cli/flowdiff/commands.h"
 #include "cli/shared/console.h"
-#include "cli/shared/stop_request.h"
+#include "cli/shared/process.h"
 
 namespace flow::cli {
 namespace {
@@ -47,7 +43,7 @@ constexpr const char* kFooter =
     "  flowdiff --first runs/lenet-train-001 runs/lenet-train-002\n"
     "  flowdiff update golden out --reason 'learning rate schedule fixed'";
 
-/// Of a command that runs jobs: a signal leaves no temporary directory behind.
+/// Runs a command that runs jobs, so that a signal leaves no temporary directory.
 int stoppable(const std::function<int()>& command) {
   catch_stop_requests();
   try {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "cli/flowdiff/report.h"
-#include "cli/flowdiff/words.h"
 #include "runtime/base/error.h"
 
 namespace flow::cli {

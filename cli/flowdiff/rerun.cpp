@@ -1,4 +1,5 @@
-// The command of a run, and the checkpoint that it goes on from.
+// Starts flowrun, keeps what it prints, and finds the command of a run and the checkpoint that it
+// goes on from.
 #include "cli/flowdiff/rerun.h"
 
 #include <fmt/format.h>
@@ -18,6 +19,13 @@
 
 namespace flow::cli {
 namespace {
+
+/// flowrun next to this program.
+std::string flowrun() {
+  std::error_code error;
+  const fs::path program = running_program().parent_path() / "flowrun";
+  return fs::exists(program, error) ? program.string() : "flowrun";
+}
 
 constexpr std::string_view kInputFlag = "--input ";
 
@@ -58,6 +66,25 @@ fs::path newest_checkpoint(const fs::path& run, int64_t from) {
 }
 
 }  // namespace
+
+std::string FlowrunChild::run(const std::vector<std::string>& words,
+                              const std::map<std::string, std::string>& environment) const {
+  const fs::path log = work_.path() / "log";
+  io::ProcessOptions options{
+      .words = {"/bin/sh", "-c", "exec \"$@\" >\"$0\" 2>&1", log.string(), flowrun()},
+      .environment = environment,
+      .directory = fs::current_path(),
+      .stopping = is_stopping};
+  options.words.insert(options.words.end(), words.begin(), words.end());
+  options.keeper = &keeper_;
+  io::Process process(options);
+  process.close_input();
+  const auto status = process.wait({});
+  if (is_stopping()) throw Stopped();  // the destructor ends the process
+  if (status && status->good()) return {};
+  const std::string first = split(trimmed(read_text(log)), '\n').front();
+  return first.empty() && status ? "flowrun " + status->str() : first;
+}
 
 Rerun::Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory)
     : run_(run),

@@ -1,19 +1,40 @@
-// A run made again up to one of its steps, on this machine.
+// Runs of flowrun that a command of flowdiff needs.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "cli/flowdiff/flowrun_child.h"
+#include "cli/shared/process.h"
 #include "runtime/compare/divergence.h"
+#include "runtime/io/process.h"
 
 namespace flow::cli {
 
+/// Starts runs for a command that needs them.
+class FlowrunChild {
+ public:
+  /// `program`: the one that needs the runs, for the names of its temporary files.
+  explicit FlowrunChild(const std::string& program) : work_(program) {}
+
+  /// Runs `flowrun WORDS...` and waits; empty where it succeeded, else the first line that it
+  /// printed.
+  std::string run(const std::vector<std::string>& words,
+                  const std::map<std::string, std::string>& environment = {}) const;
+  /// The directory for what runs write, which is removed in the end.
+  const fs::path& directory() const { return work_.path(); }
+
+ private:
+  const io::Keeper keeper_;
+  const WorkDirectory work_;
+};
+
+/// A run made again up to one of its steps, on this machine.
 class Rerun {
  public:
-  /// Of steps up to and including `step`, in the directory, from the run's newest checkpoint at or
-  /// before step `from`, else from step 0. Writes nothing.
+  /// Plans a run of the steps up to and including `step`, in the directory, from the run's newest
+  /// checkpoint at or before step `from`, else from step 0. Writes nothing.
   Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory);
 
   /// Why it cannot be made here: another machine, a pipe, a loop; empty where it can.

@@ -1,5 +1,5 @@
 // `flowdiff update GOLDEN OUT`: accepts the arrays of a run as the new reference.
-#include "cli/flowdiff/update.h"
+#include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "cli/shared/console.h"
 #include "flow_version.h"
 #include "runtime/base/display.h"
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/update.h"
 

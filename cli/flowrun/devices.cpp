@@ -8,7 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/multi_device/multi_device.h"
-#include "runtime/plan/model/device_ids.h"
+#include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::cli {

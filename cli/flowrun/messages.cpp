@@ -1,14 +1,17 @@
-// The lines of flowrun.
+// The lines of flowrun, and what a bug report needs to know of flow and its machine.
 #include "cli/flowrun/messages.h"
 
 #include <fmt/format.h>
 
 #include "cli/shared/console.h"
-#include "cli/show/profile_table.h"
-#include "cli/show/show_memory.h"
+#include "cli/show/show.h"
+#include "flow_version.h"
 #include "runtime/base/display.h"
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/exec/core/module.h"
+#include "runtime/exec/ranks/mpi_module.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/plan/json/json.h"
 
@@ -62,6 +65,12 @@ void print_next(const RunOptions& options, const plan::Job& job, const fs::path&
       fmt::format("flowrun: {} done, {} in {}{}; use it in predict jobs with --load {}\n", job.name,
                   counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
                   command_line({{directory.string()}})));
+}
+
+OrderedJson describe_gpus() {
+  const exec::Gpu gpu = exec::find_gpu();
+  if (gpu.found()) return {{"usable", true}, {"devices", split(gpu.names(), ',')}};
+  return {{"usable", false}, {"problem", gpu.problem()}, {"remedy", gpu.remedy()}};
 }
 
 }  // namespace
@@ -138,6 +147,18 @@ ProgressBar::Style progress_style(const RunOptions& options) {
   if (options.quiet) return ProgressBar::Style::kSilent;
   if (options.json) return ProgressBar::Style::kJson;
   return is_screen(stderr) ? ProgressBar::Style::kBar : ProgressBar::Style::kLines;
+}
+
+std::string version_report() {
+  OrderedJson report{
+      {"name", "flowrun"},
+      {"version", FLOW_VERSION},
+      {"build", exec::build_id()},
+      {"cpu", {{"instruction_set", cpu::instruction_set()}, {"cores", cpu::usable_cores()}}},
+      {"gpu", describe_gpus()},
+      {"mpi", exec::built_mpi()}};
+  report["libraries"] = exec::opened_nvidia_libraries();
+  return report.dump();
 }
 
 }  // namespace flow::cli

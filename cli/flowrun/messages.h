@@ -1,4 +1,4 @@
-// What flowrun prints of a run, as text or, with --json, as an object on a line.
+// What flowrun prints of a run, as text or, with --json, as an object on a line, and of itself.
 #pragma once
 
 #include <string>
@@ -25,8 +25,13 @@ void print_end(const RunOptions& options, const plan::Job& job, const fs::path& 
 void print_profile(const RunOptions& options, const plan::Plan& plan,
                    const exec::ProfileReport& profile);
 void print_remark(const RunOptions& options, const std::string& text);
-/// Of the job and those that it calls.
+/// Prints the memory of the job and of those that it calls.
 void print_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs);
 ProgressBar::Style progress_style(const RunOptions& options);
+
+/// What `flowrun --version --json` prints, an object on a line: version and build, the CPU, the
+/// GPUs or why none is usable, the MPI libraries that flow was built for, and where NVIDIA's
+/// libraries were found.
+std::string version_report();
 
 }  // namespace flow::cli

@@ -1,4 +1,4 @@
-// The command line of flowrun.
+// The command line of flowrun, and what it asks of the compiler and of a run.
 #include "cli/flowrun/options.h"
 
 #include <fmt/format.h>
@@ -8,12 +8,12 @@
 #include <system_error>
 
 #include "cli/shared/console.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
-
 namespace {
 
 /// Flags with their values.
@@ -43,7 +43,7 @@ CLI::Validator count(int64_t min, int64_t max) {
   return {wrong, "", "count"};
 }
 
-/// What a flag alone counts as, or a number behind it.
+/// What a flag alone counts as, or a number after it.
 CLI::Validator is_interval() {
   const auto wrong = [](std::string& text) -> std::string {
     return text == "true" ? "" : count(1, plan::kMostSteps)(text);
@@ -236,6 +236,31 @@ std::string next_command(const RunOptions& options, const plan::Job& job, const 
   if (options.distributed) words.emplace_back("--distributed");
   if (options.mpi) words.insert(words.end(), {"--mpi", *options.mpi});
   return command_line(words);
+}
+
+CompileRequest compile_request(const RunOptions& options, bool gpu) {
+  CompileRequest request;
+  request.file = options.file;
+  request.sets = options.sets;
+  request.watches = options.watches;
+  request.watch_diffs = options.watch_diffs;
+  request.watch_scopes = options.watch_scopes;
+  if (!options.job.empty()) request.job = options.job;
+  if (gpu) request.target.device = plan::DeviceKind::kGpu;
+  request.target.forced = options.device != "auto";
+  return request;
+}
+
+std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& options) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const std::string& input : options.inputs) {
+    const size_t equals = input.find('=');
+    if (equals == std::string::npos)
+      throw RequestError(fmt::format("--input `{}` has no `=`; expected NAME=SPEC", input),
+                         "write NAME=@FILE.npy or NAME=random_uniform:-1:1");
+    inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
+  }
+  return inputs;
 }
 
 }  // namespace flow::cli

@@ -1,13 +1,15 @@
-// The command line of flowrun.
+// The command line of flowrun, and what it asks of the compiler and of a run.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/compile.h"
 #include "runtime/base/file.h"
-#include "runtime/exec/core/fingerprint_file.h"
+#include "runtime/exec/core/fingerprints.h"
 #include "runtime/plan/model/plan.h"
 
 namespace CLI {
@@ -52,5 +54,11 @@ std::optional<exec::FingerprintOptions> fingerprints_of(const RunOptions& option
 /// which keeps no state, with --force. `launcher`: what starts the ranks of a distributed run.
 std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                          const std::vector<std::string>& launcher = {});
+
+/// `gpu`: is one usable?
+CompileRequest compile_request(const RunOptions& options, bool gpu);
+
+/// NAME and SPEC of each `--input NAME=SPEC`. RequestError where one has no `=`.
+std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& options);
 
 }  // namespace flow::cli

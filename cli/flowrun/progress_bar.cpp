@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "cli/shared/console.h"
-#include "runtime/base/check.h"
 #include "runtime/base/display.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 

@@ -12,13 +12,12 @@
 
 #include "cli/shared/console.h"
 #include "runtime/base/error.h"
-#include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/exec/core/module.h"
+#include "runtime/exec/ranks/monitor.h"
 #include "runtime/exec/ranks/mpi_module.h"
-#include "runtime/exec/ranks/time_limit.h"
 
 namespace flow::cli {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/flowrun/options.h"
 #include "runtime/exec/ranks/identity.h"
-#include "runtime/exec/ranks/launcher.h"
 #include "runtime/exec/ranks/monitor.h"
+#include "runtime/exec/ranks/mpi_module.h"
 #include "runtime/exec/ranks/ranks.h"
 
 namespace flow::cli {

@@ -1,12 +1,12 @@
 // What `flowrun verify` found, as text for people and for programs.
-#include "cli/flowrun/verify_report.h"
+#include "cli/flowrun/verify.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/shared/xml.h"
-#include "runtime/base/exit_code.h"
+#include "cli/shared/report_files.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 

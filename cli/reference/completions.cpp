@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/reference/manuals.h"
-#include "cli/reference/values.h"
+#include "cli/reference/pages.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

@@ -1,5 +1,5 @@
 // Values are known by what --help calls them.
-#include "cli/reference/values.h"
+#include "cli/reference/pages.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 
 #include "cli/report/html.h"
 #include "runtime/base/error.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/npy.h"

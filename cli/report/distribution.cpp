@@ -1,5 +1,5 @@
 // Histograms from the CSV of stats sinks, and from arrays.
-#include "cli/report/distribution.h"
+#include "cli/report/arrays.h"
 
 #include <fmt/format.h>
 

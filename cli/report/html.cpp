@@ -1,17 +1,18 @@
 // Fills fragments of page/fragments.html.
 #include "cli/report/html.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
-#include "cli/report/page.h"
-#include "cli/shared/xml.h"
-#include "runtime/base/check.h"
+#include "cli/shared/report_files.h"
 #include "runtime/base/display.h"
+#include "runtime/base/error.h"
 
 namespace flow::cli::report {
 namespace {
 
-/// Each fragment is behind a line `<!-- NAME -->`.
+/// Each fragment follows a line `<!-- NAME -->`.
 std::map<std::string_view, std::string_view> read_fragments() {
   constexpr std::string_view kBegin = "\n<!-- ", kEnd = " -->\n";
   std::map<std::string_view, std::string_view> fragments;
@@ -71,6 +72,18 @@ Html fragment(std::string_view name, const Values& values) {
     rest.remove_prefix(close + 2);
   }
   return Html::trusted(out + std::string(rest));
+}
+
+std::string class_of_run(size_t run) {
+  constexpr size_t kColors = 8, kDashes = 4;
+  return fmt::format("c{} d{}", run % kColors, run / kColors % kDashes);
+}
+
+Html section(std::string_view id, std::string_view title, std::string_view remark, Html body) {
+  return fragment("section", {{"id", Html::text(id)},
+                              {"title", Html::text(title)},
+                              {"remark", Html::text(remark)},
+                              {"body", std::move(body)}});
 }
 
 }  // namespace flow::cli::report

@@ -8,6 +8,13 @@
 
 namespace flow::cli::report {
 
+namespace page {
+
+/// The files of page/, which the build puts into the program.
+extern const std::string_view kFragments, kStyle, kScript;
+
+}  // namespace page
+
 /// Names, messages and values longer than this are cut.
 inline constexpr size_t kMostText = 300;
 
@@ -38,5 +45,11 @@ using Values = std::vector<std::pair<std::string_view, Html>>;
 /// The fragment of that name in page/fragments.html, with `{{name}}` replaced by values.
 /// REQUIRES: it has those names and no others.
 Html fragment(std::string_view name, const Values& values = {});
+
+/// A section with its title and a line below it.
+Html section(std::string_view id, std::string_view title, std::string_view remark, Html body);
+
+/// "c3 d0": the classes that give a run its color and dashes.
+std::string class_of_run(size_t run);
 
 }  // namespace flow::cli::report

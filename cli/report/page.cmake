@@ -1,9 +1,9 @@
-# Writes report_page.cpp: the files of cli/report/page as the texts of cli/report/page.h.
+# Writes report_page.cpp: the files of cli/report/page as the texts of cli/report/html.h.
 file(READ ${SOURCE}/cli/report/page/fragments.html fragments)
 file(READ ${SOURCE}/cli/report/page/report.css style)
 file(READ ${SOURCE}/cli/report/page/report.js script)
 file(WRITE ${OUT} "// Written by cli/report/page.cmake.
-#include \"cli/report/page.h\"
+#include \"cli/report/html.h\"
 
 namespace flow::cli::report::page {
 

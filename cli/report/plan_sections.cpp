@@ -6,10 +6,9 @@
 
 #include "cli/report/plot.h"
 #include "cli/report/sections.h"
+#include "cli/show/job_totals.h"
 #include "cli/show/job_tree.h"
 #include "cli/show/picture.h"
-#include "cli/show/step_memory.h"
-#include "cli/show/written_entries.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/variable_sharing.h"
 

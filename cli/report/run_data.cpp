@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/plan/json/json_fields.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::cli::report {

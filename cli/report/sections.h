@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/flowdiff/report.h"
 #include "cli/report/arrays.h"
-#include "cli/report/comparison.h"
 #include "cli/report/html.h"
 #include "cli/report/run_data.h"
 
@@ -16,6 +16,12 @@ struct Report {
   std::vector<Arrays> arrays;  // by run
   std::vector<DiffReport> comparisons;
 };
+
+/// What `flowdiff --json` wrote to the file. RequestError where it has something else.
+DiffReport read_comparison(const fs::path& path);
+
+/// The files of that kind among the JSON files of a run directory.
+std::vector<DiffReport> find_comparisons(RunData& run);
 
 /// What ran, how, where, and how it ended; of several runs a table, with settings that differ.
 Html runs_section(const Report& report);
@@ -29,15 +35,9 @@ Html memory_section(const Report& report);
 Html distributions_section(const Report& report);
 /// What the jobs returned.
 Html samples_section(const Report& report);
-/// Verdicts of flowdiff.
+/// The verdicts of flowdiff.
 Html comparisons_section(const Report& report);
 /// What could not be read or was left out.
 Html notes_section(const Report& report);
-
-/// A section with its title and a line below it.
-Html section(std::string_view id, std::string_view title, std::string_view remark, Html body);
-
-/// "c3 d0": the classes that give a run its color and dashes.
-std::string class_of_run(size_t run);
 
 }  // namespace flow::cli::report

@@ -21,12 +21,10 @@
 
 #include "cli/shared/command_tree.h"
 #include "flow_version.h"
-#include "runtime/base/check.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
-#include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
-#include "runtime/base/out_of_memory.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

@@ -1,4 +1,4 @@
-// What all programs share at the terminal: error messages, output, colour.
+// What all programs share at the terminal: error messages, output, color.
 #pragma once
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/diag/layout.h"
+#include "compiler/diag/diag.h"
 #include "runtime/plan/json/json.h"
 
 namespace CLI {
@@ -20,7 +20,7 @@ namespace flow::cli {
 /// Runs `body` and turns what it throws into a message on standard error and an exit status:
 /// "flowrun: error: ..." with its hint, or a defect's "please report". `program` is its name.
 int guarded(const char* program, const std::function<int()>& body);
-/// The same within `guarded`, for what comes behind the message.
+/// The same within `guarded`, for what comes after the message.
 int reported(const char* program, const std::function<int()>& body);
 
 /// Makes an option with a list of values one that may be given several times, with a value each.
@@ -45,7 +45,7 @@ int screen_columns(std::FILE* stream);
 /// The same for text: from 20 to 100.
 int columns_of(std::FILE* stream);
 
-/// Use colour on this stream? It must be a screen, without NO_COLOR and, on standard error, --json.
+/// Use color on this stream? It must be a screen, without NO_COLOR and, on standard error, --json.
 bool wants_color(std::FILE* stream);
 
 /// Writes all of `text` and waits for the reader, even if the descriptor is non-blocking. Returns

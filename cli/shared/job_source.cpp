@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "cli/shared/console.h"
-#include "compiler/complete.h"
-#include "compiler/yaml/text_check.h"
+#include "compiler/compile.h"
+#include "compiler/yaml/parse.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"

@@ -1,4 +1,4 @@
-// Files that reports are written to.
+// Checks and writes files of reports, and escapes their text in XML.
 #include "cli/shared/report_files.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cli/shared/console.h"
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/core/run_files.h"
 
@@ -135,6 +136,23 @@ bool write_report_file(const std::string& path, const std::string& report, bool 
   else
     write_text_atomically(path, report);
   return false;
+}
+
+std::string xml(const std::string& text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
 }
 
 }  // namespace flow::cli

@@ -1,4 +1,4 @@
-// Files that reports are written to.
+// Files that reports are written to, and their text in XML.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct ReportFile {
   std::optional<std::string> path;
 };
 
-/// RequestError where `path` cannot be written: no such directory, no permission. Before work that
-/// takes long.
+/// RequestError where `path` cannot be written: no such directory, no permission. Called before
+/// work that takes long.
 void check_writable(const char* flag, const fs::path& path, bool in_place = false);
 
 inline constexpr const char* kTolerancesFile = "tolerances.yaml";
@@ -42,5 +42,8 @@ void check_reports(const std::vector<ReportFile>& reports,
 /// Writes a report; `append`: as a paragraph of its own at the end of the file, all of it or
 /// nothing. True where it went to standard output.
 bool write_report_file(const std::string& path, const std::string& report, bool append_it = false);
+
+/// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
+std::string xml(const std::string& text);
 
 }  // namespace flow::cli

@@ -1,5 +1,5 @@
 // Two jobs compared entry by entry, and as a whole.
-#include "cli/show/job_diff.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// A job as its author sees it: entries in networks, with what each takes.
+// A job as its author sees it: entries in networks, with what each takes, and as a reader needs
+// them once: equal copies and networks together.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ir/written_entry.h"
+#include "compiler/source/source.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
@@ -47,8 +48,28 @@ struct JobTree {
   size_t find(std::string_view name) const;
 };
 
+/// The entries of a job file that a plan was made from, as far as the plan shows them:
+/// "lenet/conv1" and "lenet" of the steps "lenet/conv1/conv" and so on. The networks that entries
+/// call have no names in a plan; layers are recognized by their steps.
+std::vector<WrittenEntry> entries_of_plan(const plan::Job& job);
+
 /// `written`: the job's entries, from the compiler or from entries_of_plan. Entries that a call
 /// does not compute, such as dropout in a predict job, are left out.
 JobTree tree_of(const plan::Job& job, std::span<const WrittenEntry> written);
+
+/// One line of a table, or one box of a picture.
+struct Folded {
+  size_t entry = 0;           // in the tree; of equal copies, the first
+  std::string name = {};      // "stage1", "blocks/1"
+  size_t copies = 1;          // equal ones in a row, each reading the one before
+  std::string shown_at = {};  // the same network with other sizes, where its entries are shown
+  uint64_t parameters = 0;    // of all copies
+  double flops = 0;           // of all copies
+  std::vector<size_t> members = {};  // the entries that it stands for
+  std::vector<Folded> inside = {};
+};
+
+/// The job itself, with its entries inside. `all`: nothing is put together.
+Folded fold(const JobTree& tree, const plan::Job& job, bool all);
 
 }  // namespace flow::cli

@@ -1,4 +1,4 @@
-// A job as boxes and links, for a program or ourselves to draw.
+// A job as boxes and links, where these are drawn, and the drawing.
 #pragma once
 
 #include <compare>
@@ -39,6 +39,26 @@ struct PictureOptions {
 };
 
 Picture picture_of(const plan::Job& job, const JobTree& tree, const PictureOptions& options);
+
+/// Where boxes and links of a picture are drawn: layers from the inputs down, networks around
+/// theirs. In pixels; text has 12 pixels a line and about 7 a character.
+struct Placed {
+  static constexpr int kCharacter = 8, kLine = 15, kPadding = 8;
+
+  struct Rectangle {
+    int x = 0, y = 0, width = 0, height = 0;
+  };
+  /// A curve of an SVG path.
+  struct Route {
+    std::string path;
+    std::string label;
+    bool gradient = false;
+  };
+  std::vector<Rectangle> boxes;  // as Picture::boxes
+  std::vector<Route> routes;
+};
+
+Placed place(const Picture& picture);
 
 /// A digraph in Graphviz's language; networks are clusters.
 std::string to_dot(const Picture& picture);

@@ -1,6 +1,6 @@
 // Layered drawing (Sugiyama, Tagawa and Toda, 1981), one network after another from the inside out:
 // layers by longest paths, order by the means of what is read, places by least squares.
-#include "cli/show/picture_layout.h"
+#include "cli/show/picture.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 // A job's entries and totals as aligned columns.
-#include "cli/show/show_job.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 
 #include "cli/shared/table.h"
-#include "cli/show/folded_tree.h"
 #include "cli/show/job_totals.h"
+#include "cli/show/job_tree.h"
 #include "cli/show/plan_text.h"
 #include "runtime/base/array.h"
 #include "runtime/base/display.h"

@@ -1,5 +1,5 @@
 // What the memory of a job is for, as people read it.
-#include "cli/show/show_memory.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "cli/shared/table.h"
-#include "cli/show/step_memory.h"
+#include "cli/show/job_totals.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/memory.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::cli {
-
 namespace {
 
 constexpr size_t kWidth = 40;  // characters of a drawing
@@ -60,30 +59,6 @@ Table holders_table(const plan::Job& job, const StepMemory& results) {
   return table;
 }
 
-}  // namespace
-
-size_t peak_memory(const plan::Job& job) {
-  const StepMemory results(job);
-  return results.variables + results.inputs + results.peak();
-}
-
-std::string show_memory(const plan::Job& job) {
-  const StepMemory results(job);
-  std::string text = fmt::format(
-      "job {}: {} at peak, without workspaces and layouts\n  variables {}\n  inputs    {}\n  "
-      "results  "
-      " {}\n",
-      job.name, human_bytes(results.variables + results.inputs + results.peak()),
-      human_bytes(results.variables), human_bytes(results.inputs), human_bytes(results.peak()));
-  if (results.peak() == 0) return text;
-  text += "\nsteps\n" + steps_table(job, results).str();
-  text += fmt::format("\nlive at the peak, step {}, {}\n{}", results.fullest,
-                      job.steps[results.fullest].name, holders_table(job, results).str());
-  return text;
-}
-
-namespace {
-
 std::string device_text(const exec::MemoryReport& memory) {
   std::string text =
       fmt::format("  variables {}\n  inputs    {}\n  outputs   {}\n", human_bytes(memory.variables),
@@ -118,6 +93,21 @@ OrderedJson bytes_of(const exec::MemoryReport& memory) {
 }
 
 }  // namespace
+
+std::string show_memory(const plan::Job& job) {
+  const StepMemory results(job);
+  std::string text = fmt::format(
+      "job {}: {} at peak, without workspaces and layouts\n  variables {}\n  inputs    {}\n  "
+      "results  "
+      " {}\n",
+      job.name, human_bytes(results.variables + results.inputs + results.peak()),
+      human_bytes(results.variables), human_bytes(results.inputs), human_bytes(results.peak()));
+  if (results.peak() == 0) return text;
+  text += "\nsteps\n" + steps_table(job, results).str();
+  text += fmt::format("\nlive at the peak, step {}, {}\n{}", results.fullest,
+                      job.steps[results.fullest].name, holders_table(job, results).str());
+  return text;
+}
 
 std::string memory_text(const exec::JobMemory& job) {
   const exec::MemoryReport& memory = job.memory;

@@ -1,5 +1,5 @@
 // The steps of a plan, and the commands that its runs start, as aligned columns.
-#include "cli/show/show_plan.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Buckets, slices and divided updates as a table.
-#include "cli/show/show_ranks.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 
@@ -13,9 +13,8 @@
 #include "runtime/exec/core/memory.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/ranks/buckets.h"
-#include "runtime/exec/ranks/combined.h"
-#include "runtime/exec/ranks/divided_updates.h"
-#include "runtime/exec/ranks/same_data.h"
+#include "runtime/exec/ranks/division.h"
+#include "runtime/exec/ranks/identity.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/plan/json/fields.h"
 #include "runtime/plan/model/shards.h"

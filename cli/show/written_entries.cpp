@@ -1,5 +1,5 @@
 // Entries recognized by the names, places and ops of steps.
-#include "cli/show/written_entries.h"
+#include "cli/show/job_tree.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "ops/core/spec.h"
-#include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/cost.h"
 
 namespace flow::cli {
 namespace {

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/diag/layout.h"
 #include "compiler/source/source.h"
 #include "runtime/plan/json/json.h"
 
@@ -31,6 +30,13 @@ std::span<const DiagnosisInfo> all_diagnoses();
 const DiagnosisInfo& info_of(Diagnosis diagnosis);
 /// The entry with this code ("E0302", any case), or null.
 const DiagnosisInfo* find_diagnosis(std::string_view code);
+
+/// How messages are shown.
+struct Layout {
+  bool color = false;
+  int columns = 100;     // that lines keep to where the user's names allow
+  bool objects = false;  // also as JSON
+};
 
 enum class Severity { kError, kWarning };
 

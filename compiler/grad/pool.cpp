@@ -3,9 +3,8 @@
 
 #include <numeric>
 
-#include "compiler/grad/channels.h"
-#include "compiler/grad/windows.h"
-#include "ops/max_pool/pool.h"
+#include "compiler/grad/layers.h"
+#include "ops/pool/pool.h"
 
 namespace flow::grad {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "compiler/ir/attributes.h"
+#include "compiler/ir/call_site.h"
 #include "ops/core/check.h"
 #include "ops/core/known.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 
 namespace flow::ir {

@@ -1,4 +1,5 @@
-// A call of an op as messages see it, and as the op's shape function does.
+// A call of an op as messages see it, and as the op's shape function does, and its attributes: read
+// from text, defaulted, checked.
 #pragma once
 
 #include <span>
@@ -10,6 +11,7 @@
 #include "compiler/diag/diag.h"
 #include "compiler/ir/graph.h"
 #include "ops/core/call.h"
+#include "ops/core/spec.h"
 
 namespace flow {
 
@@ -68,5 +70,13 @@ ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operan
 /// is the same in each of its rows.
 ops::Call call_of_shard(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                         std::span<const Shape> shapes, const ir::Attributes& attributes);
+
+/// A value as a record writes it. REQUIRES: `text` is one of that type.
+ir::Attribute attribute_from(ops::AttributeType type, std::string_view text);
+
+/// Fills in what is defaulted, and reports what is missing, of another type or outside its range;
+/// false then. `name` is the entry's.
+bool complete_attributes(const ops::OpSpec& op, std::string_view name, const AttributeSpans& spans,
+                         Diags& diags, ir::Attributes& attributes);
 
 }  // namespace flow

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/attributes.h"
+#include "compiler/ir/call_site.h"
 #include "compiler/ir/rules.h"
 #include "ops/core/check.h"
 #include "runtime/base/text.h"

@@ -11,12 +11,17 @@
 #include <vector>
 
 #include "compiler/source/source.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/ids.h"
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow {
+
+/// What a plan is for. `auto` placements become `device` of it; `gpu` and `cpu` stay what they are,
+/// wherever the plan is made.
+struct Target {
+  plan::DeviceKind device = plan::DeviceKind::kCpu;
+  bool forced = false;  // `--device cpu`: placements of the file give way
+};
 
 namespace ops {
 struct OpSpec;
@@ -102,7 +107,7 @@ struct State {
 struct Loop {
   int64_t passes = 1;
   std::vector<State> states;
-  ValueId until;  // bool: all true behind the last pass; invalid: there is always another pass
+  ValueId until;  // bool: all true after the last pass; invalid: there is always another pass
 
   const State* state_of(ValueId value) const {
     const auto found = std::ranges::find(states, value, &State::value);
@@ -129,7 +134,7 @@ struct Graph {
   std::vector<Variable> variables;
   std::optional<Loop> loop;
   std::vector<Alias> aliases;
-  /// Values that must survive every pass: returned, minimised.
+  /// Values that must survive every pass: returned, minimized.
   std::vector<ValueId> results;
   /// Values that hooks read. They decide nothing: one that exists only inside a fused node is
   /// delivered by a probe, which the lowering adds.

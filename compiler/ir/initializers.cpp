@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow {
 namespace {

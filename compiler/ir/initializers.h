@@ -7,8 +7,8 @@
 #include <tuple>
 #include <variant>
 
-#include "runtime/base/shape.h"
-#include "runtime/plan/model/initializer.h"
+#include "runtime/base/array.h"
+#include "runtime/plan/model/generators.h"
 
 namespace flow {
 

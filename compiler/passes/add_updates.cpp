@@ -6,7 +6,6 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/composed_updates.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/reads.h"
 #include "ops/optimizer/updates.h"
 
 namespace flow::passes {

@@ -9,7 +9,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
 #include "ops/core/known.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::passes {
 namespace {
@@ -52,7 +52,7 @@ class Autodiff {
 
  private:
   /// Losses that are sums over all shards, divided by a number that is known when these are done:
-  /// gradients are those of the sums, divided behind the shards. Or (invalid) losses as they are.
+  /// gradients are those of the sums, divided after the shards. Or (invalid) losses as they are.
   struct Group {
     ValueId divisor;
     std::vector<Loss> losses;

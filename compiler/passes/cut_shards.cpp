@@ -12,7 +12,7 @@
 #include "compiler/passes/shard_shapes.h"
 #include "ops/core/known.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/model/layouts.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::passes {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/reads.h"
 
 namespace flow::passes {
 namespace {

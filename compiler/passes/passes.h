@@ -1,6 +1,10 @@
-// The passes behind the pipeline, each in the file of its name.
+// The passes of the pipeline, and what passes ask before they fuse: who reads what on the main
+// path. Probes and watched values do not count there, so that watching changes no number.
 #pragma once
 
+#include <vector>
+
+#include "compiler/ir/graph.h"
 #include "compiler/passes/pipeline.h"
 
 namespace flow::passes {
@@ -20,7 +24,7 @@ void drop_stop_gradients(ir::Graph& graph, Context& context, Diags& diags);
 /// its gradient and the other reads of the variable allow.
 void add_updates(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Puts the updates of moving statistics last, each behind that of the call before it.
+/// Puts the updates of moving statistics last, each after that of the call before it.
 void statistics_last(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Drops nodes that nothing reads, and marks those that hooks alone read as probes.
@@ -35,8 +39,8 @@ void cut_shards(ir::Graph& graph, Context& context, Diags& diags);
 void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags);
 
 /// The sum of products that are the gradients of one weight -> one product of their operands below
-/// one another, where that copies less than the sum writes; likewise the bias's behind them. Not of
-/// shards, whose rows lie elsewhere in the batch.
+/// one another, where that copies less than the sum writes; likewise for the bias after them. Not
+/// of shards, whose rows lie elsewhere in the batch.
 void join_shared_grads(ir::Graph& graph, Context& context, Diags& diags);
 
 /// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
@@ -68,5 +72,16 @@ void place_devices(ir::Graph& graph, Context& context, Diags& diags);
 /// Where the job has a loop: puts first what runs once, then a pass, then what follows the last
 /// one. Lets the states of the loop be written by what computes them, or else adds copies.
 void order_loop(ir::Graph& graph, Context& context, Diags& diags);
+
+/// By ValueId: how many operands of nodes that are no probes, results and updated variables are
+/// that value.
+std::vector<int> main_reads(const ir::Graph& graph);
+
+/// Every value that the node reads, its epilogue ops' operands included.
+std::vector<ir::ValueId> reads_of(const ir::Node& node);
+
+/// By ValueId: does each pass of the loop compute it? It depends on a state or on random numbers.
+/// Numbers that the first value of a state depends on are drawn once.
+std::vector<bool> values_of_passes(const ir::Graph& graph);
 
 }  // namespace flow::passes

@@ -1,7 +1,11 @@
-// The passes in their order.
+// The passes in their order, and the shortest of them.
 #include "compiler/passes/pipeline.h"
 
+#include <algorithm>
+
 #include "compiler/passes/passes.h"
+#include "ops/core/known.h"
+#include "ops/core/spec.h"
 
 namespace flow::passes {
 namespace {
@@ -54,6 +58,23 @@ void run_pipeline(ir::Graph& graph, Context& context, Diags& diags, bool verify,
     if (verify) ir::verify(graph);
     if (dump && dump_after == pass.name) *dump += ir::print(graph);
   }
+}
+
+// Once gradients are made, stop_gradient is a reshape to the same shape, which costs nothing.
+void drop_stop_gradients(ir::Graph& graph, Context&, Diags&) {
+  for (ir::Node& node : graph.nodes) {
+    if (!node.op->dropped || node.op == ops::kShardRows) continue;
+    node.op = ops::find_spec("reshape");
+    node.attributes.set("shape", graph[node.results[0]].shape.extents());
+  }
+}
+
+// Moving statistics are written in place, so they move after all that reads them.
+void statistics_last(ir::Graph& graph, Context&, Diags&) {
+  std::vector<ir::Node> nodes = std::move(graph.nodes);
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [](const ir::Node& node) { return !node.op->moves_statistics(); });
+  graph.set_nodes(std::move(nodes));
 }
 
 }  // namespace flow::passes

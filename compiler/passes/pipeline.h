@@ -1,4 +1,4 @@
-// The passes in their order. A pass is one function in one file that rewrites the graph.
+// The passes in their order. A pass is one function that rewrites the graph.
 #pragma once
 
 #include <optional>

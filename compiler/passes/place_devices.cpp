@@ -5,7 +5,6 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/reads.h"
 #include "ops/core/spec.h"
 
 namespace flow::passes {

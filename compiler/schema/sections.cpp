@@ -1,5 +1,5 @@
 // Keys, sections and variants as schemas.
-#include "compiler/schema/sections.h"
+#include "compiler/schema/forms.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// Source texts and places in them. A text is a job file or a piece of the command line.
+// Source texts and places in them, also for programs that show plans in the author's terms. A text
+// is a job file or a piece of the command line.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,15 @@ class Sources {
 
  private:
   std::deque<Source> sources_;
+};
+
+/// What an author wrote as one entry of a job's graph, or of a network that it calls. A repeated
+/// entry is there once by itself and once a copy.
+struct WrittenEntry {
+  std::string name;   // full: "lenet/conv1", "resnet/stage1/0"
+  std::string op;     // the op or network that it calls
+  std::string where;  // "jobs/lenet.yaml:25:20"
+  bool network = false;
 };
 
 }  // namespace flow

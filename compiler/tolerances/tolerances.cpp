@@ -9,9 +9,10 @@
 #include "compiler/job/read/sections.h"
 #include "compiler/job/tables/key_makers.h"
 #include "compiler/job/text/values.h"
-#include "compiler/yaml/text_check.h"
+#include "compiler/yaml/parse.h"
 #include "compiler/yaml/tree.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/record.h"
 

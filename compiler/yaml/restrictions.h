@@ -1,9 +1,12 @@
-// Errors for YAML that job files do not support. `text` is that of the source.
+// Errors for YAML that job files do not support, and lists without brackets: in `{perm: 2, 0, 1}`
+// YAML takes 0 and 1 for keys. `text` is that of the source.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "compiler/diag/diag.h"
+#include "compiler/yaml/tree.h"
 
 namespace flow::yaml {
 
@@ -36,5 +39,13 @@ Diag missing_brackets_error(Span span, std::string_view key, std::string_view li
 /// The offset of the colon in "filters:32", or npos.
 size_t colon_inside(std::string_view key);
 Diag nesting_error(Span span, size_t deepest);
+
+/// Appends `key`, a number that YAML took for a key at `span`, to `value`: the number before the
+/// comma, or the list already begun from it (`begun`). False, and nothing changes, where either is
+/// something else.
+bool take_into_list(Node& value, bool begun, std::string_view key, Span span);
+
+/// "2, 0, 1", of such a list.
+std::string text_of_items(const Node& list);
 
 }  // namespace flow::yaml

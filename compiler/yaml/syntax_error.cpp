@@ -1,7 +1,7 @@
 // The parser stops where a text can no longer be YAML, which is often far from the mistake, and
 // for one of few reasons. Each of the functions below knows one mistake; the first that finds its
 // own before the place where the parser stopped explains the error.
-#include "compiler/yaml/syntax_error.h"
+#include "compiler/yaml/tokens.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "compiler/yaml/restrictions.h"
-#include "runtime/base/check.h"
 #include "runtime/base/display.h"
+#include "runtime/base/error.h"
 
 namespace flow::yaml {
 namespace {
@@ -50,7 +50,7 @@ class Explainer {
   bool is_text(size_t i) const {
     return i < tokens_.size() && (tokens_[i].kind == TokenKind::kPlain || is_quoted(tokens_[i]));
   }
-  /// A key: text with a colon behind it.
+  /// A key: text with a colon after it.
   bool is_key(size_t i) const { return is_text(i) && is(i + 1, TokenKind::kColon); }
   /// The last token before i that is not a comment, or i.
   size_t before(size_t i) const {
@@ -155,7 +155,7 @@ class Explainer {
                        whole.substr(dollar + 2, close - dollar - 2), whole.substr(close + 1));
   }
 
-  /// Behind the bracket that closes token i; behind token i where none does on its line.
+  /// The offset after the bracket that closes token i; after token i where none does on its line.
   uint32_t end_of_brackets(size_t i) const {
     int depth = 0;
     for (size_t j = i; j < tokens_.size() && tokens_[j].line == tokens_[i].line; ++j) {
@@ -165,7 +165,7 @@ class Explainer {
     return tokens_[i].end;
   }
 
-  /// Text directly behind a closing quote, brace or bracket.
+  /// Text directly after a closing quote, brace or bracket.
   bool behind_a_value() {
     for (size_t i = 1; i < tokens_.size() && tokens_[i].begin <= offset_; ++i) {
       const Token& value = tokens_[i - 1];
@@ -200,7 +200,7 @@ class Explainer {
 
   bool alias() {
     size_t i = index_at_offset();
-    if (is(i, TokenKind::kComma)) i = before(i);  // the parser stops behind a lone star
+    if (is(i, TokenKind::kComma)) i = before(i);  // the parser stops after a lone star
     const Token& token = tokens_[i];
     if (token.kind != TokenKind::kAlias) return false;
     Diag& diag = report(Diagnosis::kAnchor, span_of(token),
@@ -226,7 +226,7 @@ class Explainer {
   bool escape() {
     const Token& token = tokens_[index_at_offset()];
     if (token.kind != TokenKind::kDoubleQuoted || offset_ >= token.end) return false;
-    // The parser stops behind it.
+    // The parser stops after it.
     const size_t backslash = text_.substr(0, offset_).rfind('\\');
     if (backslash == text_.npos || backslash < token.begin) return false;
     const uint32_t size = 1 + character_at(text_, backslash + 1).bytes;
@@ -267,7 +267,7 @@ class Explainer {
     return true;
   }
 
-  /// Where the parser stopped, or directly behind.
+  /// Where the parser stopped, or directly after.
   size_t colon_at_offset() const {
     const size_t i = index_at_offset();
     if (is(i, TokenKind::kColon)) return i;
@@ -290,7 +290,7 @@ class Explainer {
     return true;
   }
 
-  /// A line of text above a key: its own key's colon or the space behind that is missing.
+  /// A line of text above a key: its own key's colon or the space after that is missing.
   bool missing_colon() {
     const size_t colon = colon_at_offset();
     if (colon < 2 || !is_key(colon - 1) || tokens_[colon].in_flow) return false;

@@ -1,10 +1,12 @@
 // The tokens of a YAML text, with the ends that the parser does not report. They give the spans of
-// values, and explain syntax errors.
+// values, and explain syntax errors such as the parser's "end of map not found".
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "compiler/diag/diag.h"
 
 namespace flow::yaml {
 
@@ -17,7 +19,7 @@ enum class TokenKind {
   kOpen,   // { or [
   kClose,  // } or ]
   kComma,
-  kColon,          // behind a key
+  kColon,          // after a key
   kDash,           // before a list item
   kQuestion,       // before a key
   kTag,            // !int
@@ -46,5 +48,9 @@ std::vector<Token> tokens_of(std::string_view text);
 const Token* token_at(const std::vector<Token>& tokens, uint32_t offset);
 
 bool is_quoted(const Token& token);
+
+/// Reports the one mistake that most likely made the parser give up at `offset`.
+void explain_syntax_error(const Sources& sources, int32_t id, const std::vector<Token>& tokens,
+                          uint32_t offset, Diags& diags);
 
 }  // namespace flow::yaml

@@ -1,5 +1,5 @@
-// A YAML document as a tree of nodes with places. Scalars are untyped text: their key determines
-// the type.
+// A YAML document as a tree of nodes with places, and as text again. Scalars are untyped text:
+// their key determines the type.
 #pragma once
 
 #include <optional>
@@ -68,12 +68,8 @@ inline Span place_in(const Node& node, size_t begin, size_t end) {
 /// "a string", "a list", "a mapping"
 std::string_view name_of(Kind kind);
 
-/// Parses the text of source `id`. YAML that job files do not support is an error: duplicate keys,
-/// keys without a value (also with `~` and `null`), a second document,
-/// tabs outside quoted and block text, tags, anchors, aliases, complex keys, nesting beyond 64.
-/// A syntax error is the only message. After other errors the tree contains what could be read.
-/// `how_to_begin`: the hint for a file without a mapping.
-Node parse(const Sources& sources, int32_t id, Diags& diags,
-           const char* how_to_begin = "begin a job file with `flow: 1` and add `jobs:`");
+/// The text of a job file that reads back as the same tree. Collections that contain only mappings
+/// are written in block style, others on one line if they fit.
+std::string write(const Node& mapping);
 
 }  // namespace flow::yaml

@@ -10,7 +10,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "compiler/yaml/bare_list.h"
 #include "compiler/yaml/restrictions.h"
 
 namespace flow::yaml {
@@ -105,7 +104,7 @@ class TreeBuilder : public YAML::EventHandler {
   void report(Diag diag) { parsed_.diags.push_back(std::move(diag)); }
   bool at_key() const { return !frames_.empty() && frames_.back().at_key; }
 
-  /// Where a value begins, behind its tag and anchor, which are reported.
+  /// Where a value begins, after its tag and anchor, which are reported.
   uint32_t content_begin(const YAML::Mark& mark) {
     uint32_t begin = offset_of(mark);
     for (const Token* token = token_at(tokens_, begin); token && is_property(*token);) {
@@ -331,7 +330,7 @@ class TreeBuilder : public YAML::EventHandler {
   uint32_t shift_;  // of the parser's offsets
   Parsed& parsed_;
   std::vector<Frame> frames_;
-  uint32_t cursor_ = 0;  // behind the last thing read
+  uint32_t cursor_ = 0;  // after the last thing read
 };
 
 /// Receives the events after the document.

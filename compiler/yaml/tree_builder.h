@@ -13,7 +13,7 @@ namespace flow::yaml {
 struct Parsed {
   Node root;
   bool empty = true;          // no value at all
-  bool rest = false;          // there is more behind the first document's value
+  bool rest = false;          // there is more after the first document's value
   uint32_t rest_offset = 0;   // where
   bool too_deep = false;      // too many nested levels; reported by the last of `diags`
   bool syntax_error = false;  // the parser gave up

@@ -1,7 +1,7 @@
 // Updates of gradients that their own history or their sign scales, in place: one pass over a
 // gradient and what it moves.
 #include "ops/optimizer/cpu_update.h"
-#include "runtime/base/momentum_rates.h"
+#include "runtime/base/optimizer_math.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::fast {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/optimizer/cuda_update.cuh"
-#include "runtime/base/momentum_rates.h"
+#include "runtime/base/optimizer_math.h"
 #include "runtime/cuda/loops/families.h"
 
 namespace flow::cuda {

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "runtime/base/order.h"
-#include "runtime/base/vectorised.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

@@ -1,9 +1,9 @@
 // argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
 // A NaN comes before any number, as in NumPy.
-#include "runtime/base/order.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

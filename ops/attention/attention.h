@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
 
 namespace flow::ops {
 

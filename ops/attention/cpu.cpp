@@ -4,8 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/attention/cpu_grad.h"
-#include "ops/attention/cpu_tile.h"
+#include "ops/attention/cpu.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"

@@ -1,14 +1,21 @@
-// What the attention kernels of the CPU know of a call: its extents, which keys a query sees, and
-// what is added to its scores.
+// What the attention kernels of the CPU share: the extents of a call, which keys a query sees and
+// what is added to its scores, rows of scores, and tiles, which are some queries over some keys,
+// whose scores stay in the cache.
 #pragma once
 
+#include <dnnl.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "ops/core/cpu_labels.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/cpu/loops/onednn_status.h"
 
 namespace flow::cpu {
 
@@ -76,3 +83,151 @@ struct Attention {
 };
 
 }  // namespace flow::cpu
+
+namespace flow::cpu::fast {
+
+/// Rows of scores are as many whole vectors.
+inline constexpr int64_t kScoreLanes = 16;
+/// The score of what a mask lets nothing through to.
+inline constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+/// scores[i] = -inf where the mask, whose elements are `step` apart, lets nothing through.
+void hide(const bool* mask, int64_t step, float* scores, int64_t n);
+/// scores[i] += the bias, whose elements are `step` apart: 0 or 1.
+void add_bias(const float* bias, int64_t step, float* scores, int64_t n);
+/// scores[i] = -inf where the bias is, whatever the score was.
+void hide_by_bias(const float* bias, int64_t step, float* scores, int64_t n);
+bool all_finite(const float* x, int64_t n);
+/// x = exp(x - shift), for x <= shift or little more; returns their sum.
+float exp_less(float* x, float shift, int64_t n);
+float dot_rows(const float* a, const float* b, int64_t n);
+float sum_row(const float* x, int64_t n);
+/// dp = p * (dp - expected)
+void slope_row(const float* p, float expected, float* dp, int64_t n);
+/// The same as exp_less and slope_row, of weights and slopes that are 0 where the score x is -inf,
+/// whatever the other operands are.
+void slope_seen(float* x, float shift, float expected, float* dp, int64_t n);
+
+inline constexpr int64_t kTileQueries = 64, kTileKeys = 256;
+
+/// The keys of a tile.
+struct Keys {
+  int64_t first, count;
+  bool opens;  // the first tile of its queries, which adds to nothing yet
+};
+
+/// The queries of a tile.
+struct Queries {
+  int64_t batch, first, count;
+};
+
+/// What a tile is computed from. A weight of 0 times NaN or an infinity is not 0, so these need
+/// products of their own to stay hidden.
+enum class Numbers : uint8_t { kFinite, kAny };
+
+/// What all tiles of a call have in common.
+struct Tiles {
+  Attention at;
+  int64_t width;    // of a row of scores in memory
+  int64_t queries;  // tiles of queries in a batch
+
+  explicit Tiles(const Attention& attention) : at(attention) {
+    width = round_up(std::min(kTileKeys, at.keys), kScoreLanes);
+    queries = ceil_div(at.queries, kTileQueries);
+  }
+
+  /// Floats of the scores of a tile.
+  int64_t space() const { return kTileQueries * width; }
+
+  Queries tile(int64_t batch, int64_t index) const {
+    const int64_t first = index * kTileQueries;
+    return {batch, first, std::min(kTileQueries, at.queries - first)};
+  }
+
+  /// Calls f with the tiles of keys that some of the queries may see. False where there are none.
+  template <typename F>
+  bool for_keys(const Buffers& buffers, const Queries& q, F f) const {
+    const KeyRange seen = at.seen_keys(buffers, q.batch, q.first, q.first + q.count);
+    for (int64_t first = seen.first; first < seen.end; first += kTileKeys)
+      f(Keys{first, std::min(kTileKeys, seen.end - first), first == seen.first});
+    return seen.first < seen.end;
+  }
+
+  /// Adds the bias to the scores of query `row` of the tile. Hides the scores of query `row` of the
+  /// tile for keys that it does not see; -inf too where the row's last vector goes beyond the keys.
+  /// Returns the length in whole vectors. Where keys may be NaN, a bias of -inf still hides them.
+  int64_t finish_scores(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
+                        float* scores, Numbers numbers) const {
+    const int64_t query = q.first + row;
+    const KeyRange seen = at.seen_keys(buffers, q.batch, query, query + 1);
+    const int64_t first = std::clamp(seen.first - k.first, int64_t{0}, k.count);
+    const int64_t end = std::clamp(seen.end - k.first, first, k.count);
+    const int64_t length = round_up(k.count, kScoreLanes);
+    const auto at_key = [&](const ScoreOperand& given) {
+      return given.row(q.batch, query) + (k.first + first) * given.key_step;
+    };
+    if (at.bias && first < end) {
+      const float* bias =
+          reinterpret_cast<const float*>(buffers.inputs[at.bias->operand]) + at_key(*at.bias);
+      add_bias(bias, at.bias->key_step, scores + first, end - first);
+      if (numbers == Numbers::kAny)
+        hide_by_bias(bias, at.bias->key_step, scores + first, end - first);
+    }
+    if (at.mask && first < end)
+      hide(reinterpret_cast<const bool*>(buffers.inputs[at.mask->operand]) + at_key(*at.mask),
+           at.mask->key_step, scores + first, end - first);
+    std::fill(scores, scores + first, kHidden);
+    std::fill(scores + end, scores + length, kHidden);
+    return length;
+  }
+};
+
+/// A matrix as a product sees it.
+struct Matrix {
+  const float* data;
+  int64_t stride;  // between rows
+};
+
+/// out[rows, columns] = factor a b + keep out, a and b perhaps stored transposed.
+struct ProductShape {
+  int64_t rows, columns, depth;
+};
+
+inline void multiply(char transpose_a, char transpose_b, const ProductShape& shape, float factor,
+                     Matrix a, Matrix b, float keep, float* out, int64_t out_stride) {
+  must_succeed([&] {
+    return dnnl_sgemm(transpose_a, transpose_b, shape.rows, shape.columns, shape.depth, factor,
+                      a.data, a.stride, b.data, b.stride, keep, out, out_stride);
+  });
+}
+
+/// out = factor weights b + keep out, the weights perhaps stored transposed. Rows of b reach no row
+/// of the result whose weight for them is 0: numbers that are not finite are added one by one.
+inline void multiply_weights(Numbers numbers, char transpose, const ProductShape& shape,
+                             float factor, Matrix weights, Matrix b, float keep, float* out,
+                             int64_t out_stride) {
+  if (numbers == Numbers::kFinite)
+    return multiply(transpose, 'N', shape, factor, weights, b, keep, out, out_stride);
+  const int64_t columns = shape.columns;
+  std::vector<float> finite(static_cast<size_t>(shape.depth * columns));
+  for (int64_t i = 0; i < shape.depth * columns; ++i) {
+    const float x = b.data[i / columns * b.stride + i % columns];
+    finite[static_cast<size_t>(i)] = std::isfinite(x) ? x : 0.0f;
+  }
+  multiply(transpose, 'N', shape, factor, weights, {finite.data(), columns}, keep, out, out_stride);
+  for (int64_t k = 0; k < shape.depth; ++k)
+    for (int64_t i = 0; i < columns; ++i) {
+      const float x = b.data[k * b.stride + i];
+      if (std::isfinite(x)) continue;
+      for (int64_t row = 0; row < shape.rows; ++row) {
+        const float weight =
+            weights.data[transpose == 'N' ? row * weights.stride + k : k * weights.stride + row];
+        if (weight != 0) out[row * out_stride + i] += factor * weight * x;
+      }
+    }
+}
+
+Kernel prepare_attention_grad(const Request& request);
+Kernel prepare_attention_grad_bias(const Request& request);
+
+}  // namespace flow::cpu::fast

@@ -3,13 +3,12 @@
 // queries: where keys are few, the tiles are dealt out to several parts, each with sums of its own,
 // which are added in order. What the bias gets is the sum over all tiles that read it. Parts depend
 // on shapes alone.
-#include "ops/attention/cpu_grad.h"
+#include "ops/attention/cpu.h"
 
 #include <iterator>
 #include <vector>
 
-#include "ops/attention/cpu_tile.h"
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 

@@ -1,15 +1,13 @@
 // The gradients of attention, weights computed again from the scores and the logarithms of their
 // sums: a block for each tile of queries, which sums over keys, and one for each tile of keys,
 // which sums over queries. Nothing is added from several blocks, so that bits repeat.
-#include "ops/attention/cuda_grad.h"
+#include "ops/attention/cuda.cuh"
 
 #include <cmath>
 
-#include "ops/attention/cuda.cuh"
 #include "ops/attention/cuda_library.h"
-#include "ops/attention/cuda_request.h"
 #include "runtime/cuda/libraries/refusal.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ops/attention/attention.h"
-#include "ops/attention/cuda_hidden.h"
 #include "ops/core/known.h"
 #include "runtime/base/error.h"
 

@@ -1,10 +1,11 @@
-// Attention by the library.
+// Attention by the library, also where a bias or lengths hide keys.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 
-#include "runtime/base/expected.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/libraries/libraries.h"
 #include "runtime/cuda/loops/kernel.h"
 
@@ -23,5 +24,12 @@ Expected<AttentionSpec> attention_spec(const plan::Step& step,
 
 /// The library's kernel for a request of 16-bit operands, or none.
 std::optional<Kernel> find_library_attention(const Request& request);
+
+/// The step of a spec with lengths or a bias by the library's kernel, with what that lacks: lengths
+/// as it takes them, and zeros in place of what it leaves undefined. `buffers_of` gives all of its
+/// buffers but the lengths.
+Kernel prepare_hidden_keys(const Request& request, const AttentionSpec& spec,
+                           const AttentionKernel& library,
+                           std::function<AttentionBuffers(const Buffers&)> buffers_of);
 
 }  // namespace flow::cuda

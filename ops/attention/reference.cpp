@@ -5,7 +5,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/core/cpu_labels.h"
-#include "ops/core/reference_index.h"
+#include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {

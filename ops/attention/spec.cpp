@@ -6,7 +6,6 @@
 
 #include "ops/attention/attention.h"
 #include "ops/core/axes.h"
-#include "ops/core/broadcast.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {

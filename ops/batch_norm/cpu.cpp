@@ -6,8 +6,8 @@
 #include "ops/batch_norm/cpu_loops.h"
 #include "ops/core/spec.h"
 #include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/channels.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/rank_channels.h"
 
 namespace flow::cpu::fast {
 namespace {

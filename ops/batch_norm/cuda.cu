@@ -7,13 +7,13 @@
 #include "ops/batch_norm/cuda_statistics.h"
 #include "ops/core/known.h"
 #include "ops/unary/activations.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/channels.cuh"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/operands.h"
 
 namespace flow::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // move_statistics: the moving averages of many layers in one launch.
 #include "ops/batch_norm/cuda_statistics.h"
 
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

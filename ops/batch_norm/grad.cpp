@@ -2,7 +2,7 @@
 // primitives.
 #include <algorithm>
 
-#include "compiler/grad/normalization.h"
+#include "compiler/grad/layers.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
 #include "ops/core/axes.h"

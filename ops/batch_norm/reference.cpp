@@ -4,7 +4,6 @@
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/channels.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/rank_channels.h"
 
 namespace flow::cpu::reference {
 namespace {

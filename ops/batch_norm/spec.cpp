@@ -2,7 +2,7 @@
 // predict jobs.
 #include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/normalization.h"
+#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {

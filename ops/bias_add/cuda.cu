@@ -1,8 +1,8 @@
 // bias_add: y = x + bias along one axis. bias_add_grad: the sum of dy over all other axes.
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/reduction.h"
 
 namespace flow::cuda {

@@ -1,5 +1,5 @@
 // Reference: a bias along one axis, and its gradient.
-#include "ops/core/reference_around.h"
+#include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

@@ -1,9 +1,11 @@
-// cast: every dtype to every other; convert.h says what each value becomes.
-#include "runtime/base/convert.h"
+// cast: every dtype to every other; runtime/base/element_types.h says what each value becomes.
+// copy: the same elements in memory that another device reaches.
+#include "ops/reshape/cpu.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/low_precision.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -50,7 +52,10 @@ Kernel prepare_cast(const Request& request) {
 }  // namespace
 
 std::span<const KernelEntry> cast() {
-  static constexpr KernelEntry kKernels[] = {{"cast", prepare_cast, Layouts::kSame}};
+  static constexpr KernelEntry kKernels[] = {
+      {"cast", prepare_cast, Layouts::kSame},
+      {.op = "copy", .prepare = prepare_reshape, .layouts = Layouts::kEach, .any_dtype = true},
+  };
   return kKernels;
 }
 

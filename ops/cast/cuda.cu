@@ -1,8 +1,10 @@
-// cast: every dtype to every other; runtime/base/convert.h says what each value becomes.
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/convert.h"
+// cast: every dtype to every other; runtime/base/element_types.h says what each value becomes.
+// copy: the same elements, between the device and host memory.
+#include "ops/reshape/cuda.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
@@ -69,6 +71,7 @@ Kernel prepare_cast(const Request& request) {
 std::span<const KernelEntry> kernels::cast() {
   static constexpr KernelEntry kKernels[] = {
       {"cast", prepare_cast},
+      {"copy", prepare_reshape},
   };
   return kKernels;
 }

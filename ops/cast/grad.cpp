@@ -10,7 +10,9 @@ std::vector<ir::ValueId> cast_gradient(GradientContext& context) { return {conte
 }  // namespace
 
 std::span<const Rules> cast() {
-  static constexpr Rules kRules[] = {{"cast", cast_gradient}};
+  static constexpr Rules kRules[] = {
+      {"cast", cast_gradient},
+  };
   return kRules;
 }
 

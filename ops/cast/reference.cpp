@@ -1,5 +1,6 @@
-// Reference: cast, one element at a time.
-#include "runtime/base/convert.h"
+// Reference: cast and copy.
+#include "ops/core/reference_loops.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -23,7 +24,10 @@ Kernel prepare_cast(const Request& request) {
 }  // namespace
 
 std::span<const KernelEntry> cast() {
-  static constexpr KernelEntry kKernels[] = {{"cast", prepare_cast}};
+  static constexpr KernelEntry kKernels[] = {
+      {"cast", prepare_cast},
+      {"copy", moving_all},
+  };
   return kKernels;
 }
 

@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "ops/convolution/cpu_double.h"
-#include "ops/convolution/cpu_low_precision.h"
 #include "ops/convolution/cpu_pass.h"
 #include "ops/core/cpu_epilogue.h"
 #include "ops/core/spec.h"
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/onednn_status.h"
 #include "runtime/cpu/loops/parallel.h"

@@ -4,14 +4,13 @@
 //   data:    P = W^T dy, spread back over dx
 //   weight:  dW = dy P^T, over chunks of images that depend on shapes alone, summed in order
 // P is cut and used some rows of results at a time, so that it stays in the cache.
-#include "ops/convolution/cpu_double.h"
+#include "ops/convolution/cpu_pass.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "ops/convolution/cpu_pass.h"
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/double_products.h"
 #include "runtime/cpu/loops/operands.h"

@@ -4,24 +4,105 @@
 //   forward: y [px, O] = patches(x) [px, kh kw C] W [kh kw C, O]
 //   data:    dx [px, C] = patches(dy) [px, kh kw O] W' [kh kw O, C], the kernel turned around
 //   weight:  dW [kh kw C, O] = patches(x)^T dy [px, O]
-#include "ops/convolution/cpu_low_precision.h"
-
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "ops/convolution/cpu_pass.h"
 #include "ops/core/cpu_epilogue.h"
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/im2col.h"
 #include "runtime/cpu/loops/low_precision_products.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu {
 namespace {
+
+/// Images [H, W, C] of 16-bit elements, and a kernel that slides over them.
+struct PatchGeometry {
+  int64_t height, width, channels;
+  int64_t rows, columns;  // of patches: H', W'
+  std::array<int64_t, 2> kernel, strides, dilation;
+  std::array<int64_t, 2> before;  // padding on top and on the left
+
+  int64_t pixels() const { return height * width * channels; }        // elements of an image
+  int64_t patches() const { return rows * columns; }                  // of an image
+  int64_t patch() const { return kernel[0] * kernel[1] * channels; }  // elements of one
+  /// Is every patch a pixel, so that the image is the matrix?
+  bool trivial() const {
+    return kernel[0] * kernel[1] == 1 && strides[0] * strides[1] == 1 && before[0] == 0 &&
+           before[1] == 0 && rows == height && columns == width;
+  }
+};
+
+/// Cuts one image at a time.
+class PatchCutter {
+ public:
+  explicit PatchCutter(const PatchGeometry& geometry);
+
+  /// Elements that the padded image takes, and those by which a matrix of patches may be overrun.
+  int64_t scratch() const { return padded_rows_ * padded_columns_ * geometry_.channels + kSlack; }
+  static constexpr int64_t kSlack = 32;
+
+  /// to[H' W', kh kw C] = the patches of the image, padded with 0.
+  void cut(const uint16_t* image, uint16_t* scratch, uint16_t* to) const;
+
+ private:
+  void pad(const uint16_t* image, uint16_t* padded) const;
+
+  PatchGeometry geometry_;
+  int64_t padded_rows_, padded_columns_;
+};
+
+/// Copies n elements, and up to 31 more: without a tail to handle.
+[[gnu::always_inline]] inline void copy_run(const uint16_t* from, uint16_t* to, int64_t n) {
+  constexpr int64_t kStep = PatchCutter::kSlack;
+  for (int64_t i = 0; i < n; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(uint16_t));
+}
+
+/// The patches of a padded image.
+FLOW_VECTORISED void cut_padded(const PatchGeometry& g, int64_t padded_row, const uint16_t* padded,
+                                uint16_t* to) {
+  // The pixels of a row of the kernel lie together where it has no gaps.
+  const int64_t runs = g.dilation[1] == 1 ? 1 : g.kernel[1];
+  const int64_t run = g.kernel[1] / runs * g.channels;
+  for (int64_t i = 0; i < g.rows; ++i) {
+    const uint16_t* row = padded + i * g.strides[0] * padded_row;
+    for (int64_t j = 0; j < g.columns; ++j, row += g.strides[1] * g.channels)
+      for (int64_t k = 0; k < g.kernel[0]; ++k)
+        for (int64_t l = 0; l < runs; ++l, to += run)
+          copy_run(row + k * g.dilation[0] * padded_row + l * g.dilation[1] * g.channels, to, run);
+  }
+}
+
+PatchCutter::PatchCutter(const PatchGeometry& geometry)
+    : geometry_(geometry),
+      padded_rows_(std::max(geometry.before[0] + geometry.height,
+                            (geometry.rows - 1) * geometry.strides[0] +
+                                (geometry.kernel[0] - 1) * geometry.dilation[0] + 1)),
+      padded_columns_(std::max(geometry.before[1] + geometry.width,
+                               (geometry.columns - 1) * geometry.strides[1] +
+                                   (geometry.kernel[1] - 1) * geometry.dilation[1] + 1)) {}
+
+void PatchCutter::pad(const uint16_t* image, uint16_t* padded) const {
+  const int64_t row = geometry_.width * geometry_.channels;
+  const int64_t padded_row = padded_columns_ * geometry_.channels;
+  std::fill_n(padded, scratch(), uint16_t{0});
+  uint16_t* to =
+      padded + geometry_.before[0] * padded_row + geometry_.before[1] * geometry_.channels;
+  for (int64_t i = 0; i < geometry_.height; ++i)
+    std::copy_n(image + i * row, row, to + i * padded_row);
+}
+
+void PatchCutter::cut(const uint16_t* image, uint16_t* scratch, uint16_t* to) const {
+  pad(image, scratch);
+  cut_padded(geometry_, padded_columns_ * geometry_.channels, scratch, to);
+}
 
 int64_t aligned(int64_t bytes) { return round_up(bytes, 64); }
 

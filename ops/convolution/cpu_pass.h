@@ -1,4 +1,5 @@
-// One oneDNN convolution primitive, forward or backward, for a fixed number of images.
+// A convolution as a step describes it, one oneDNN primitive for a fixed number of images of it,
+// and the kernels of float64 and of bfloat16 images, which are products of matrices.
 #pragma once
 
 #include <dnnl.hpp>
@@ -59,5 +60,13 @@ dnnl::memory::desc plain_weights(const ConvolutionGeometry& geometry);
 ConvolutionPass make_convolution_pass(const dnnl::engine& engine,
                                       const ConvolutionGeometry& geometry, int64_t images,
                                       const std::optional<dnnl::memory::desc>& weights);
+
+/// A convolution step, or one of its gradients, of float64 operands in plain layouts.
+Kernel double_convolution(const Request& request);
+
+/// A convolution step, or one of its gradients, of bfloat16 operands. Without a launch where this
+/// one is better computed in float32: groups, images that do not lie channels-last, the gradient of
+/// steps over pixels, a CPU that does not gain.
+Kernel low_precision_convolution(const Request& request);
 
 }  // namespace flow::cpu

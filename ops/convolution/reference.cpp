@@ -1,7 +1,7 @@
 // Reference: convolution and its two gradients: y[n,o,i,j] = sum over c, k, l of
 // w[o,c,k,l] * x[n, c, i*stride + k*dilation - pad, ...]. Sums in double, innermost loops along
 // rows of the image, which lie together.
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

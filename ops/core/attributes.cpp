@@ -1,9 +1,27 @@
-// What an op or a step carries besides its operands.
+// Attributes by name, and as text.
 #include "ops/core/attributes.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "runtime/base/text.h"
+
 namespace flow::ops {
+namespace {
+
+struct AttributeText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return shortest(value); }
+  std::string operator()(const std::string& value) const { return value; }
+  std::string operator()(const std::vector<int64_t>& value) const {
+    return fmt::format("[{}]", fmt::join(value, ", "));
+  }
+  std::string operator()(DType value) const { return std::string(name_of(value)); }
+};
+
+}  // namespace
 
 void Attributes::set(std::string_view name, Attribute value) {
   const auto at = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
@@ -21,5 +39,7 @@ const Attribute* Attributes::find(std::string_view name) const {
   const auto at = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
   return at != entries_.end() && at->first == name ? &at->second : nullptr;
 }
+
+std::string text_of(const Attribute& attribute) { return std::visit(AttributeText(), attribute); }
 
 }  // namespace flow::ops

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/check.h"
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
+#include "runtime/base/error.h"
 
 #ifdef __GLIBCXX__
 // Up to version 12 at least, libstdc++ takes a variant of such types to hold a value always, also
@@ -53,5 +53,8 @@ class Attributes {
  private:
   std::vector<Entry> entries_;  // sorted by name
 };
+
+/// "true", "0.1", "same", "[2, 2]", "float32"
+std::string text_of(const Attribute& attribute);
 
 }  // namespace flow::ops

@@ -1,4 +1,4 @@
-// Axes: as attributes name them, and where the batch axis of a tensor goes.
+// Axes: as attributes name them, where the batch axis of a tensor goes, and NumPy's broadcasting.
 #pragma once
 
 #include <optional>
@@ -51,5 +51,17 @@ int batch_of_vector(int batch_axis, int axis);
 /// What combines the results of shards where rows of that batch axis are reduced; kNone where there
 /// are no rows.
 Combine combined(int batch_axis, Combine how);
+
+/// The shape of a result; nothing where the shapes do not broadcast.
+std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+
+/// The batch axis of a result of shape `out`. Rows that are copied along other rows reduce.
+int broadcast_batch(const Shape& out, const Shape& a, int a_batch, const Shape& b, int b_batch);
+
+/// A result of that dtype and of the shape to which all operands broadcast; reports those that do
+/// not.
+void infer_broadcast(Call& call, DType dtype);
+/// The same of operand 0's dtype.
+void infer_broadcast(Call& call);
 
 }  // namespace flow::ops

@@ -10,8 +10,7 @@
 
 #include "ops/core/attributes.h"
 #include "ops/core/limits.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 
 namespace flow::ops {
 

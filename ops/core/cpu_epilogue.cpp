@@ -5,7 +5,7 @@
 
 #include "ops/core/spec.h"
 #include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/low_precision.h"
+#include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/whole_index.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {
@@ -22,9 +22,15 @@ struct LabelCheck {
 
   /// Notes the first label outside [0, limit), in row order, unless the call has a fault already.
   /// Its row is that of the whole batch.
-  void run(const std::byte* labels, const CallState& state) const;
+  void run(const std::byte* labels, const CallState& state) const {
+    for (int64_t row = 0; row < rows && state.fault && !*state.fault; ++row)
+      check(integer_at(dtype, labels, row), row, state);
+  }
   /// The same of one label.
-  void check(int64_t label, int64_t row, const CallState& state) const;
+  void check(int64_t label, int64_t row, const CallState& state) const {
+    if ((label >= 0 && label < limit) || !state.fault || *state.fault) return;
+    *state.fault = exec::Fault{where, operand, place.at(row, state.shard), label, limit};
+  }
 
   std::string where, operand;
   DType dtype;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 
 namespace flow::ops {
 

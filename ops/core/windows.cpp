@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
 
 namespace flow::ops {

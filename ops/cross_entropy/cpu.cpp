@@ -5,7 +5,7 @@
 
 #include "ops/core/cpu_labels.h"
 #include "ops/softmax/cpu_row.h"
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"

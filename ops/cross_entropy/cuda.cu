@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "runtime/base/vector_math.h"
-#include "runtime/cuda/loops/check_range.cuh"
-#include "runtime/cuda/loops/divider.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
-#include "runtime/cuda/loops/rows.cuh"
+#include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/loops.h"
+#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {

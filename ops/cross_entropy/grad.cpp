@@ -5,7 +5,7 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
-#include "runtime/base/representable.h"
+#include "runtime/base/array.h"
 
 namespace flow::grad {
 namespace {

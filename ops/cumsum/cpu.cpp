@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

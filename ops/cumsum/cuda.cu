@@ -1,8 +1,8 @@
 // cumsum, cumprod: cumulative sums and products along an axis. Each block scans its columns tile by
 // tile, in a fixed order. Floats are added and multiplied in double; integers wrap around.
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

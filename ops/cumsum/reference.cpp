@@ -1,7 +1,7 @@
 // Reference: cumulative sums and products along an axis.
 #include <type_traits>
 
-#include "ops/core/reference_around.h"
+#include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

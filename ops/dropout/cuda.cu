@@ -1,11 +1,11 @@
 // dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element), the
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/base/philox.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/operands.h"
 
 namespace flow::cuda {
 namespace {

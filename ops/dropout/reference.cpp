@@ -1,6 +1,6 @@
 // Reference: dropout, one Philox block at a time.
+#include "runtime/base/index_maps.h"
 #include "runtime/base/philox.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/core/cpu_labels.h"
-#include "runtime/base/order.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {

@@ -1,9 +1,9 @@
 // bag_indices: which indices of bags count. bag_sum and bag_max: rows of a table, added up or
 // compared in the order of the indices of a bag, by a thread for each element of the result.
-#include "runtime/base/order.h"
-#include "runtime/cuda/loops/check_range.cuh"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {
 namespace {

@@ -2,10 +2,10 @@
 // up as those of gather.
 #include <fmt/format.h>
 
-#include "compiler/grad/filled.h"
+#include "compiler/grad/gradients.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
-#include "runtime/base/representable.h"
+#include "runtime/base/array.h"
 
 namespace flow::grad {
 namespace {

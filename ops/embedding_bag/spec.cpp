@@ -2,9 +2,8 @@
 #include <fmt/format.h>
 
 #include "ops/core/axes.h"
-#include "ops/core/count_attribute.h"
 #include "ops/core/families.h"
-#include "ops/gather/embedding.h"
+#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {
@@ -114,7 +113,7 @@ OperandSpec bag_indices_operand() {
           .limit = rows_of_table};
 }
 
-AttributeSpec padding_attribute() {
+AttributeSpec bag_padding_attribute() {
   return {.name = "padding",
           .type = AttributeType::kInteger,
           .fallback = "none",
@@ -154,7 +153,7 @@ std::span<const OpSpec> embedding_bag() {
                                                .fallback = "mean",
                                                .doc = "how the vectors of a bag are reduced",
                                                .choices = {"sum", "mean", "max"}},
-                                              padding_attribute()}),
+                                              bag_padding_attribute()}),
           .takes_variables = true,
           .optional_by_dtype = true,
       },
@@ -168,7 +167,7 @@ std::span<const OpSpec> embedding_bag() {
                         .accepts = Accepts::kInteger,
                         .limit = extent_of_table},
                        bag_lengths()},
-          .attributes = {count_attribute("extent", "rows of the table"), padding_attribute()},
+          .attributes = {count_attribute("extent", "rows of the table"), bag_padding_attribute()},
           .plan_attributes = {{"extent", Kind::kCount},
                               {.name = "padding", .kind = Kind::kOffset, .optional = true}},
           .infer = infer_bag_indices,

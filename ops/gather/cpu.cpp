@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "ops/core/cpu_labels.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

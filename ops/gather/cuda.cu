@@ -3,11 +3,11 @@
 #include <limits>
 
 #include "ops/gather/cuda.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/convert.h"
-#include "runtime/cuda/loops/check_range.cuh"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

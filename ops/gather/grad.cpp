@@ -1,5 +1,5 @@
 // The gradients of gather, scatter_add and scatter_update, and embedding.
-#include "compiler/grad/filled.h"
+#include "compiler/grad/gradients.h"
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {

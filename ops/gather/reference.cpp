@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "ops/core/cpu_labels.h"
-#include "ops/core/reference_around.h"
-#include "runtime/base/convert.h"
+#include "ops/core/reference_loops.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {

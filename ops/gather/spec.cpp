@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include "ops/core/axes.h"
-#include "ops/core/count_attribute.h"
 #include "ops/core/families.h"
-#include "ops/core/stored_value.h"
-#include "ops/gather/embedding.h"
+#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {

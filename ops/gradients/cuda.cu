@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "ops/optimizer/cuda_piece_sums.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/loss_scale.h"
+#include "runtime/base/host_device.h"
+#include "runtime/base/optimizer_math.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "ops/optimizer/reference_update.h"
-#include "runtime/base/loss_scale.h"
+#include "runtime/base/optimizer_math.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {

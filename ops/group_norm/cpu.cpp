@@ -2,7 +2,7 @@
 // variance; and its gradients. Two trips over memory each: for the sums, and for the result.
 #include <cmath>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"

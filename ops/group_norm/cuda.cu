@@ -3,10 +3,10 @@
 // trees, in float64.
 #include <cmath>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/channels.cuh"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {
 namespace {

@@ -1,9 +1,8 @@
 // Group normalization: the layer, and the gradient of its primitive.
-#include "compiler/grad/channels.h"
-#include "compiler/grad/normalization.h"
+#include "compiler/grad/layers.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
-#include "ops/core/normalization.h"
+#include "ops/core/shared_attributes.h"
 
 namespace flow::grad {
 namespace {

@@ -1,7 +1,7 @@
 // Group normalization: the layer, its primitive and that one's gradient.
 #include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/normalization.h"
+#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {

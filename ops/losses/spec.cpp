@@ -1,12 +1,191 @@
-// Losses that are made of other ops: of two tensors element by element, or of rows of vectors.
-#include "ops/losses/losses.h"
-
+// Losses: those of one element each, which are rows of binary.def (differences between a prediction
+// and a target, and the binary cross entropy); connectionist temporal classification, which needs
+// no alignment of labels and frames; and those that are made of other ops.
 #include <fmt/format.h>
 
+#include "ops/core/axes.h"
 #include "ops/core/families.h"
+#include "ops/losses/losses.h"
 
 namespace flow::ops {
 namespace {
+
+/// Only a number is repeated: a target of another shape is mostly a mistake.
+void infer_loss_element(Call& call) {
+  if (!call.same_dtype()) return;
+  const Shape &a = call.shape(0), &b = call.shape(1);
+  if (a == b || a.rank() == 0 || b.rank() == 0)
+    infer_broadcast(call);
+  else
+    call.bad_operand(
+            1, Reason::kShapeMismatch,
+            fmt::format("the operands are {} and {}; expected equal shapes", a.str(), b.str()))
+        .with_hint("losses do not broadcast; use `reshape` to make the shapes equal");
+}
+
+void check_beta(Call& call) {
+  if (const double beta = call.attribute<double>("beta"); !(beta > 0))
+    call.bad_attribute("beta", Reason::kOutOfRange,
+                       fmt::format("`beta` is {}; expected above 0", beta));
+}
+
+void infer_smooth_l1(Call& call) {
+  check_beta(call);
+  infer_loss_element(call);
+}
+
+/// What a loss and its gradient share, and what they call their operands.
+struct LossParameters {
+  std::vector<OperandSpec> operands, grad_operands;
+  std::string_view grad_doc;
+  std::vector<AttributeSpec> attributes = {};
+  std::vector<PlanAttribute> in_plans = {};
+  InferRule infer = infer_loss_element;
+};
+
+LossParameters difference() {
+  return {{{"prediction", "any shape"}, {"target", "same shape, or a number"}},
+          {{"dy", "same shape as the loss"}, {"a", "prediction"}, {"b", "target"}},
+          "Gradient of the loss in its name with respect to the prediction."};
+}
+
+LossParameters smooth_difference() {
+  LossParameters parameters = difference();
+  parameters.attributes = {{.name = "beta",
+                            .type = AttributeType::kNumber,
+                            .fallback = "1",
+                            .doc = "error above which the loss is linear, above 0"}};
+  parameters.in_plans = {{"beta", Kind::kFinite}};
+  parameters.infer = infer_smooth_l1;
+  return parameters;
+}
+
+LossParameters binary_cross_entropy() {
+  return {{{"labels", "any shape"}, {"logits", "same shape, or a number"}},
+          {{"dy", "same shape as the loss"}, {"labels", "labels"}, {"logits", "logits"}},
+          "Gradient of the loss with respect to the logits."};
+}
+
+OpSpec loss_spec(std::string_view name, LossParameters parameters, std::string_view doc,
+                 std::string_view formula, std::string_view numpy,
+                 std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = std::move(parameters.operands),
+          .attributes = std::move(parameters.attributes),
+          .plan_attributes = std::move(parameters.in_plans),
+          .infer = parameters.infer,
+          .in_place = {0, 1},
+          .numpy = numpy,
+          .examples = std::move(examples)};
+}
+
+OpSpec loss_grad_spec(std::string_view name, LossParameters parameters, std::string_view formula) {
+  return {.name = name,
+          .doc = parameters.grad_doc,
+          .formula = formula,
+          .operands = std::move(parameters.grad_operands),
+          .attributes = std::move(parameters.attributes),
+          .plan_attributes = std::move(parameters.in_plans),
+          .infer = infer_broadcast,
+          .in_place = {0, 1, 2},
+          .linear = {0},
+          .internal = true};
+}
+
+int64_t classes_of_ctc(std::span<const Shape> operands, const Attributes&) {
+  return operands[1][2];
+}
+int64_t most_labels(std::span<const Shape> operands, const Attributes&) {
+  return operands[0][1] + 1;
+}
+int64_t most_frames(std::span<const Shape> operands, const Attributes&) {
+  return operands[1][1] + 1;
+}
+
+bool is_of_rank(Call& call, size_t i, int rank, std::string_view what) {
+  if (call.shape(i).rank() == rank) return true;
+  call.bad_operand(
+      i, Reason::kRankMismatch,
+      fmt::format("{} of rank {}; expected {}", call.shape(i).str(), call.shape(i).rank(), what));
+  return false;
+}
+
+/// Of operands from `first` on, one number for each sample.
+void check_lengths(Call& call, size_t first) {
+  const Shape expected{call.shape(1)[0]};
+  for (size_t i = first; i < call.operands(); ++i)
+    if (call.shape(i) != expected)
+      call.bad_operand(i, Reason::kShapeMismatch,
+                       fmt::format("{} for log-probabilities {}; expected {}", call.shape(i).str(),
+                                   call.shape(1).str(), expected.str()));
+}
+
+bool ctc_operands_fit(Call& call) {
+  if (!is_of_rank(call, 1, 3, "(N, T, C)") || !is_of_rank(call, 0, 2, "(N, S)")) return false;
+  const Shape &labels = call.shape(0), &log_probs = call.shape(1);
+  if (labels[0] != log_probs[0])
+    call.bad_operand(
+        0, Reason::kShapeMismatch,
+        fmt::format("labels of {} samples for log-probabilities of {}", labels[0], log_probs[0]));
+  check_lengths(call, 2);
+  if (const auto blank = call.attribute<int64_t>("blank"); blank < 0 || blank >= log_probs[2])
+    call.bad_attribute(
+        "blank", Reason::kOutOfRange,
+        fmt::format("`blank` is {}; expected a class from 0 to {}", blank, log_probs[2] - 1));
+  // What kernels keep of each sample: a number for each frame and state, and some more.
+  if (!Shape{labels[0], log_probs[1] + 3, 2 * labels[1] + 1}.checked_elements())
+    call.bad_operand(0, Reason::kTensorTooLarge,
+                     fmt::format("labels {} are too large for {} frames; the product of both "
+                                 "extents is limited",
+                                 labels.str(), log_probs[1]));
+  return !call.failed();
+}
+
+/// Each sample is computed from its own row of all operands.
+int batch_of_samples(const Call& call) {
+  int batch = kNoBatch;
+  for (size_t i = 0; i < call.operands(); ++i)
+    batch = common_batch(batch, batch_along(call.operand(i).batch_axis, 0));
+  return batch;
+}
+
+void infer_ctc(Call& call) {
+  if (!ctc_operands_fit(call)) return;
+  call.result(call.dtype(1), Shape{call.shape(1)[0]}, batch_of_samples(call));
+}
+
+void infer_ctc_grad(Call& call) {
+  if (!ctc_operands_fit(call)) return;
+  call.result(call.dtype(1), call.shape(1), batch_of_samples(call));
+}
+
+std::vector<OperandSpec> ctc_operands() {
+  return {{.name = "labels",
+           .doc = "(N, S), each in [0, C), padding too",
+           .accepts = Accepts::kInteger,
+           .limit = classes_of_ctc},
+          {"log_probs", "(N, T, C)"},
+          {.name = "label_lengths",
+           .doc = "(N), each in [0, S]",
+           .accepts = Accepts::kInteger,
+           .limit = most_labels},
+          {.name = "input_lengths",
+           .doc = "(N), each in [0, T]",
+           .accepts = Accepts::kInteger,
+           .limit = most_frames}};
+}
+
+std::vector<OperandSpec> ctc_grad_operands() {
+  std::vector<OperandSpec> operands = ctc_operands();
+  operands.push_back({"dy", "(N)"});
+  return operands;
+}
+
+AttributeSpec blank_attribute() {
+  return {"blank", AttributeType::kInteger, "0", "class of no label"};
+}
 
 AttributeSpec number_above_0(std::string_view name, std::string_view fallback,
                              std::string_view doc) {
@@ -50,6 +229,37 @@ bool are_vectors(Call& call, size_t first) {
 
 std::span<const OpSpec> losses() {
   static const OpSpec kOps[] = {
+#define FLOW_LOSS(op, functor, parameters, doc, formula, numpy, grad_formula, ...) \
+  loss_spec(#op, parameters, doc, formula, numpy, {__VA_ARGS__}),                  \
+      loss_grad_spec(#op "_grad", parameters, grad_formula),
+#include "ops/binary/binary.def"
+      {
+          .name = "ctc",
+          .doc = "Connectionist temporal classification (Graves et al., 2006); one loss per "
+                 "sample.",
+          .formula = "loss = -log(sum of the probabilities of all paths of the frames that give "
+                     "the labels when repeated classes are merged and blanks removed)",
+          .operands = ctc_operands(),
+          .attributes = {blank_attribute(),
+                         {"zero_infinity", AttributeType::kBool, "false",
+                          "0 instead of infinity where no path gives the labels"}},
+          .plan_attributes = {{"blank", Kind::kOffset}, {"zero_infinity", Kind::kFlag}},
+          .infer = infer_ctc,
+          .flops = {20, Flops::Each::kSecond},
+          .examples = {"ctc(i32[2,3], f32[2,8,11], u8[2], u8[2])"},
+      },
+      {
+          .name = "ctc_grad",
+          .doc = "Gradient of ctc; 0 for samples whose loss is infinite.",
+          .formula = "dlog_probs[t, c] = -dy p(c at t | labels)",
+          .operands = ctc_grad_operands(),
+          .attributes = {blank_attribute()},
+          .plan_attributes = {{"blank", Kind::kOffset}},
+          .infer = infer_ctc_grad,
+          .linear = {4},
+          .flops = {40},
+          .internal = true,
+      },
       {
           .name = "kl_div",
           .doc = "Kullback-Leibler divergence of a distribution from log-probabilities, element by "

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ops/optimizer/updates.h"
-#include "runtime/base/power.h"
+#include "runtime/base/optimizer_math.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"

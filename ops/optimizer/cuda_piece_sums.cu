@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/launch.h"
 #include "runtime/cuda/loops/threads.cuh"
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "ops/optimizer/updates.h"
-#include "runtime/base/power.h"
+#include "runtime/base/optimizer_math.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/table.cuh"
 
 namespace flow::cuda {

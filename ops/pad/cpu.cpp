@@ -3,8 +3,8 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/base/convert.h"
-#include "runtime/base/padding.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"

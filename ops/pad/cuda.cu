@@ -1,8 +1,8 @@
 // pad: what stands around an array. pad_grad: sums of what a reflection or an edge has copied.
-#include "runtime/base/convert.h"
-#include "runtime/base/padding.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

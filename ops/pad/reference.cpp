@@ -1,7 +1,7 @@
 // Reference: pad and its gradient.
-#include "ops/core/reference_moving.h"
-#include "runtime/base/convert.h"
-#include "runtime/base/padding.h"
+#include "ops/core/reference_loops.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/core/families.h"
-#include "ops/core/stored_value.h"
+#include "ops/core/shared_attributes.h"
 #include "runtime/base/text.h"
 
 namespace flow::ops {

@@ -1,5 +1,5 @@
 // Rectifiers with a trained slope.
-#include "compiler/grad/channels.h"
+#include "compiler/grad/layers.h"
 #include "compiler/ir/initializers.h"
 #include "compiler/ir/rules.h"
 

@@ -1,5 +1,5 @@
 // Random numbers: functions of (seed, entry, step, element), in arithmetic that devices share.
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/random_values.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/features.h"

@@ -1,12 +1,12 @@
 // Random numbers: functions of (seed, entry, step, element), in arithmetic that devices share, so
 // that they are the CPU's.
 #include "ops/random_draws/cuda_count_pass.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/base/random_values.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/operands.h"
 
 namespace flow::cuda {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/base/philox.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

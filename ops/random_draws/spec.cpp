@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "ops/core/axes.h"
-#include "ops/core/count_attribute.h"
 #include "ops/core/families.h"
-#include "runtime/base/representable.h"
+#include "ops/core/shared_attributes.h"
+#include "runtime/base/array.h"
 #include "runtime/base/text.h"
 
 namespace flow::ops {

@@ -1,6 +1,8 @@
-// Elements in another order, as reshapes, transposes and copies.
+// Gradients of tile, flip and broadcast_to; and elements in another order, as reshapes, transposes
+// and copies.
 #include <fmt/format.h>
 
+#include "compiler/grad/gradients.h"
 #include "compiler/ir/rules.h"
 #include "ops/core/axes.h"
 #include "ops/core/windows.h"
@@ -8,8 +10,36 @@
 namespace flow::grad {
 namespace {
 
-using ir::ValueId;
 using Integers = std::vector<int64_t>;
+
+/// The sum over the copies, along one axis after another.
+std::vector<ir::ValueId> tile_gradient(GradientContext& context) {
+  const Shape x = context.value_of(context.operand(0)).shape;
+  const Integers multiples = context.node.attributes.get<Integers>("multiples");
+  Shape left = context.value_of(context.gradient()).shape;
+  ir::ValueId sum = context.gradient();
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const int64_t copies = multiples[static_cast<size_t>(axis)];
+    if (copies == 1) continue;
+    left[axis] = x[axis];
+    const Integers apart = {left.elements(0, axis), copies, left.elements(axis, left.rank())};
+    sum = context.add("reshape", 0, {sum}, {{"shape", apart}}, fmt::format("copies{}", axis));
+    sum = context.add("reduce_sum", 0, {sum}, {{"axis", Integers{1}}, {"keepdims", false}},
+                      fmt::format("sum{}", axis));
+  }
+  return {context.add("reshape", 0, {sum}, {{"shape", x.extents()}})};
+}
+
+std::vector<ir::ValueId> flip_gradient(GradientContext& context) {
+  return {context.add("flip", 0, {context.gradient()},
+                      {{"axis", *context.node.attributes.find("axes")}})};
+}
+
+std::vector<ir::ValueId> broadcast_to_gradient(GradientContext& context) {
+  return {sum_to_operand(context, 0, context.gradient())};
+}
+
+using ir::ValueId;
 
 ValueId reshaped_as(const LayerContext& context, std::string_view part, ValueId x, Integers shape) {
   return context.add("reshape", part, {x}, {{"shape", std::move(shape)}});
@@ -119,10 +149,15 @@ ValueId expand_repeat_elements(LayerContext& context) {
 }  // namespace
 
 std::span<const Rules> rearrange() {
-  static constexpr Rules kRules[] = {{"pixel_shuffle", nullptr, expand_pixel_shuffle},
-                                     {"pixel_unshuffle", nullptr, expand_pixel_unshuffle},
-                                     {"roll", nullptr, expand_roll},
-                                     {"repeat_elements", nullptr, expand_repeat_elements}};
+  static constexpr Rules kRules[] = {
+      {"tile", tile_gradient},
+      {"flip", flip_gradient},
+      {"broadcast_to", broadcast_to_gradient},
+      {"pixel_shuffle", nullptr, expand_pixel_shuffle},
+      {"pixel_unshuffle", nullptr, expand_pixel_unshuffle},
+      {"roll", nullptr, expand_roll},
+      {"repeat_elements", nullptr, expand_repeat_elements},
+  };
   return kRules;
 }
 

@@ -1,10 +1,65 @@
-// Elements in another order: layers of reshapes, transposes and copies.
-#include "ops/core/count_attribute.h"
+// Elements repeated, and in another order.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "ops/core/limits.h"
+#include "ops/core/shared_attributes.h"
+#include "runtime/base/text.h"
 
 namespace flow::ops {
 namespace {
+
+using Integers = std::vector<int64_t>;
+
+void infer_tile(Call& call) {
+  const Operand& x = call.operand(0);
+  const Integers& multiples = call.integers("multiples");
+  if (multiples.size() != static_cast<size_t>(x.shape.rank())) {
+    call.bad_attribute("multiples", Reason::kRankMismatch,
+                       fmt::format("{} for {}; expected one per axis",
+                                   counted(multiples.size(), "multiple"), x.shape.str()))
+        .with_hint("write 1 for an axis without copies");
+    return;
+  }
+  Shape out = x.shape;
+  int batch_axis = x.batch_axis;
+  for (int axis = 0; axis < out.rank(); ++axis) {
+    const int64_t copies = multiples[static_cast<size_t>(axis)];
+    const auto extent = Shape{out[axis], copies}.checked_elements();
+    if (!extent) {
+      call.bad_attribute("multiples", Reason::kTensorTooLarge,
+                         fmt::format("{} copies of axis {} of {} are too many to count", copies,
+                                     axis, x.shape.str()));
+      return;
+    }
+    out[axis] = *extent;
+    if (axis == x.batch_axis && copies != 1) batch_axis = kBatchReduced;
+  }
+  call.result(x.dtype, std::move(out), batch_axis);
+}
+
+void normalise_flip(Call& call, Attributes& attributes) { normalise_axes(call, attributes, 0); }
+
+/// A batch axis in reverse order does not count: the padding of a predict batch would come first.
+void infer_flip(Call& call) {
+  const Operand& x = call.operand(0);
+  if (!have_axes(call, x.shape)) return;
+  const bool reversed = std::ranges::count(call.integers("axes"), int64_t{x.batch_axis}) > 0;
+  call.result(x.dtype, x.shape, reversed ? kBatchReduced : x.batch_axis);
+}
+
+void infer_broadcast_to(Call& call) {
+  const Operand& x = call.operand(0);
+  const Shape shape(call.integers("shape"));
+  if (broadcast(x.shape, shape) == shape)
+    call.result(x.dtype, shape, broadcast_batch(shape, x.shape, x.batch_axis, shape, kNoBatch));
+  else
+    call.bad_attribute("shape", Reason::kShapeMismatch,
+                       fmt::format("{} does not broadcast to {}", x.shape.str(), shape.str()));
+}
 
 AttributeSpec channel_order_attribute() {
   return {.name = "mode",
@@ -20,6 +75,64 @@ AttributeSpec channel_order_attribute() {
 
 std::span<const OpSpec> rearrange() {
   static const OpSpec kOps[] = {
+      {
+          .name = "tile",
+          .doc = "Repeats a tensor along each axis.",
+          .formula = "y[..., i, ...] = x[..., i mod d, ...]",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{.name = "multiples",
+                          .type = AttributeType::kIntegers,
+                          .fallback = "",
+                          .doc = "number of copies along each axis",
+                          .min = 1}},
+          .plan_attributes = {{"multiples", Kind::kShape}},
+          .infer = infer_tile,
+          .linear = {0},
+          .moves_elements = true,
+          .flops = {0},
+          .numpy = "np.tile(x, multiples)",
+          .examples = {"tile(f32[2,3]) multiples=[2,1]", "tile(f32[2,3]) multiples=[3,2]",
+                       "tile(f32[2,1,3]) multiples=[2,4,2]", "tile(u8[3]) multiples=[2]",
+                       "tile(f32[2]) multiples=[1]", "tile(f32[]) multiples=[]"},
+      },
+      {
+          .name = "flip",
+          .doc = "Reverses the order of the elements along axes.",
+          .formula = "y[i] = x[d - 1 - i]",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "all",
+                          "axis to reverse, or a list of axes"}},
+          .plan_attributes = {{"axes", Kind::kAxes}},
+          .normalise = normalise_flip,
+          .infer = infer_flip,
+          .linear = {0},
+          .moves_elements = true,
+          .flops = {0},
+          .numpy = "np.flip(x, axis)",
+          .examples = {"flip(f32[3,4])", "flip(f32[2,3,4]) axis=1", "flip(f32[2,3,4]) axis=[0,-1]",
+                       "flip(f32[2,3,4,5]) axis=[1,2]", "flip(i64[2,1,3]) axis=-1", "flip(u8[5])",
+                       "flip(bool[3,2]) axis=0", "flip(f32[])"},
+      },
+      {
+          .name = "broadcast_to",
+          .doc = "Broadcasts along axes of size 1 and new leading axes.",
+          .formula = "y[..., i, ...] = x[..., 0, ...]",
+          .operands = {{"in", "a shape that broadcasts to `shape`", Accepts::kAny}},
+          .attributes = {{.name = "shape",
+                          .type = AttributeType::kIntegers,
+                          .fallback = "",
+                          .doc = "shape of the result",
+                          .min = 1}},
+          .plan_attributes = {{.name = "shape", .kind = Kind::kShape, .of_result = true}},
+          .infer = infer_broadcast_to,
+          .linear = {0},
+          .moves_elements = true,
+          .flops = {0},
+          .numpy = "np.broadcast_to(x, shape)",
+          .examples = {"broadcast_to(f32[3,1]) shape=[3,4]", "broadcast_to(f32[]) shape=[2,3]",
+                       "broadcast_to(f32[4]) shape=[2,3,4]", "broadcast_to(i64[2,1]) shape=[2,3]",
+                       "broadcast_to(bool[3]) shape=[2,3]"},
+      },
       {
           .name = "pixel_shuffle",
           .doc = "Moves channels into blocks of pixels: (N, C r r, H, W) becomes (N, C, H r, W r).",

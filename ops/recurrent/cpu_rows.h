@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/core/cpu_labels.h"
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/strided_copy.h"
 

@@ -7,9 +7,9 @@
 #include "ops/recurrent/cuda_gates.cuh"
 #include "ops/recurrent/cuda_library.h"
 #include "runtime/cuda/libraries/refusal.h"
-#include "runtime/cuda/loops/check_range.cuh"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/integers.cuh"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

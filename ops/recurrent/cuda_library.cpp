@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/core/known.h"
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 
 namespace flow::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "runtime/base/expected.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/libraries/libraries.h"
 #include "runtime/cuda/loops/kernel.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 
 namespace flow::ops {
 

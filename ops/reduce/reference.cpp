@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/core/reference_index.h"
+#include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {

@@ -1,11 +1,10 @@
 // reshape: the same elements in C order under another shape. A copy, or the reorder that brings a
 // channels-last operand into C order; where both are plain the backend mostly shares the memory.
-#include "ops/reshape/cpu.h"
-
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/base/ceil_div.h"
+#include "ops/reshape/cpu.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/parallel.h"

@@ -1,9 +1,8 @@
 // reshape: the same elements in the same order, so nothing where the result lies on the operand.
 #include "ops/reshape/cuda.h"
-
 #include "runtime/base/array.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {
 

@@ -1,5 +1,7 @@
-// Gradient of reshape, and flatten.
+// The same elements under other names and shapes: all of them are reshapes, which cost nothing.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "compiler/ir/rules.h"
 #include "ops/core/axes.h"
@@ -28,11 +30,71 @@ ir::ValueId expand_flatten(LayerContext& context) {
   return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
 }
 
+ir::ValueId reshaped(const LayerContext& context, Integers shape) {
+  return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
+}
+
+ir::ValueId expand_identity(LayerContext& context) {
+  return reshaped(context, context.operand(0).shape.extents());
+}
+
+/// The attribute `axis` as sorted axes of a shape of that rank; nothing after an error.
+std::optional<Integers> axes_in(const LayerContext& context, int rank) {
+  Integers axes;
+  const auto bad = [&](const std::string& message) -> std::optional<Integers> {
+    context.site().bad_attribute("axis", Diagnosis::kBadAttribute, message);
+    return {};
+  };
+  for (const int64_t given : context.attributes.get<Integers>("axis")) {
+    const auto axis = ops::axis_in(given, rank);
+    if (!axis && rank == 0) return bad(fmt::format("a scalar has no axis {}", given));
+    if (!axis)
+      return bad(fmt::format("axis {} is out of range; expected {} to {}", given, -rank, rank - 1));
+    axes.push_back(*axis);
+  }
+  std::ranges::sort(axes);
+  if (const auto twice = std::ranges::adjacent_find(axes); twice != axes.end())
+    return bad(fmt::format("duplicate axis {}", *twice));
+  return axes;
+}
+
+ir::ValueId expand_squeeze(LayerContext& context) {
+  const Shape x = context.operand(0).shape;
+  const auto axes = axes_in(context, x.rank());
+  if (!axes) return {};
+  Integers left;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool named = std::ranges::find(*axes, int64_t{axis}) != axes->end();
+    if (named && x[axis] != 1) {
+      context.site().bad_attribute(
+          "axis", Diagnosis::kShapeMismatch,
+          fmt::format("axis {} of {} has size {}; only axes of size 1 can be removed", axis,
+                      x.str(), x[axis]));
+      return {};
+    }
+    if (!named && (!axes->empty() || x[axis] != 1)) left.push_back(x[axis]);
+  }
+  return reshaped(context, std::move(left));
+}
+
+ir::ValueId expand_expand_dims(LayerContext& context) {
+  const Shape x = context.operand(0).shape;
+  const auto count = static_cast<int>(context.attributes.get<Integers>("axis").size());
+  const auto axes = axes_in(context, x.rank() + count);
+  if (!axes) return {};
+  Integers extents = x.extents();
+  for (const int64_t axis : *axes) extents.insert(extents.begin() + axis, 1);
+  return reshaped(context, std::move(extents));
+}
+
 }  // namespace
 
 std::span<const Rules> reshape() {
-  static constexpr Rules kRules[] = {{"flatten", nullptr, expand_flatten},
-                                     {"reshape", reshape_gradient}};
+  static constexpr Rules kRules[] = {
+      {"flatten", nullptr, expand_flatten},   {"reshape", reshape_gradient},
+      {"squeeze", nullptr, expand_squeeze},   {"expand_dims", nullptr, expand_expand_dims},
+      {"identity", nullptr, expand_identity},
+  };
   return kRules;
 }
 

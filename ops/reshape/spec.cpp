@@ -1,4 +1,4 @@
-// Other shapes of the same elements.
+// The same elements under other shapes and names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,6 +52,11 @@ void infer_reshape(Call& call) {
     report_unfilled_shape(call, shape);
 }
 
+void infer_shard_rows(Call& call) {
+  if (const auto axis = axis_of(call))
+    call.result(call.dtype(0), call.shape(0), static_cast<int>(*axis));
+}
+
 }  // namespace
 
 std::span<const OpSpec> reshape() {
@@ -82,6 +87,52 @@ std::span<const OpSpec> reshape() {
           .numpy = "x.reshape(shape)",
           .examples = {"reshape(f32[3,4]) shape=[2,6]", "reshape(f32[2,3,4]) shape=[-1,4]",
                        "reshape(i32[6]) shape=[2,3]", "reshape(f32[1]) shape=[]"},
+      },
+      {
+          .name = "squeeze",
+          .doc = "Removes axes of size 1.",
+          .formula = "y = x without the axes",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "all",
+                          "axis or list of axes to remove; `all` removes every axis of size 1"}},
+      },
+      {
+          .name = "expand_dims",
+          .doc = "Inserts axes of size 1.",
+          .formula = "y = x with the new axes",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "",
+                          "axis or list of axes to insert, counted in the result"}},
+      },
+      {
+          .name = "identity",
+          .doc = "Passes the value through under another name.",
+          .formula = "y = x",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+      },
+      {
+          .name = "stop_gradient",
+          .doc = "Passes the value through and blocks its gradient.",
+          .formula = "y = x, dx = 0",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .infer = infer_like_operand,
+          .dropped = true,
+          .linear = {0},
+          .moves_elements = true,
+          .numpy = "x",
+          .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
+      },
+      {
+          .name = "shard_rows",
+          .doc = "Each shard reads its own rows of a value that all shards share.",
+          .formula = "y = x",
+          .operands = {{"x", "any shape that has the axis", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "batch axis of the result"}},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_shard_rows,
+          .dropped = true,
+          .internal = true,
       },
   };
   return kOps;

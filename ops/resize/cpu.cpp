@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "ops/resize/taps.h"
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/onednn_status.h"

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "ops/resize/taps.h"
-#include "runtime/base/convert.h"
-#include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/loops/divider.h"
+#include "runtime/base/element_types.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

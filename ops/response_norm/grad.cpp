@@ -1,5 +1,5 @@
 // Division by a norm, as primitives.
-#include "compiler/grad/channels.h"
+#include "compiler/grad/layers.h"
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {

@@ -1,6 +1,6 @@
 // The records of layers that divide by a norm of their operand.
-#include "ops/core/count_attribute.h"
 #include "ops/core/families.h"
+#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "ops/rope/frequencies.h"
-#include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/loops/divider.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

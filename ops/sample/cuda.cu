@@ -1,11 +1,11 @@
 // sample: a block for each row. Bounds of the likeliest tokens are found bit by bit, by sums over
 // all logits; sums of integers are those of the CPU.
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/base/sampling.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

@@ -1,19 +1,227 @@
-// softmax and log_softmax along an axis, and their gradients. What rows beside each other are
-// summed up to is all in double.
+// softmax and log_softmax along an axis, and their gradients: of one row of floats in memory, and
+// of rows beside each other, whose sums are all in double. Rows along the last axis are worked on
+// one by one; others many at a time, or where few lie beside each other, by way of copies.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "ops/softmax/cpu_row.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/rows.h"
+#include "runtime/cpu/loops/vectors.h"
+
+namespace flow::cpu {
+namespace {
+
+FLOW_VECTORISED void subtract_all(const float* x, float max, float log_sum, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log_sum;
+}
+
+/// y = exp(x - shift), and the sum of that.
+FLOW_VECTORISED double exp_and_sum(const float* x, float shift, float* y, int64_t n) {
+  double total = 0;
+  for (int64_t first = 0; first < n; first += kSumBlock) {
+    const int64_t block = std::min(n - first, kSumBlock);
+    const float* from = x + first;
+    float* to = y + first;
+#pragma omp simd
+    for (int64_t i = 0; i < block; ++i) to[i] = math::exp_of_nonpositive(from[i] - shift);
+    total += static_cast<double>(sum_of_terms<float>(block, [=](int64_t i) { return to[i]; }));
+  }
+  return total;
+}
+
+/// The same, all in double.
+FLOW_VECTORISED double exp_and_wide_sum(const float* x, float shift, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp_of_nonpositive(x[i] - shift);
+  return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(y[i]); });
+}
+
+/// y = softmax(x); the maximum, and the sum of e^(x - max) that `exp_and_add` found.
+struct MaxAndSum {
+  float max;
+  double sum;
+};
+using ExpAndAdd = double (*)(const float* x, float shift, float* y, int64_t n);
+
+MaxAndSum softmax_with(ExpAndAdd exp_and_add, const float* x, float* y, int64_t n) {
+  const float max = largest_of(x, n);
+  const double sum = exp_and_add(x, max, y, n);
+  scale_to(y, static_cast<float>(1.0 / sum), y, n);
+  return {max, sum};
+}
+
+/// run(x, y, n), but fewer elements than kShort in whole vectors, filled up with what exp makes 0
+/// of: what is left over of a loop's vectors runs element by element, and of ten that is all.
+template <typename Run>
+auto in_whole_vectors(const float* x, float* y, int64_t n, Run run) {
+  constexpr int64_t kShort = 64, kLanes = 16;
+  if (n >= kShort) return run(x, y, n);
+  float padded[kShort];
+  const int64_t width = round_up(n, kLanes);
+  std::fill_n(padded, kShort, -std::numeric_limits<float>::infinity());
+  std::copy_n(x, n, padded);
+  const auto result = run(padded, padded, width);
+  std::copy_n(padded, n, y);
+  return result;
+}
+
+/// The maximum and the sum again.
+MaxAndSum log_softmax_with(const float* x, float* y, int64_t n) {
+  const float max = largest_of(x, n);
+  // Block by block, so that y may lie where x does.
+  double sum = 0;
+  float exps[kSumBlock];
+  for (int64_t first = 0; first < n; first += kSumBlock)
+    sum += exp_and_sum(x + first, max, exps, std::min(kSumBlock, n - first));
+  subtract_all(x, max, static_cast<float>(std::log(sum)), y, n);
+  return {max, sum};
+}
+
+/// No difference is taken from an infinite maximum.
+double log_of_infinite_sum(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(math::exp(x[i]));
+  return std::log(sum);
+}
+
+}  // namespace
+
+void softmax_row(const float* x, float* y, int64_t n) {
+  in_whole_vectors(x, y, n, [](const float* from, float* to, int64_t width) {
+    return softmax_with(exp_and_sum, from, to, width);
+  });
+}
+
+RowSum softmax_and_sum(const float* x, float* prob, int64_t n) {
+  const MaxAndSum row =
+      in_whole_vectors(x, prob, n, [](const float* from, float* to, int64_t width) {
+        return softmax_with(exp_and_wide_sum, from, to, width);
+      });
+  return {row.max, std::log(row.sum)};
+}
+
+void log_softmax_row(const float* x, float* y, int64_t n) {
+  in_whole_vectors(x, y, n, log_softmax_with);
+}
+
+float logsumexp_row(const float* x, int64_t n) {
+  float exps[kSumBlock];
+  const double result = in_whole_vectors(x, exps, n, [&](const float* from, float*, int64_t width) {
+    const float max = largest_of(from, width);
+    if (!std::isfinite(max)) return log_of_infinite_sum(x, n);
+    double sum = 0;
+    for (int64_t first = 0; first < width; first += kSumBlock)
+      sum += exp_and_wide_sum(from + first, max, exps, std::min(kSumBlock, width - first));
+    return std::log(sum) + static_cast<double>(max);
+  });
+  return static_cast<float>(result);
+}
+
+}  // namespace flow::cpu
 
 namespace flow::cpu::fast {
 namespace {
+
+/// out = f(a, b) of rows of n floats; where there is one operand, b is null.
+using RowFunction = void (*)(const float* a, const float* b, float* out, int64_t n);
+
+/// `count` rows of n floats beside each other: element k of row i is at k * apart + i.
+struct RowsBeside {
+  int64_t n, apart, count;
+};
+constexpr int64_t kMostBeside = 64;  // rows
+
+/// The same of each of those rows.
+using RowsFunction = void (*)(const float* a, const float* b, float* out, const RowsBeside& rows);
+
+constexpr int64_t kRowsTogether = 16;  // rows: a vector's floats, as a cache line's
+
+/// Rows along the axis: x is [outer, n, inner].
+struct Rows {
+  int64_t outer, n, inner;
+};
+
+/// count rows of n, which lie `inner` apart, from x into `rows`.
+void bring_together(const float* x, const Rows& shape, int64_t count, float* rows) {
+  for (int64_t k = 0; k < shape.n; ++k)
+    for (int64_t i = 0; i < count; ++i) rows[i * shape.n + k] = x[k * shape.inner + i];
+}
+
+void spread_out(const float* rows, const Rows& shape, int64_t count, float* y) {
+  for (int64_t k = 0; k < shape.n; ++k)
+    for (int64_t i = 0; i < count; ++i) y[k * shape.inner + i] = rows[i * shape.n + k];
+}
+
+Launch launch_adjacent(const Rows& shape, bool two, int threads, RowFunction run) {
+  return [=](const Buffers& buffers, const CallState&) {
+    const float* a = input<float>(buffers, 0);
+    const float* b = two ? input<float>(buffers, 1) : nullptr;
+    for_pieces(threads, shape.outer, std::max<int64_t>(1, kPiece / 4 / shape.n),
+               [&](int64_t first, int64_t end) {
+                 for (int64_t at = first * shape.n; at < end * shape.n; at += shape.n)
+                   run(a + at, b ? b + at : nullptr, output<float>(buffers, 0) + at, shape.n);
+               });
+  };
+}
+
+Launch launch_apart(const Rows& shape, bool two, int threads, RowFunction run) {
+  return [=](const Buffers& buffers, const CallState&) {
+    const float* a = input<float>(buffers, 0);
+    const float* b = two ? input<float>(buffers, 1) : nullptr;
+    const int64_t pieces = ceil_div(shape.inner, kRowsTogether), copy = kRowsTogether * shape.n;
+    parallel_for(threads, shape.outer * pieces, [&](int64_t task, int worker) {
+      const int64_t column = task % pieces * kRowsTogether;
+      const int64_t count = std::min(kRowsTogether, shape.inner - column);
+      const int64_t at = task / pieces * shape.n * shape.inner + column;
+      float* rows_a = reinterpret_cast<float*>(buffers.workspace) + worker * 3 * copy;
+      float *rows_b = rows_a + copy, *made = rows_b + copy;
+      bring_together(a + at, shape, count, rows_a);
+      if (b) bring_together(b + at, shape, count, rows_b);
+      for (int64_t i = 0; i < count * shape.n; i += shape.n)
+        run(rows_a + i, rows_b + i, made + i, shape.n);
+      spread_out(made, shape, count, output<float>(buffers, 0) + at);
+    });
+  };
+}
+
+Launch launch_beside(const Rows& shape, bool two, int threads, RowsFunction run) {
+  return [=](const Buffers& buffers, const CallState&) {
+    const float* a = input<float>(buffers, 0);
+    const float* b = two ? input<float>(buffers, 1) : nullptr;
+    const int64_t parts = ceil_div(shape.inner, kMostBeside);
+    const int64_t piece = std::max<int64_t>(1, kPiece / (shape.n * kMostBeside));
+    for_pieces(threads, shape.outer * parts, piece, [&](int64_t first, int64_t end) {
+      for (int64_t part = first; part < end; ++part) {
+        const int64_t column = part % parts * kMostBeside;
+        const int64_t at = part / parts * shape.n * shape.inner + column;
+        run(a + at, b ? b + at : nullptr, output<float>(buffers, 0) + at,
+            {shape.n, shape.inner, std::min(kMostBeside, shape.inner - column)});
+      }
+    });
+  };
+}
+
+/// A Kernel of one or two operands of one shape that calls `run` on each row along `axis`. Of rows
+/// that do not lie in one piece it calls `run_beside` on many at a time; a few are brought together
+/// first.
+Kernel rows_kernel(const Request& request, int axis, RowFunction run, RowsFunction run_beside) {
+  const Shape& x = request.inputs[0].shape;
+  const Rows shape{x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
+  const bool two = request.inputs.size() > 1;
+  if (shape.inner == 1) return {launch_adjacent(shape, two, request.threads, run)};
+  if (shape.inner >= kRowsTogether) return {launch_beside(shape, two, request.threads, run_beside)};
+  const auto copies = static_cast<size_t>(request.threads * 3 * kRowsTogether * shape.n);
+  return {launch_apart(shape, two, request.threads, run), copies * sizeof(float)};
+}
 
 /// The sum of dy y.
 FLOW_VECTORISED double sum_of_products(const float* dy, const float* y, int64_t n) {

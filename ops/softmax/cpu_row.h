@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "runtime/base/host_device.h"
 #include "runtime/base/vector_math.h"
-#include "runtime/base/vectorised.h"
 
 namespace flow::cpu {
 

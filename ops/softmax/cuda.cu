@@ -1,9 +1,9 @@
 // softmax and log_softmax along an axis, and their gradients: a warp or a block for each row.
 #include "runtime/base/vector_math.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/operands.h"
-#include "runtime/cuda/loops/rows.cuh"
+#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {

@@ -8,8 +8,7 @@
 #include <numeric>
 #include <type_traits>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/order.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

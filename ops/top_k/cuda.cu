@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "runtime/base/array.h"
-#include "runtime/base/order.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

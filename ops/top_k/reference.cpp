@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/core/reference_around.h"
+#include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

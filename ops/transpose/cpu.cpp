@@ -1,7 +1,7 @@
 // transpose: axes in another order.
-#include "ops/core/cpu_strided_kernel.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/broadcast.h"
+#include "runtime/cpu/loops/strided_copy.h"
 
 namespace flow::cpu::fast {
 namespace {

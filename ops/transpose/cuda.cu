@@ -2,10 +2,10 @@
 // Between float32 and the 16 bits of a mixed job it rounds or widens on the way.
 #include <optional>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/strided_copy.cuh"
 
 namespace flow::cuda {

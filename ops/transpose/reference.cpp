@@ -1,5 +1,5 @@
 // Reference: transpose.
-#include "ops/core/reference_moving.h"
+#include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {

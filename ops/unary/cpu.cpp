@@ -4,8 +4,8 @@
 
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/low_precision.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {

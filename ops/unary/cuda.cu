@@ -1,7 +1,7 @@
 // Kernels of unary ops and of their gradients: unary.def lists them.
 #include "ops/unary/activations.h"
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/map.cuh"
 

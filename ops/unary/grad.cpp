@@ -1,7 +1,7 @@
 // Gradients of unary ops.
 #include <fmt/format.h>
 
-#include "compiler/grad/filled.h"
+#include "compiler/grad/gradients.h"
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {

@@ -1,6 +1,6 @@
 // unfold, fold: windows over images as columns, and sums of columns as images. Sums are taken in
 // double, place by place.
-#include "runtime/base/unfolded.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 

@@ -1,8 +1,8 @@
 // unfold, fold: windows over images as columns, and sums of columns as images. Sums are taken in
 // double, place by place, as on the CPU.
-#include "runtime/base/unfolded.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

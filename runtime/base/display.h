@@ -1,4 +1,5 @@
-// User's text on a terminal: how wide each character is, and what must not get there as it is.
+// User's text on a terminal: how wide each character is, what must not get there as it is, and what
+// looks like ASCII.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +36,9 @@ std::string escaped_lines(std::string_view text);
 /// The same for a message: a line end stays only before two blanks, as the lists in our messages
 /// have them. Text of a user cannot begin a line.
 std::string escaped_message(std::string_view text);
+
+/// The text with ASCII in place of typographic quotes, dashes, minus signs, multiplication signs
+/// and full-width punctuation, as word processors and web pages write them: "1e\u22123" -> "1e-3".
+std::string with_ascii_punctuation(std::string_view text);
 
 }  // namespace flow

@@ -1,11 +1,9 @@
-// Errors told of a place; errors as exit statuses.
+// Errors told of a place, errors as exit statuses, and failed checks.
 #include "runtime/base/error.h"
 
 #include <fmt/format.h>
 
 #include <utility>
-
-#include "runtime/base/check.h"
 
 namespace flow {
 namespace {
@@ -41,6 +39,11 @@ int exit_status_of(const std::exception& error) {
   if (const auto* run_error = dynamic_cast<const RunError*>(&error))
     return run_error->exit_status();
   return dynamic_cast<const Defect*>(&error) ? kDefect : kRunFailed;
+}
+
+void check_failed(const char* file, int line, const char* condition, const std::string& message) {
+  throw Defect(fmt::format("{}:{}: check `{}` failed{}{}", file, line, condition,
+                           message.empty() ? "" : ": ", message));
 }
 
 }  // namespace flow

@@ -1,4 +1,5 @@
-// Files: descriptors that close themselves, whole reads, atomic writes, read-only maps.
+// Files: descriptors that close themselves, whole reads, atomic writes, and names inside a
+// directory.
 #include "runtime/base/file.h"
 
 #include <fcntl.h>
@@ -7,11 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cerrno>
 #include <system_error>
 
+#include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
-#include "runtime/base/folder.h"
+#include "runtime/base/text.h"
 
 namespace flow {
 
@@ -25,7 +30,8 @@ Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
   return descriptor;
 }
 
-/// For names that only shells and browsers understand, also behind the folder of a job file.
+/// A remedy for names that only shells and browsers understand, also after the folder of a job
+/// file.
 std::string remedy_for_missing(const fs::path& path) {
   for (const fs::path& part : path) {
     if (part == "~")
@@ -214,6 +220,88 @@ void write_text_atomically(const fs::path& path, std::string_view text) {
   fresh.file().sync();
   fresh.commit();
   Folder(target.parent_path()).sync();
+}
+
+Folder::Folder(fs::path path)
+    : path_(path.empty() ? fs::path(".") : std::move(path)),
+      descriptor_(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (!descriptor_.is_open() && errno != EACCES) throw cannot("sync", path_, errno);
+}
+
+void Folder::sync() const {
+  if (descriptor_.is_open()) require(calls::sync(descriptor_.get()));
+}
+
+void Folder::sync_file_system() const {
+  if (descriptor_.is_open()) require(calls::sync_file_system(descriptor_.get()));
+}
+
+void Folder::require(int result) const {
+  if (result != 0 && errno != EINVAL && errno != EROFS) throw cannot("sync", path_, errno);
+}
+
+std::string link_problem(const fs::path& link, const fs::path& directory) {
+  std::error_code broken;
+  const fs::path target = fs::canonical(link, broken);
+  if (broken) return "a broken link";
+  const fs::path inside = fs::canonical(directory, broken);
+  if (std::ranges::mismatch(target, inside).in2 == inside.end()) return {};
+  return fmt::format("a link to {}, outside the directory", target.string());
+}
+
+void require_link_inside(const fs::path& directory, const fs::path& link) {
+  if (const std::string problem = link_problem(link, directory); !problem.empty())
+    throw RequestError(fmt::format("{} is {}", link.string(), problem), kReplaceLink);
+}
+
+void require_inside(const fs::path& directory, const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) throw cannot("read", path, error ? error.value() : ENOENT);
+  require_link_inside(directory, path);
+  if (!fs::is_regular_file(path, error))
+    throw RequestError(fmt::format("{} is not a file", path.string()), "remove or rename it");
+}
+
+std::string read_inside(const fs::path& directory, const fs::path& path, uint64_t most) {
+  require_inside(directory, path);
+  const auto require_small = [&](uint64_t size) {
+    if (size > most)
+      throw RequestError(fmt::format("{} has more than {} MiB", path.string(), most >> 20),
+                         "restore the file that was there");
+  };
+  std::error_code gone;  // then it cannot be mapped
+  if (const uint64_t size = fs::file_size(path, gone); !gone) require_small(size);
+  const MappedFile file(path);  // opened without waiting, and refuses what took its place
+  require_small(file.bytes().size());
+  std::string text;
+  file.recovering([&] {
+    text.assign(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  });
+  return text;
+}
+
+std::optional<std::string> read_if_there(const fs::path& directory, const char* name,
+                                         uint64_t most) {
+  std::error_code unknown;
+  const fs::path path = directory / name;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
+  return read_inside(directory, path, most);
+}
+
+std::string hint_for_text(std::span<const std::byte> bytes) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto begins_with = [&text](std::string_view mark) {
+    return std::ranges::equal(text.substr(0, mark.size()), mark, {},
+                              [](unsigned char c) { return std::tolower(c); });
+  };
+  if (begins_with("version https://git-lfs"))
+    return "the file is a pointer of Git LFS; run `git lfs pull`";
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a mark of UTF-8
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  constexpr std::array kPages = {"<!doctype", "<html", "<head", "<body", "<?xml", "<!--"};
+  if (std::ranges::any_of(kPages, begins_with))
+    return "the file is a web page: the download failed; download it again";
+  return {};
 }
 
 }  // namespace flow

@@ -1,9 +1,13 @@
-// Files: owned descriptors, whole reads, atomic writes, read-only maps.
+// Files: owned descriptors, whole reads, atomic writes, read-only maps, syncing of folders, and
+// files that a program opens by a fixed name inside a directory. Such a name may lead anywhere: to
+// a pipe, to a file outside the directory, to one that is too large.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -149,5 +153,53 @@ class MappedFile {
   std::span<const std::byte> bytes_;
   std::unique_ptr<MapRecord> record_;
 };
+
+/// An open folder. On file systems that cannot sync (EINVAL, EROFS), syncing does nothing.
+class Folder {
+ public:
+  /// RunError where there is none. An empty path: the current one.
+  explicit Folder(fs::path path);
+  /// Returns when the names in it are on the disk: files and folders that were made, renamed or
+  /// removed there. RunError when that fails.
+  void sync() const;
+  /// Returns when its whole file system is on the disk, and with it all files and folders below:
+  /// one commit of the journal, where a sync of each file takes one each. RunError where anything
+  /// could not be written since this folder was opened.
+  void sync_file_system() const;
+
+ private:
+  void require(int result) const;
+
+  fs::path path_;
+  Descriptor descriptor_;  // none where the folder may be written but not read
+};
+
+/// "a broken link", "a link to TARGET, outside the directory"; empty where the target of `link` is
+/// inside `directory`. Follows links above the name, too.
+std::string link_problem(const fs::path& link, const fs::path& directory);
+
+/// What to do about such a link.
+inline constexpr const char* kReplaceLink = "remove the link or replace it with its target";
+
+/// RequestError where link_problem finds one.
+void require_link_inside(const fs::path& directory, const fs::path& link);
+
+/// RequestError unless `path` is a regular file inside `directory`, after its links. RunError where
+/// there is none. `directory` itself may be a link.
+void require_inside(const fs::path& directory, const fs::path& path);
+
+/// Records of runs and of golden directories, and plans of runs, are not larger.
+inline constexpr uint64_t kLargestRecord = uint64_t{64} << 20, kLargestPlan = uint64_t{256} << 20;
+
+/// The text of such a file, of at most `most` bytes, read without waiting for a writer. Errors as
+/// those of require_inside; RequestError for a larger one.
+std::string read_inside(const fs::path& directory, const fs::path& path, uint64_t most);
+/// The same of the file of that name in `directory`; nothing where there is none.
+std::optional<std::string> read_if_there(const fs::path& directory, const char* name,
+                                         uint64_t most);
+
+/// A hint where `bytes`, the first of a file, are a pointer of Git LFS or the web page of a
+/// download that failed. Empty for anything else.
+std::string hint_for_text(std::span<const std::byte> bytes);
 
 }  // namespace flow

@@ -73,7 +73,7 @@ void recover_or_leave(int signal, siginfo_t* info, void*) {
       return;
     }
     if (::write(STDERR_FILENO, map->message.data(), map->message.size()) < 0) {
-      // There is nobody to tell.
+      // No reader is left to tell.
     }
     ::_exit(kRunFailed);
   }
@@ -137,7 +137,7 @@ void MappedFile::begin_recovering() const {
 void MappedFile::end_recovering() const {
   if (!record_) return;
   record_->recovers = false;
-  // What is behind the end of a file, but in its last page, is zeros without a signal.
+  // What follows the end of a file, but in its last page, is zeros without a signal.
   struct stat status {};
   const bool shorter = ::fstat(record_->file.get(), &status) != 0 ||
                        static_cast<size_t>(status.st_size) < record_->size;

@@ -1,5 +1,11 @@
-// Names that become paths of a run directory or a checkpoint.
+// Names of the language, names that become paths, and globs on names.
 #include "runtime/base/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 namespace flow {
 
@@ -19,6 +25,148 @@ bool is_safe_key(std::string_view key) {
   constexpr std::string_view kForbidden("/\0", 2);
   return !key.empty() && key != "." && key != ".." &&
          key.find_first_of(kForbidden) == std::string_view::npos;
+}
+
+size_t name_length(std::string_view text) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  if (text.empty() || !letter(text[0])) return 0;
+  const auto in_name = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  return static_cast<size_t>(std::ranges::find_if_not(text, in_name) - text.begin());
+}
+
+bool is_name(std::string_view name) { return !name.empty() && name_length(name) == name.size(); }
+
+namespace {
+
+/// Globs with braces: follows all ways to match at once, so that many alternatives take no longer.
+class BraceGlob {
+ public:
+  explicit BraceGlob(std::string_view glob) : glob_(glob), groups_(glob.size()) {
+    std::vector<size_t> open;
+    for (size_t i = 0; i < glob.size() && fault_.empty(); ++i) {
+      if (glob[i] == '{') {
+        open.push_back(i);
+        groups_[i].starts.push_back(i + 1);
+        if (++count_ > kMostGroups)
+          fault_ = fmt::format("more than {} pairs of braces", kMostGroups);
+      } else if (glob[i] == '}' && open.empty()) {
+        fault_ = "`}` without `{`";
+      } else if (glob[i] == ',' && !open.empty()) {
+        groups_[open.back()].starts.push_back(i + 1);
+        groups_[open.back()].ends.push_back(i);
+      } else if (glob[i] == '}') {
+        Group& group = groups_[open.back()];
+        if (open.back() + 1 == i) fault_ = "empty braces";
+        group.ends.push_back(i);
+        for (const size_t end : group.ends) groups_[end].after = i + 1;
+        open.pop_back();
+      }
+    }
+    if (fault_.empty() && !open.empty()) fault_ = "`{` without `}`";
+  }
+
+  const std::string& fault() const { return fault_; }
+
+  bool matches(std::string_view name) {
+    std::vector<bool> now(glob_.size() + 1), next(now.size());
+    enter(now, 0, true);
+    for (const char c : name) {
+      std::fill(next.begin(), next.end(), false);
+      for (size_t at = 0; at < glob_.size(); ++at)
+        if (now[at]) step(next, at, c);
+      now.swap(next);
+    }
+    return now.back();
+  }
+
+ private:
+  static constexpr size_t kMostGroups = 100;
+  struct Group {
+    std::vector<size_t> starts, ends;  // of a `{`: its alternatives; their ends
+    size_t after = 0;                  // of the end of an alternative: what follows the group
+  };
+
+  bool is_deep(size_t at) const { return glob_.substr(at).starts_with("**"); }
+
+  /// Adds a place of the glob and those that nothing needs to be read for.
+  void enter(std::vector<bool>& places, size_t place, bool at_start) {
+    std::vector<size_t> waiting{place};
+    while (!waiting.empty()) {
+      const size_t at = waiting.back();
+      waiting.pop_back();
+      if (places[at]) continue;
+      places[at] = true;
+      if (at == glob_.size()) continue;
+      if (glob_[at] == '*') waiting.push_back(at + (is_deep(at) ? 2 : 1));
+      if (at_start && glob_.substr(at).starts_with("**/")) waiting.push_back(at + 3);
+      if (glob_[at] == '{')
+        waiting.insert(waiting.end(), groups_[at].starts.begin(), groups_[at].starts.end());
+      if (groups_[at].after > 0) waiting.push_back(groups_[at].after);
+    }
+  }
+
+  void step(std::vector<bool>& places, size_t at, char c) {
+    const char expected = glob_[at];
+    if (expected == '*') {
+      if (c != '/' || is_deep(at)) enter(places, at, false);
+    } else if (expected == c && expected != '{' && groups_[at].after == 0) {
+      enter(places, at + 1, false);
+    }
+  }
+
+  std::string_view glob_;
+  std::vector<Group> groups_;  // by place
+  size_t count_ = 0;
+  std::string fault_;
+};
+
+}  // namespace
+
+bool is_glob(std::string_view text) { return text.find_first_of("*{}") != text.npos; }
+
+std::string no_match(std::string_view what, std::string_view glob) {
+  const BraceGlob braces(glob);
+  return braces.fault().empty() ? fmt::format("no {} matches `{}`", what, glob)
+                                : fmt::format("invalid glob `{}`: {}", glob, braces.fault());
+}
+
+bool glob_match(std::string_view pattern, std::string_view name) {
+  if (pattern.find_first_of("{}") != pattern.npos) {
+    BraceGlob glob(pattern);
+    return glob.fault().empty() && glob.matches(name);
+  }
+  // Backtracks to the last star of each kind only: linear for `*`, quadratic at worst for `**`.
+  if (pattern.starts_with("**/") && glob_match(pattern.substr(3), name)) return true;
+  constexpr size_t kNone = std::string_view::npos;
+  size_t p = 0, n = 0, star = kNone, star_at = 0, deep = kNone, deep_at = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      if (pattern.substr(p).starts_with("**")) {
+        deep = p += 2;
+        deep_at = n;
+        star = kNone;
+      } else {
+        star = ++p;
+        star_at = n;
+      }
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != kNone && name[star_at] != '/') {
+      p = star;
+      n = ++star_at;
+    } else if (deep != kNone) {
+      p = deep;
+      n = ++deep_at;
+      star = kNone;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
 }
 
 }  // namespace flow

@@ -1,4 +1,4 @@
-// This process: its age and size, its host, and the time.
+// This process: its age and size, its host, the time, and the variables of its launcher.
 #include "runtime/base/process.h"
 
 #include <fmt/chrono.h>
@@ -6,11 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/text.h"
@@ -67,6 +69,30 @@ uint64_t peak_memory() {
   rusage usage{};  // which may be what the program had that became this one
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+namespace {
+
+// With "=": a whole name.
+constexpr std::string_view kLauncherPrefixes[] = {"OMPI_",
+                                                  "OPAL_",
+                                                  "PRTE_",
+                                                  "PMI_",
+                                                  "PMI2_",
+                                                  "PMIX_",
+                                                  "HYDI_",
+                                                  "HYDRA_",
+                                                  "SLURM_",
+                                                  "MPIR_",
+                                                  "MPI_LOCALRANKID=",
+                                                  "MPI_LOCALNRANKS="};
+
+}  // namespace
+
+bool is_of_launcher(const char* assignment) {
+  return std::ranges::any_of(kLauncherPrefixes, [text = std::string_view(assignment)](auto prefix) {
+    return text.starts_with(prefix);
+  });
 }
 
 }  // namespace flow

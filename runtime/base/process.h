@@ -1,4 +1,4 @@
-// What the system knows of this process.
+// What the system knows of this process, and what launchers of MPI programs tell a process.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,9 @@ std::string host_name();
 
 /// The most bytes that it has had resident.
 uint64_t peak_memory();
+
+/// Is "NAME=VALUE" a variable of Open MPI's mpirun, of MPICH's Hydra, of PMI or of Slurm? A program
+/// of MPI that reads them takes itself for the rank that they describe.
+bool is_of_launcher(const char* assignment);
 
 }  // namespace flow

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/philox.h"
 

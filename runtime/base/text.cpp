@@ -1,4 +1,4 @@
-// Small texts: joining, suggestions, numbers as people read them.
+// Small texts: joining, suggestions, numbers as people read them and as printf formats write them.
 #include "runtime/base/text.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "runtime/base/display.h"
+#include "runtime/base/error.h"
 
 namespace flow {
 
@@ -50,7 +52,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// Insertions, deletions, substitutions and swaps of neighbours that lead from a to b.
+/// Insertions, deletions, substitutions and swaps of neighbors that lead from a to b.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -212,146 +214,56 @@ std::string shortest(double value) {
   return fmt::format("{}", value);
 }
 
-size_t name_length(std::string_view text) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  if (text.empty() || !letter(text[0])) return 0;
-  const auto in_name = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
-  return static_cast<size_t>(std::ranges::find_if_not(text, in_name) - text.begin());
-}
-
-bool is_name(std::string_view name) { return !name.empty() && name_length(name) == name.size(); }
-
 namespace {
 
-/// Globs with braces: follows all ways to match at once, so that many alternatives take no longer.
-class BraceGlob {
- public:
-  explicit BraceGlob(std::string_view glob) : glob_(glob), groups_(glob.size()) {
-    std::vector<size_t> open;
-    for (size_t i = 0; i < glob.size() && fault_.empty(); ++i) {
-      if (glob[i] == '{') {
-        open.push_back(i);
-        groups_[i].starts.push_back(i + 1);
-        if (++count_ > kMostGroups)
-          fault_ = fmt::format("more than {} pairs of braces", kMostGroups);
-      } else if (glob[i] == '}' && open.empty()) {
-        fault_ = "`}` without `{`";
-      } else if (glob[i] == ',' && !open.empty()) {
-        groups_[open.back()].starts.push_back(i + 1);
-        groups_[open.back()].ends.push_back(i);
-      } else if (glob[i] == '}') {
-        Group& group = groups_[open.back()];
-        if (open.back() + 1 == i) fault_ = "empty braces";
-        group.ends.push_back(i);
-        for (const size_t end : group.ends) groups_[end].after = i + 1;
-        open.pop_back();
-      }
-    }
-    if (fault_.empty() && !open.empty()) fault_ = "`{` without `}`";
+/// Takes up to two digits: nobody needs a field wider than 99.
+void skip_digits(std::string_view& text) {
+  for (int i = 0; i < 2 && !text.empty() && text[0] >= '0' && text[0] <= '9'; ++i)
+    text.remove_prefix(1);
+}
+
+/// Takes "[flags][width][.precision]conversion"; false where it is no such thing.
+bool skip_conversion(std::string_view& text) {
+  constexpr std::string_view kFlags = "-+ #0", kConversions = "eEfFgGaA";
+  while (!text.empty() && kFlags.find(text[0]) != kFlags.npos) text.remove_prefix(1);
+  skip_digits(text);
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    skip_digits(text);
   }
-
-  const std::string& fault() const { return fault_; }
-
-  bool matches(std::string_view name) {
-    std::vector<bool> now(glob_.size() + 1), next(now.size());
-    enter(now, 0, true);
-    for (const char c : name) {
-      std::fill(next.begin(), next.end(), false);
-      for (size_t at = 0; at < glob_.size(); ++at)
-        if (now[at]) step(next, at, c);
-      now.swap(next);
-    }
-    return now.back();
-  }
-
- private:
-  static constexpr size_t kMostGroups = 100;
-  struct Group {
-    std::vector<size_t> starts, ends;  // of a `{`: its alternatives; their ends
-    size_t after = 0;                  // of the end of an alternative: what follows the group
-  };
-
-  bool is_deep(size_t at) const { return glob_.substr(at).starts_with("**"); }
-
-  /// Adds a place of the glob and those that nothing needs to be read for.
-  void enter(std::vector<bool>& places, size_t place, bool at_start) {
-    std::vector<size_t> waiting{place};
-    while (!waiting.empty()) {
-      const size_t at = waiting.back();
-      waiting.pop_back();
-      if (places[at]) continue;
-      places[at] = true;
-      if (at == glob_.size()) continue;
-      if (glob_[at] == '*') waiting.push_back(at + (is_deep(at) ? 2 : 1));
-      if (at_start && glob_.substr(at).starts_with("**/")) waiting.push_back(at + 3);
-      if (glob_[at] == '{')
-        waiting.insert(waiting.end(), groups_[at].starts.begin(), groups_[at].starts.end());
-      if (groups_[at].after > 0) waiting.push_back(groups_[at].after);
-    }
-  }
-
-  void step(std::vector<bool>& places, size_t at, char c) {
-    const char expected = glob_[at];
-    if (expected == '*') {
-      if (c != '/' || is_deep(at)) enter(places, at, false);
-    } else if (expected == c && expected != '{' && groups_[at].after == 0) {
-      enter(places, at + 1, false);
-    }
-  }
-
-  std::string_view glob_;
-  std::vector<Group> groups_;  // by place
-  size_t count_ = 0;
-  std::string fault_;
-};
+  if (text.empty() || kConversions.find(text[0]) == kConversions.npos) return false;
+  text.remove_prefix(1);
+  return true;
+}
 
 }  // namespace
 
-bool is_glob(std::string_view text) { return text.find_first_of("*{}") != text.npos; }
-
-std::string no_match(std::string_view what, std::string_view glob) {
-  const BraceGlob braces(glob);
-  return braces.fault().empty() ? fmt::format("no {} matches `{}`", what, glob)
-                                : fmt::format("invalid glob `{}`: {}", glob, braces.fault());
-}
-
-bool glob_match(std::string_view pattern, std::string_view name) {
-  if (pattern.find_first_of("{}") != pattern.npos) {
-    BraceGlob glob(pattern);
-    return glob.fault().empty() && glob.matches(name);
-  }
-  // Backtracks to the last star of each kind only: linear for `*`, quadratic at worst for `**`.
-  if (pattern.starts_with("**/") && glob_match(pattern.substr(3), name)) return true;
-  constexpr size_t kNone = std::string_view::npos;
-  size_t p = 0, n = 0, star = kNone, star_at = 0, deep = kNone, deep_at = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      if (pattern.substr(p).starts_with("**")) {
-        deep = p += 2;
-        deep_at = n;
-        star = kNone;
-      } else {
-        star = ++p;
-        star_at = n;
-      }
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != kNone && name[star_at] != '/') {
-      p = star;
-      n = ++star_at;
-    } else if (deep != kNone) {
-      p = deep;
-      n = ++deep_at;
-      star = kNone;
+bool is_number_format(std::string_view format) {
+  int conversions = 0;
+  while (!format.empty()) {
+    const bool percent = format[0] == '%';
+    if (format[0] == '\0') return false;
+    format.remove_prefix(1);
+    if (!percent) continue;
+    if (format.starts_with('%')) {
+      format.remove_prefix(1);
+    } else if (skip_conversion(format)) {
+      ++conversions;
     } else {
       return false;
     }
   }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return conversions == 1;
+}
+
+std::string format_number(const std::string& format, double value) {
+  FLOW_CHECK(is_number_format(format), "format `{}`", format);
+  const int length = std::snprintf(nullptr, 0, format.c_str(), value);
+  FLOW_CHECK(length >= 0);
+  std::string text(static_cast<size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format.c_str(), value);
+  text.pop_back();
+  return text;
 }
 
 }  // namespace flow

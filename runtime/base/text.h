@@ -1,4 +1,4 @@
-// Small texts: joining, suggestions, numbers as people read them.
+// Small texts: joining, suggestions, numbers as people read them and as printf formats write them.
 #pragma once
 
 #include <cstdint>
@@ -58,18 +58,11 @@ std::string human_number(double value);
 /// The shortest decimal text that reads back as the same double: "0.1", "1e-09", "nan", "inf".
 std::string shortest(double value);
 
-/// How many bytes at the start of `text` make a name of the language: [A-Za-z_][A-Za-z0-9_]*;
-/// 0 where none begins there.
-size_t name_length(std::string_view text);
-/// Is all of it a name?
-bool is_name(std::string_view name);
+/// True when `format` is text with exactly one conversion of a double: "%.6g", "%6.2f %%". Formats
+/// are untrusted text, so this is asked before printf sees them.
+bool is_number_format(std::string_view format);
 
-/// Glob match on names: `*` stays inside a component, `**` crosses `/`, `**/x` is `x` too, and
-/// `{a,b}` is one of these. A glob with a fault matches nothing.
-bool glob_match(std::string_view pattern, std::string_view name);
-/// Does it have a wildcard or braces?
-bool is_glob(std::string_view text);
-/// "no array matches `x`", of a glob that matches none; or what is wrong with its braces.
-std::string no_match(std::string_view what, std::string_view glob);
+/// The number in that format. REQUIRES: is_number_format(format).
+std::string format_number(const std::string& format, double value);
 
 }  // namespace flow

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
 
 /// Before a function of a loop's body: loops become vectors only where it is part of them.
 #ifdef __CUDACC__

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/checkpoint_folder.h"

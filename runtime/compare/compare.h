@@ -8,9 +8,9 @@
 
 #include "runtime/base/array.h"
 #include "runtime/compare/arrays.h"
-#include "runtime/compare/error_profile.h"
 #include "runtime/compare/looks.h"
 #include "runtime/compare/tolerance.h"
+#include "runtime/compare/values.h"
 
 namespace flow::compare {
 

@@ -11,12 +11,11 @@
 
 #include "ops/core/spec.h"
 #include "runtime/base/error.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/plan/json/json.h"
-#include "runtime/plan/json/json_fields.h"
-#include "runtime/plan/model/operands.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::compare {
 namespace {

@@ -11,7 +11,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/fingerprint.h"
 #include "runtime/compare/run_plan.h"
-#include "runtime/exec/core/fingerprint_file.h"
+#include "runtime/exec/core/fingerprints.h"
 
 namespace flow::compare {
 

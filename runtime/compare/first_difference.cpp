@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/io/npy.h"
-#include "runtime/plan/model/operands.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::compare {
 namespace {

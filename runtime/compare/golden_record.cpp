@@ -3,15 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/content_digest.h"
+#include "runtime/base/digest.h"
 #include "runtime/base/error.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/plan/json/json_fields.h"
-#include "runtime/plan/json/json_reader.h"
-#include "runtime/plan/json/json_text.h"
-#include "runtime/plan/json/json_writer.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/json/structs.h"
 
 namespace flow::plan {
 

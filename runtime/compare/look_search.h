@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,7 +83,5 @@ void find_values(const LookInput& input, Looks& found);
 void find_moves(const LookInput& input, Looks& found);
 /// Values of an earlier step.
 void find_stale(const LookInput& input, Looks& found);
-/// White noise of a size far above rounding.
-std::optional<Look> find_noise(const LookInput& input);
 
 }  // namespace flow::compare

@@ -1,14 +1,103 @@
-// Looks of errors that are a function of each value: offset, gain, sign, rounding.
+// Looks of errors that are in one place (an element, an index of an axis, the last rows), that are
+// a function of each value (offset, gain, sign, rounding), or whose values are those of an earlier
+// step.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <numeric>
+#include <span>
 
-#include "runtime/base/convert.h"
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/compare/look_search.h"
 
 namespace flow::compare {
+
+namespace {
+
+// The rest of a place may carry the rounding that every run has.
+constexpr double kAllOfError = 0.999;
+
+/// Is it no more than rounding? `squares`: of the errors that are not in the place.
+bool is_rounding(const LookInput& input, double squares) {
+  constexpr double kLargest = 1e-3;  // of golden, as a root mean square
+  double golden = 0;
+  for (const double value : input.golden)
+    if (std::isfinite(value)) golden += input.errors.square(value);
+  return squares <= kLargest * kLargest * golden;
+}
+
+/// The bit that differs, if the two elements differ in one only.
+std::optional<int> flipped_bit(const LookInput& input, size_t at) {
+  const size_t bytes = size_of(input.golden_view.dtype);
+  uint64_t golden = 0, out = 0;
+  std::memcpy(&golden, input.golden_view.data + at * bytes, bytes);
+  std::memcpy(&out, input.out_view.data + at * bytes, bytes);
+  const uint64_t changed = golden ^ out;
+  return std::has_single_bit(changed) ? std::optional(std::countr_zero(changed)) : std::nullopt;
+}
+
+void find_element(const LookInput& input, Looks& found) {
+  const auto& squares = input.errors.squares;
+  const auto at = static_cast<size_t>(std::ranges::max_element(squares) - squares.begin());
+  const double share = squares[at] / input.errors.total;
+  if (share < kAllOfError) return;
+  double rest = 0;
+  for (size_t i = 0; i < squares.size(); ++i) rest += i == at ? 0 : squares[i];
+  if (!is_rounding(input, rest)) return;
+  const std::string index = Shape(index_of(static_cast<int64_t>(at), input.shape)).str();
+  const auto bit = flipped_bit(input, at);
+  found.push_back({LookKind::kElement,
+                   bit ? fmt::format("bit {} of one element, at {}", *bit, index)
+                       : fmt::format("one element, at {}", index),
+                   share});
+}
+
+/// The index of an axis that has most of the error, if it is at most half of the array.
+void find_channel(const LookInput& input, int axis, Looks& found) {
+  if (input.shape[axis] < 2) return;
+  const auto sums = sums_along(input.errors.squares, input.shape, axis);
+  const auto most = std::ranges::max_element(sums);
+  const double share = *most / input.errors.total;
+  if (share < kAllOfError) return;
+  const auto index = static_cast<int64_t>(most - sums.begin());
+  double rest = 0;
+  for (const double& sum : sums) rest += &sum == &*most ? 0 : sum;
+  if (!is_rounding(input, rest)) return;
+  if (input.context.steps_first && axis == 0) return;  // a step has a name of its own
+  found.push_back(
+      {LookKind::kChannel, fmt::format("index {} of axis {} only", index, axis), share});
+}
+
+/// The least number of last rows with all of the error.
+void find_tail(const LookInput& input, Looks& found) {
+  const int axis = input.rows_axis();
+  if (axis >= input.shape.rank() || input.shape[axis] < 2) return;
+  const auto sums = sums_along(input.errors.squares, input.shape, axis);
+  double share = 0;
+  size_t count = 0;
+  while (count < sums.size() && share < kAllOfError)
+    share += sums[sums.size() - ++count] / input.errors.total;
+  if (2 * count > sums.size()) return;
+  const auto rest = std::span(sums).first(sums.size() - count);
+  if (!is_rounding(input, std::accumulate(rest.begin(), rest.end(), 0.0))) return;
+  const std::string rows = count == 1 ? "row" : fmt::format("{} rows", count);
+  found.push_back({LookKind::kTailRows, fmt::format("last {} of {}", rows, sums.size()), share});
+}
+
+}  // namespace
+
+void find_places(const LookInput& input, Looks& found) {
+  find_element(input, found);
+  find_tail(input, found);
+  for (int axis = 0; axis < input.shape.rank(); ++axis) find_channel(input, axis, found);
+}
+
 namespace {
 
 std::string four_digits(double number) { return fmt::format("{:.4g}", number); }
@@ -71,6 +160,112 @@ void find_values(const LookInput& input, Looks& found) {
   if (dtype != DType::kFloat64 && dtype != DType::kFloat32) return;
   find_rounding<BFloat16>(input, "bfloat16", found);
   find_rounding<Float16>(input, "float16", found);
+}
+
+namespace {
+
+constexpr int64_t kLongestDelay = 8;
+
+/// The step of a slice, or its index.
+int64_t step_at(const LookInput& input, size_t slice) {
+  return input.context.steps.empty() ? static_cast<int64_t>(slice) : input.context.steps[slice];
+}
+
+/// Each step has golden's values of some steps before; the first ones are left out.
+void find_delayed(const LookInput& input, size_t slice, Looks& found) {
+  const int64_t most = std::min(kLongestDelay, input.shape[0] / 2);
+  for (int64_t by = 1; by <= most; ++by) {
+    const size_t distance = static_cast<size_t>(by) * slice;
+    found.push_back(
+        {LookKind::kStale,
+         by == 1 ? "stale: each step has the values of the one before"
+                 : fmt::format("stale: each step has the values of {} before",
+                               counted(static_cast<uint64_t>(by), "step")),
+         input.share_of([&](size_t i) { return input.golden[i < distance ? i : i - distance]; })});
+  }
+}
+
+/// All steps have the values of the last good one.
+void find_frozen(const LookInput& input, size_t slice, Looks& found) {
+  const Tolerance& tolerance = input.context.tolerance;
+  size_t first = 0;
+  while (first < input.size() &&
+         !(std::abs(input.out[first] - input.golden[first]) > tolerance.at(input.golden[first])))
+    ++first;
+  const size_t good = first / slice;  // slices
+  if (good == 0 || good * slice >= input.size()) return;
+  found.push_back({LookKind::kStale,
+                   fmt::format("stale: from step {} on, the values of step {}",
+                               step_at(input, good), step_at(input, good - 1)),
+                   input.share_of([&](size_t i) {
+                     return input.golden[i < good * slice ? i : (good - 1) * slice + i % slice];
+                   })});
+}
+
+/// The slices that have an error worth mentioning.
+std::vector<size_t> wrong_slices(const LookInput& input) {
+  constexpr double kLeast = 1e-6;
+  const auto sums = sums_along(input.errors.squares, input.shape, 0);
+  std::vector<size_t> wrong;
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (sums[i] > kLeast * input.errors.total) wrong.push_back(i);
+  return wrong;
+}
+
+/// All slices are right but some, which have golden's values of an earlier one.
+void find_repeated(const LookInput& input, size_t slice, Looks& found) {
+  const std::vector<size_t> wrong = wrong_slices(input);
+  if (wrong.empty() || wrong.front() == 0 || 2 * wrong.size() > static_cast<size_t>(input.shape[0]))
+    return;
+  const auto add = [&](const std::string& text, const auto& source_of) {
+    const auto predict = [&](size_t i) {
+      const size_t at = i / slice;
+      const bool is_wrong = std::ranges::binary_search(wrong, at);
+      return input.golden[(is_wrong ? source_of(at) : at) * slice + i % slice];
+    };
+    found.push_back({LookKind::kStale, "stale: " + text, input.share_of(predict)});
+  };
+  const size_t first = wrong.front(), last = wrong.back();
+  if (wrong.size() > 1) {
+    add(fmt::format("{} of {} steps have the values of the one before", wrong.size(),
+                    input.shape[0]),
+        [](size_t at) { return at - 1; });
+    if (last - first + 1 == wrong.size())
+      add(fmt::format("steps {} to {} have the values of step {}", step_at(input, first),
+                      step_at(input, last), step_at(input, first - 1)),
+          [&](size_t) { return first - 1; });
+    return;
+  }
+  for (size_t by = 1; by <= std::min<size_t>(first, kLongestDelay); ++by)
+    add(fmt::format("step {} has the values of step {}", step_at(input, first),
+                    step_at(input, first - by)),
+        [&](size_t at) { return at - by; });
+}
+
+/// A file of one step that is golden's of an earlier one.
+void find_earlier(const LookInput& input, Looks& found) {
+  const auto& earlier = input.context.earlier;
+  for (size_t k = 0; k < std::min<size_t>(earlier.size(), kLongestDelay); ++k) try {
+      const Array other = read_array(earlier[k].path);
+      if (other.dtype() != input.golden_view.dtype || other.shape() != input.shape) continue;
+      const Doubles values = doubles_of(other.view());
+      found.push_back({LookKind::kStale,
+                       fmt::format("stale: the values of step {}", earlier[k].step),
+                       input.share_of([&](size_t i) { return values[i]; })});
+    } catch (const RunError&) {  // its own verdict says so
+    }
+}
+
+}  // namespace
+
+void find_stale(const LookInput& input, Looks& found) {
+  find_earlier(input, found);
+  if (!input.context.steps_first || input.shape[0] < 2) return;
+  const auto slice = static_cast<size_t>(stride_of(input.shape, 0));
+  if (slice == 0) return;
+  find_delayed(input, slice, found);
+  find_frozen(input, slice, found);
+  find_repeated(input, slice, found);
 }
 
 }  // namespace flow::compare

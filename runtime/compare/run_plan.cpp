@@ -7,13 +7,12 @@
 #include <map>
 
 #include "runtime/base/error.h"
-#include "runtime/base/inner_file.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/checkpoint_folder.h"
-#include "runtime/plan/job_changes.h"
-#include "runtime/plan/json/json_fields.h"
-#include "runtime/plan/json/json_text.h"
+#include "runtime/plan/difference.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::compare {

@@ -1,18 +1,178 @@
-// Faults put into golden arrays, and judged like the output of a run.
+// The faults that a look can describe, as functions of the values of an array, put into golden
+// arrays and judged like the output of a run.
 #include "runtime/compare/self_test.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/compare.h"
-#include "runtime/compare/doubts.h"
-#include "runtime/compare/faults.h"
+#include "runtime/compare/tolerance.h"
+#include "runtime/io/elements.h"
 
 namespace flow::compare {
+
+namespace {
+
+// From plainly wrong to what a test of a network should still notice.
+constexpr double kSizes[] = {1, 0.1, 0.01, 0.001};
+
+class FaultList {
+ public:
+  FaultList(const ArrayView& golden, double deviation, bool steps_first)
+      : dtype_(golden.dtype), shape_(golden.shape), deviation_(deviation), steps_(steps_first) {}
+
+  std::vector<Fault> make() {
+    if (is_float(dtype_)) add_sized();
+    if (is_float(dtype_)) add_roundings();
+    if (dtype_ != DType::kBool)
+      add("opposite sign", "", [](const Doubles& values) {
+        Doubles out = values;
+        for (double& value : out) value = -value;
+        return out;
+      });
+    add_moves();
+    return std::move(faults_);
+  }
+
+ private:
+  void add(std::string name, std::string size, std::function<Doubles(const Doubles&)> apply) {
+    faults_.push_back({std::move(name), std::move(size), std::move(apply)});
+  }
+
+  void add_sized() {
+    for (const double size : kSizes) {
+      const double step = size * deviation_;
+      const std::string text = fmt::format("{:g} % of the standard deviation", 100 * size);
+      const auto offset = [step](double value) { return value + step; };
+      add_where("constant offset", text, 0, 1, offset);
+      add("gain", fmt::format("{:g} %", 100 * size), [size](const Doubles& values) {
+        Doubles out = values;
+        for (double& value : out) value *= 1 + size;
+        return out;
+      });
+      const int rows = steps_ ? 1 : 0, last = shape_.rank() - 1;
+      if (last >= 0 && shape_[last] > 1)
+        add_where("one channel", text, shape_[last] / 2, shape_[last], offset);
+      if (rows < last && shape_[rows] > 1) add_tail(text, rows, offset);
+    }
+  }
+
+  /// `change` of each `every`-th value from `first` on.
+  template <typename Change>
+  void add_where(std::string name, std::string size, int64_t first, int64_t every, Change change) {
+    add(std::move(name), std::move(size), [=](const Doubles& values) {
+      Doubles out = values;
+      for (auto i = static_cast<size_t>(first); i < out.size(); i += static_cast<size_t>(every))
+        out[i] = change(out[i]);
+      return out;
+    });
+  }
+
+  template <typename Change>
+  void add_tail(const std::string& size, int axis, Change change) {
+    const int64_t extent = shape_[axis], stride = stride_of(shape_, axis);
+    add("last row", size, [=](const Doubles& values) {
+      Doubles out = values;
+      for (size_t i = 0; i < out.size(); ++i)
+        if (static_cast<int64_t>(i) / stride % extent == extent - 1) out[i] = change(out[i]);
+      return out;
+    });
+  }
+
+  template <typename Narrow>
+  void add_rounding(const char* dtype) {
+    add("rounded", dtype, [](const Doubles& values) {
+      Doubles out = values;
+      for (double& value : out) value = static_cast<double>(flow::convert<Narrow>(value));
+      return out;
+    });
+  }
+
+  void add_roundings() {
+    if (dtype_ == DType::kFloat64) add_rounding<float>("to float32");
+    if (dtype_ != DType::kFloat64 && dtype_ != DType::kFloat32) return;
+    add_rounding<Float16>("to float16");
+    add_rounding<BFloat16>("to bfloat16");
+  }
+
+  /// Each value from another place: that of `from(i)`.
+  template <typename From>
+  void add_move(std::string name, From from) {
+    add(std::move(name), "", [from](const Doubles& values) {
+      Doubles out(values.size());
+      for (size_t i = 0; i < out.size(); ++i) out[i] = values[from(i)];
+      return out;
+    });
+  }
+
+  /// Along `axis`, each index has the values of `of(index, extent)`.
+  template <typename Of>
+  void add_along(std::string name, int axis, Of of) {
+    const int64_t extent = shape_[axis], stride = stride_of(shape_, axis);
+    add_move(std::move(name), [=](size_t flat) {
+      const auto i = static_cast<int64_t>(flat);
+      const int64_t index = i / stride % extent;
+      return static_cast<size_t>(i + (of(index, extent) - index) * stride);
+    });
+  }
+
+  void add_moves() {
+    const int rows = steps_ ? 1 : 0;
+    for (int axis = rows; axis < shape_.rank(); ++axis)
+      if (shape_[axis] > 1)
+        add_along(fmt::format("shifted along axis {}", axis), axis,
+                  [](int64_t index, int64_t) { return std::max<int64_t>(index - 1, 0); });
+    if (rows < shape_.rank() && shape_[rows] > 1)
+      add_along("two rows exchanged", rows, [](int64_t index, int64_t extent) {
+        return index == 0 ? extent - 1 : index == extent - 1 ? 0 : index;
+      });
+    if (steps_ && shape_[0] > 1)
+      add_along("values of the step before", 0,
+                [](int64_t index, int64_t) { return std::max<int64_t>(index - 1, 0); });
+    add_transposed();
+  }
+
+  /// The last two axes, in the memory that they have: one that changes the shape is always found.
+  void add_transposed() {
+    const int rank = shape_.rank();
+    if (rank < 2 || shape_[rank - 1] < 2 || shape_[rank - 2] < 2) return;
+    const int64_t rows = shape_[rank - 2], columns = shape_[rank - 1];
+    add_move("transposed", [=](size_t flat) {
+      const auto i = static_cast<int64_t>(flat);
+      const int64_t matrix = i / (rows * columns), within = i % (rows * columns);
+      return static_cast<size_t>(matrix * rows * columns + within % rows * columns + within / rows);
+    });
+  }
+
+  const DType dtype_;
+  const Shape shape_;
+  const double deviation_;
+  const bool steps_;
+  std::vector<Fault> faults_;
+};
+
+}  // namespace
+
+std::vector<Fault> faults_of(const ArrayView& golden, double deviation, bool steps_first) {
+  return FaultList(golden, deviation, steps_first).make();
+}
+
+Array array_of(DType dtype, const Shape& shape, const Doubles& values) {
+  Array array(dtype, shape);
+  io::visit_stored(dtype, [&](auto element) {
+    using T = decltype(element);
+    auto* out = reinterpret_cast<T*>(array.bytes().data());
+    for (size_t i = 0; i < values.size(); ++i) out[i] = io::element_of<T>(values[i]);
+  });
+  return array;
+}
+
 namespace {
 
 class Tester {

@@ -6,7 +6,7 @@
 #include "runtime/base/text.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/numpy_text.h"
-#include "runtime/plan/json/json_text.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::io {
 

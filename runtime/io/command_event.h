@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/io/delivered.h"
+#include "runtime/io/elements.h"
 #include "runtime/plan/json/records.h"
 #include "runtime/plan/model/plan.h"
 

@@ -64,31 +64,4 @@ class CommandProcess : public Command {
   std::vector<std::unique_ptr<Process>> left_;  // that have ended, but not their groups
 };
 
-std::unique_ptr<Command> make_spawn(const plan::CommandSink& options, const CommandContext& context,
-                                    std::atomic<bool>& stop_asked, const std::string& where);
-
-/// One that several hooks may share.
-class StreamCommand : public CommandProcess {
- public:
-  using CommandProcess::CommandProcess;
-  bool is_for(const plan::CommandSink& options) const { return options == options_; }
-  /// Adds a name of what may be delivered.
-  void announce(const std::string& name);
-  void start() override;
-  void deliver(const CommandEvent& event) override;
-  void end_pass(CommandEvent event) override;
-  void close(std::string_view status) override;
-  void await_end() override;
-
- private:
-  void exchange(const CommandEvent* event, std::string line, const std::vector<Encoded>& arrays);
-  void give_up(const CommandEvent* event, const std::string& missed);
-  void part(const CommandEvent* event);
-
-  std::vector<std::string> names_;
-  std::unique_ptr<Process> process_;
-  bool heeded_ = false;  // its exit status
-  Deadline end_;
-};
-
 }  // namespace flow::io

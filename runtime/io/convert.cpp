@@ -1,5 +1,8 @@
-// Rows of a file as a job sees them.
+// Rows of a file as a job sees them. NaN and infinity both have an exponent of ones, whatever the
+// byte order.
 #include "runtime/io/convert.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +12,9 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/base/vectorised.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
+#include "runtime/base/text.h"
 #include "runtime/io/elements.h"
 
 namespace flow::io {
@@ -162,6 +167,52 @@ std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std
       return convert_row<decltype(source)>(from, swap_, affine_, elements_, values);
     });
   });
+}
+
+namespace {
+
+template <typename Bits>
+Bits swapped(Bits bits) {
+  Bits made = 0;
+  for (size_t i = 0; i < sizeof(Bits); ++i)
+    made = static_cast<Bits>(made << 8 | (bits >> (8 * i) & 0xFF));
+  return made;
+}
+
+template <typename Bits>
+int64_t count(std::span<const std::byte> elements, Bits exponent, bool big_endian) {
+  if (big_endian != (std::endian::native == std::endian::big)) exponent = swapped(exponent);
+  const std::byte* from = elements.data();
+  int64_t found = 0;
+  for (size_t i = 0; i < elements.size() / sizeof(Bits); ++i) {
+    Bits bits;
+    std::memcpy(&bits, from + i * sizeof(Bits), sizeof(Bits));
+    found += (bits & exponent) == exponent;
+  }
+  return found;
+}
+
+}  // namespace
+
+int64_t count_nonfinite(DType dtype, bool big_endian, std::span<const std::byte> elements) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return count(elements, uint64_t{0x7FF} << 52, big_endian);
+    case DType::kFloat32:
+      return count(elements, uint32_t{0xFF} << 23, big_endian);
+    case DType::kFloat16:
+      return count(elements, uint16_t{0x7C00}, big_endian);
+    case DType::kBFloat16:
+      return count(elements, uint16_t{0x7F80}, big_endian);
+    default:
+      FLOW_CHECK(false, "dtype {}", name_of(dtype));
+  }
+}
+
+std::string nonfinite_text(int64_t count, const fs::path& path, const std::string& first) {
+  return fmt::format("{} {} NaN or infinite in {}, first {}",
+                     counted(static_cast<uint64_t>(count), "value"), count == 1 ? "is" : "are",
+                     path.string(), first);
 }
 
 }  // namespace flow::io

@@ -1,13 +1,17 @@
-// Rows of a file as a job sees them: (x * scale - mean) / std, rounded once to the input's dtype.
+// Rows of a file as a job sees them: (x * scale - mean) / std, rounded once to the input's dtype;
+// and NaN and infinity in the bytes of a data file.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
 #include "runtime/io/npy.h"
 
 namespace flow::io {
@@ -55,5 +59,11 @@ class RowConverter {
   std::optional<DType> table_dtype_;
   bool table_whole_ = false;  // every byte has a value in table_dtype_
 };
+
+/// How many elements are NaN or infinite. REQUIRES: a float dtype.
+int64_t count_nonfinite(DType dtype, bool big_endian, std::span<const std::byte> elements);
+
+/// "2 values are NaN or infinite in x.npy, first in row 8"; `first`: "in row 8".
+std::string nonfinite_text(int64_t count, const fs::path& path, const std::string& first);
 
 }  // namespace flow::io

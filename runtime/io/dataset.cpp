@@ -8,12 +8,10 @@
 #include <limits>
 
 #include "runtime/base/array.h"
-#include "runtime/base/misplaced_text.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/io/convert.h"
-#include "runtime/io/finite.h"
 #include "runtime/io/gunzip.h"
-#include "runtime/io/rows.h"
 
 namespace flow::io {
 
@@ -30,7 +28,7 @@ std::vector<int64_t> leading_products(const Shape& shape) {
   return products;
 }
 
-/// Is one row shape the other with neighbouring axes merged or split? Then the elements lie in the
+/// Is one row shape the other with neighboring axes merged or split? Then the elements lie in the
 /// same order and mean the same; those of [28, 28, 3] would not in [3, 28, 28].
 bool same_order(const Shape& a, const Shape& b) {
   if (a.elements() != b.elements()) return false;

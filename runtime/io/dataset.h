@@ -1,6 +1,7 @@
 // Datasets: columns of rows in files, converted a batch at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,15 +10,43 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
+#include "runtime/io/npy.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::io {
+
+/// Elements of `dtype` in C order, the first axis counting rows. Moving keeps `data` valid.
+struct Rows {
+  DType dtype = DType::kUInt8;
+  Narrow narrow = Narrow::kNo;
+  Shape shape;
+  bool big_endian = false;
+  std::span<const std::byte> data;
+
+  std::optional<MappedFile> file;       // one of these two owns the data
+  std::unique_ptr<std::byte[]> memory;  // what was compressed, or in another order
+};
+
+/// Throws where the shape of a file, rows first, is not the expected one.
+using CheckShape = std::function<void(const Shape&)>;
+
+/// An idx file (the format of MNIST), plain or gzip. RunError: not idx, truncated, too long, a
+/// gzip stream that is damaged. Nothing is unpacked before `check` has seen the shape, and nothing
+/// is allocated that the file's own size does not warrant.
+Rows read_idx_rows(const fs::path& path, const CheckShape& check);
+
+/// A .npy file, mapped where it is in C order.
+Rows read_npy_rows(const fs::path& path, const CheckShape& check);
+
+/// An array of an .npz file, mapped where it is stored as it is and in C order; nothing is unpacked
+/// before `check` has seen the shape.
+Rows read_npz_rows(const fs::path& path, const std::string& array, const CheckShape& check);
 
 /// Rows of single bytes as they lie in their file, and what the bytes mean.
 struct ByteRows {
   std::vector<std::span<const std::byte>> parts;  // each [rows, elements of a row]
   size_t channels = 1;                            // leading axis of a row, or 1
-  std::span<const std::byte> table;               // [channels, 256] of the wanted dtype
+  std::span<const std::byte> table;               // [channels, 256] of the dtype asked for
 };
 
 /// Values of a column that are NaN or infinite.

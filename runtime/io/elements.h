@@ -1,12 +1,14 @@
-// The elements of an array as C++ values: one visit instead of a switch wherever a dtype matters.
+// The elements of an array: as C++ values (one visit instead of a switch wherever a dtype matters),
+// in the dtype in which they leave a run, and with their axes in another order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
 #include "runtime/base/array.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 
 namespace flow::io {
 
@@ -50,5 +52,41 @@ decltype(auto) visit_elements(const ArrayView& array, Body body) {
                                    static_cast<size_t>(array.shape.elements())));
   });
 }
+
+/// bfloat16, which .npy does not have, becomes float32; everything else stays as it is.
+class Delivered {
+ public:
+  /// Of values of this dtype and at most this shape.
+  Delivered(DType dtype, const Shape& shape) {
+    if (dtype == DType::kBFloat16) wide_ = Array(DType::kFloat32, shape);
+  }
+
+  static DType dtype_of(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
+
+  /// Valid until the next call.
+  ArrayView operator()(const ArrayView& value) {
+    if (value.dtype != DType::kBFloat16) return value;
+    visit_elements(value, [&](auto elements) {
+      FLOW_CHECK(elements.size() * sizeof(float) <= wide_.bytes().size());
+      auto* out = wide_.as<float>().data();
+      for (size_t i = 0; i < elements.size(); ++i) out[i] = static_cast<float>(elements[i]);
+    });
+    return {DType::kFloat32, value.shape, wide_.bytes().data()};
+  }
+
+ private:
+  Array wide_;
+};
+
+/// The shape whose axis k is axis perm[k] of `shape`.
+Shape permuted(const Shape& shape, std::span<const int64_t> perm);
+
+/// Are they matrices of different shapes, and each the shape of the other one transposed?
+bool are_transposed(const Shape& a, const Shape& b);
+
+/// Writes an array of `shape`, in C order, as the one of the permuted shape. `element`: bytes of
+/// one. REQUIRES: `perm` has each axis once.
+void copy_permuted(const std::byte* from, const Shape& shape, std::span<const int64_t> perm,
+                   size_t element, std::byte* to);
 
 }  // namespace flow::io

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <new>
 
-#include "runtime/base/available_memory.h"
 #include "runtime/base/error.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
 namespace flow::io {

@@ -1,6 +1,6 @@
 // The process that outlives a killed run for a moment. It was forked from a program that may have
 // had threads, so it makes system calls alone.
-#include "runtime/io/keeper.h"
+#include "runtime/io/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

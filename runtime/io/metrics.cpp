@@ -6,9 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/io/accumulator.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/reduction.h"
 #include "runtime/io/sink.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "runtime/base/array.h"
-#include "runtime/base/content_digest.h"
+#include "runtime/base/digest.h"
 #include "runtime/base/file.h"
 
 namespace flow::io {

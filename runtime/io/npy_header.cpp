@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "runtime/base/misplaced_text.h"
+#include "runtime/base/file.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/numpy_text.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "runtime/base/file_operations.h"
-#include "runtime/io/delivered.h"
+#include "runtime/io/elements.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/sink.h"
 

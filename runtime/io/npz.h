@@ -1,5 +1,5 @@
-// NumPy's .npz: a zip archive of .npy files. Every file is hostile: offsets and sizes are checked
-// before anything is read or allocated.
+// NumPy's .npz: a zip archive of .npy files, read (every file is hostile: offsets and sizes are
+// checked before anything is read or allocated) and written (stored as they are).
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
 #include "runtime/io/npy.h"
 
 namespace flow::io {
@@ -63,6 +65,32 @@ class Npz {
   std::string name_;
   std::map<std::string_view, Listed> files_;  // by the name of the array
   std::vector<uint64_t> starts_;              // of all files, then of the directory, sorted
+};
+
+/// Writes an archive, its files stored as they are.
+class NpzWriter {
+ public:
+  /// REQUIRES: `file` is empty, and outlives this.
+  explicit NpzWriter(File& file) : file_(file) {}
+  /// RunError where the archive becomes larger than 4 GiB. REQUIRES: each name is new; the dtype is
+  /// not bfloat16.
+  void add(const std::string& name, const ArrayView& array);
+  /// Writes the directory, after the last array.
+  void finish();
+
+ private:
+  /// A file of the archive.
+  struct Member {
+    std::string name;
+    uint32_t checksum, bytes, offset;
+  };
+
+  uint32_t narrowed(uint64_t number) const;
+  void write(const std::string& text);
+
+  File& file_;
+  uint64_t at_ = 0;
+  std::vector<Member> members_;
 };
 
 }  // namespace flow::io

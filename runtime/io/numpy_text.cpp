@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
-#include "runtime/io/decimal.h"
 #include "runtime/io/elements.h"
 
 namespace flow::io {
@@ -16,9 +19,113 @@ namespace flow::io {
 namespace {
 
 constexpr int kPrecision = 8;
-constexpr int64_t kThreshold = 1000;  // more elements than this are summarised
-constexpr int64_t kEdge = 3;          // items kept at each end of a summarised axis
+constexpr int64_t kThreshold = 1000;  // more elements than this are summarized
+constexpr int64_t kEdge = 3;          // items kept at each end of a summarized axis
 constexpr size_t kLineWidth = 75;
+
+/// +-d.ddd * 10^exponent, without trailing zeros; zero is "0" * 10^0.
+struct Decimal {
+  bool negative = false;
+  std::string digits;
+  int exponent = 0;
+
+  int fraction_digits() const { return static_cast<int>(digits.size()) - 1 - exponent; }
+  /// "12.5", "0.001", "3."
+  std::string positional() const;
+  /// "1.25", "-1.": what stands before the exponent.
+  std::string significand() const;
+};
+
+/// Reads "-1.25e-05".
+Decimal parse_scientific(std::string_view text) {
+  Decimal decimal;
+  decimal.negative = text.starts_with('-');
+  if (decimal.negative) text.remove_prefix(1);
+  const size_t e = text.find('e');
+  for (const char c : text.substr(0, e))
+    if (c != '.') decimal.digits += c;
+  decimal.exponent = std::atoi(std::string(text.substr(e + 1)).c_str());
+  const size_t last = decimal.digits.find_last_not_of('0');
+  decimal.digits.resize(last == std::string::npos ? 1 : last + 1);
+  return decimal;
+}
+
+template <typename T>
+Decimal shortest_of(T value) {
+  std::array<char, 40> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific);
+  return parse_scientific({text.data(), static_cast<size_t>(end.ptr - text.data())});
+}
+
+std::string Decimal::positional() const {
+  const auto point = static_cast<size_t>(std::max(exponent + 1, 0));
+  std::string text = digits;
+  if (exponent < 0) {
+    text.insert(0, static_cast<size_t>(-exponent - 1), '0');
+    text.insert(0, "0.");
+  } else {
+    if (text.size() < point) text.append(point - text.size(), '0');
+    text.insert(point, 1, '.');
+  }
+  if (negative) text.insert(0, 1, '-');
+  return text;
+}
+
+std::string Decimal::significand() const {
+  std::string text = digits;
+  text.insert(1, 1, '.');
+  if (negative) text.insert(0, 1, '-');
+  return text;
+}
+
+/// The fewest digits that no other value of the type shares, nearest to `value`, which is finite.
+Decimal shortest_decimal(double value) { return shortest_of(value); }
+
+Decimal shortest_decimal(float value) { return shortest_of(value); }
+
+Decimal shortest_decimal(Float16 value) {
+  const double exact = value;
+  if (exact == 0) return parse_scientific(std::signbit(exact) ? "-0e0" : "0e0");
+  constexpr int kEnough = 4;  // digits after the first that identify any float16
+  for (int precision = 0;; ++precision) {
+    // Where the values change their spacing, the nearest text may belong to a neighbor while the
+    // next one does not.
+    const std::string nearest = fmt::format("{:.{}e}", exact, precision);
+    const double unit = std::pow(10.0, std::atoi(&nearest[nearest.find('e') + 1]) - precision);
+    std::string best;
+    for (const double step : {0.0, unit, -unit}) {
+      const std::string text =
+          fmt::format("{:.{}e}", std::strtod(nearest.c_str(), nullptr) + step, precision);
+      const double read = std::strtod(text.c_str(), nullptr);
+      if (best.empty() && double_to_float16(read) == value.bits) best = text;
+    }
+    if (!best.empty()) return parse_scientific(best);
+    FLOW_CHECK(precision < kEnough, "float16 {}", exact);
+  }
+}
+
+/// "+09", "-100": the exponent with its sign and at least two digits.
+std::string exponent_text(int exponent) {
+  return fmt::format("{}{:02}", exponent < 0 ? '-' : '+', std::abs(exponent));
+}
+
+/// NumPy's str() of a scalar: "1.0", "2.3025851", "1e-05", "nan", "-inf".
+template <typename T>
+std::string scalar_text(T value) {
+  const double wide = value;
+  if (std::isnan(wide)) return "nan";
+  if (std::isinf(wide)) return wide < 0 ? "-inf" : "inf";
+  const Decimal decimal = shortest_decimal(value);
+  const double size = std::abs(wide);
+  if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+    const std::string text = decimal.positional();
+    return text.ends_with('.') ? text + '0' : text;
+  }
+  const std::string text = decimal.significand();
+  return (text.ends_with('.') ? text.substr(0, text.size() - 1) : text) + 'e' +
+         exponent_text(decimal.exponent);
+}
 
 std::string rtrim(std::string text, char c) {
   text.resize(text.find_last_not_of(c) + 1);
@@ -26,17 +133,17 @@ std::string rtrim(std::string text, char c) {
 }
 
 /// The flat indices of the elements that are shown.
-void collect_shown(const Shape& shape, bool summarise, int axis, int64_t first,
+void collect_shown(const Shape& shape, bool summarize, int axis, int64_t first,
                    std::vector<int64_t>& shown) {
   if (axis == shape.rank()) {
     shown.push_back(first);
     return;
   }
   const int64_t stride = shape.elements(axis + 1, shape.rank());
-  const bool cut = summarise && shape[axis] > 2 * kEdge;
+  const bool cut = summarize && shape[axis] > 2 * kEdge;
   for (int64_t i = 0; i < shape[axis]; ++i) {
     if (cut && i == kEdge) i = shape[axis] - kEdge;
-    collect_shown(shape, summarise, axis + 1, first + i * stride, shown);
+    collect_shown(shape, summarize, axis + 1, first + i * stride, shown);
   }
 }
 
@@ -144,8 +251,8 @@ class FloatFormat {
 /// The rows of an array, in brackets.
 class Layout {
  public:
-  Layout(const Shape& shape, bool summarise, const std::function<std::string(int64_t)>& text_of)
-      : shape_(shape), summarise_(summarise), text_of_(text_of) {}
+  Layout(const Shape& shape, bool summarize, const std::function<std::string(int64_t)>& text_of)
+      : shape_(shape), summarize_(summarize), text_of_(text_of) {}
 
   std::string text(int axis, int64_t first, const std::string& indent, size_t width) const {
     if (axis == shape_.rank()) return text_of_(first);
@@ -155,7 +262,7 @@ class Layout {
   }
 
  private:
-  bool cut(int axis) const { return summarise_ && shape_[axis] > 2 * kEdge; }
+  bool cut(int axis) const { return summarize_ && shape_[axis] > 2 * kEdge; }
 
   /// The last axis: elements side by side, wrapped where the line ends.
   std::string row(int axis, int64_t first, const std::string& indent, size_t width) const {
@@ -197,17 +304,17 @@ class Layout {
   }
 
   const Shape& shape_;
-  bool summarise_;
+  bool summarize_;
   const std::function<std::string(int64_t)>& text_of_;
 };
 
-bool is_summarised(const Shape& shape) { return shape.elements() > kThreshold; }
+bool is_summarized(const Shape& shape) { return shape.elements() > kThreshold; }
 
 template <typename T>
 std::string format_floats(const Shape& shape, std::span<const T> values) {
   if (shape.rank() == 0) return scalar_text(values[0]);
   std::vector<int64_t> indices;
-  collect_shown(shape, is_summarised(shape), 0, 0, indices);
+  collect_shown(shape, is_summarized(shape), 0, 0, indices);
   std::vector<T> shown;
   for (const int64_t i : indices) shown.push_back(values[static_cast<size_t>(i)]);
   const FloatFormat<T> format(shown);
@@ -217,7 +324,7 @@ std::string format_floats(const Shape& shape, std::span<const T> values) {
 template <typename T>
 std::string format_integers(const Shape& shape, std::span<const T> values) {
   std::vector<int64_t> indices;
-  collect_shown(shape, is_summarised(shape), 0, 0, indices);
+  collect_shown(shape, is_summarized(shape), 0, 0, indices);
   size_t width = 0;
   for (const int64_t i : indices)
     width = std::max(width, fmt::formatted_size("{}", values[static_cast<size_t>(i)]));
@@ -230,7 +337,7 @@ std::string format_integers(const Shape& shape, std::span<const T> values) {
 
 std::string format_numpy(const Shape& shape, const std::function<std::string(int64_t)>& text_of) {
   if (shape.elements() == 0) return "[]";
-  return Layout(shape, is_summarised(shape), text_of).text(0, 0, " ", kLineWidth);
+  return Layout(shape, is_summarized(shape), text_of).text(0, 0, " ", kLineWidth);
 }
 
 std::string format_numpy(const ArrayView& array) {

@@ -7,11 +7,9 @@
 #include <optional>
 #include <system_error>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/display.h"
-#include "runtime/base/number_format.h"
+#include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
-#include "runtime/io/delivered.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/numpy_text.h"
 #include "runtime/io/reduction.h"

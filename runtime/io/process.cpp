@@ -1,9 +1,10 @@
-// Child processes: their pipes, their ends, and those of what they started.
+// Child processes: their starts, their pipes, their ends, and those of what they started.
 #include "runtime/io/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,13 +13,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <system_error>
 #include <thread>
 
-#include "runtime/base/check.h"
-#include "runtime/base/launcher_variables.h"
-#include "runtime/io/child.h"
-#include "runtime/io/keeper.h"
+#include "runtime/base/error.h"
+#include "runtime/base/process.h"
+#include "runtime/base/text.h"
+
+/// clone() by the name that ThreadSanitizer does not take for a fork, after which nothing is
+/// shared.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 
 namespace flow::io {
 
@@ -75,6 +83,112 @@ std::vector<std::string> environment_of(const ProcessOptions& options) {
   return all;
 }
 
+/// "did you mean `python3`?" for a name that no folder of PATH has; empty where none is like it.
+std::string hint_for_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  if (!path || name.find('/') != std::string::npos) return {};
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  for (const std::string& folder : split(path, ':'))
+    for (fs::directory_iterator at(folder, unreadable), end; at != end; at.increment(unreadable))
+      names.push_back(at->path().filename().string());
+  if (std::ranges::count(names, name) > 0) return {};  // something else is missing
+  const auto near = suggest(name, names);
+  return near.empty() ? "" : fmt::format("did you mean `{}`?", near.front());
+}
+
+/// How a program starts. The name of a descriptor says which number the child has it as; it lacks
+/// those that are negative.
+struct ChildOptions {
+  std::vector<std::string> words;        // the program, looked up in PATH, and its arguments
+  std::vector<std::string> environment;  // NAME=VALUE
+  fs::path directory;                    // where it works
+  int standard_input = -1;               // above 3
+  bool output_to_stderr = false;
+  int third = -1;   // descriptor 3; above 3
+  int keeper = -1;  // told of the child's process group before the program starts
+};
+
+/// What the child reads of the parent's memory, in which it runs until the program starts.
+struct Start {
+  const ChildOptions& options;
+  char* const* words;
+  char* const* environment;
+  sigset_t mask;  // of the program
+  int error = 0;  // of the call that failed
+};
+
+/// Runs in the child, and may only make system calls.
+__attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* given) {
+  Start& start = *static_cast<Start*>(given);
+  const ChildOptions& options = start.options;
+  ::setpgid(0, 0);
+  const pid_t own = ::getpid();
+  if (options.keeper >= 0 && ::write(options.keeper, &own, sizeof own) < 0) {
+    // The keeper was killed.
+  }
+  bool good = ::dup2(options.standard_input, STDIN_FILENO) >= 0;
+  if (options.output_to_stderr) good = good && ::dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
+  if (options.third >= 0) good = good && ::dup2(options.third, 3) >= 0;
+  good = good && ::chdir(options.directory.c_str()) == 0;
+  if (good) {
+    ::closefrom(options.third >= 0 ? 4 : 3);
+    // A handler of ours would run in the parent's memory; what the user ignores stays ignored.
+    struct sigaction action {};
+    for (int signal = 1; signal < NSIG; ++signal) {
+      if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_DFL) continue;
+      if (action.sa_handler == SIG_IGN && signal != SIGPIPE && signal != SIGXFSZ) continue;
+      action.sa_handler = SIG_DFL;
+      action.sa_flags = 0;
+      ::sigaction(signal, &action, nullptr);
+    }
+    ::sigprocmask(SIG_SETMASK, &start.mask, nullptr);
+    if (std::strchr(start.words[0], '/'))
+      ::execve(start.words[0], start.words, start.environment);
+    else
+      ::execvpe(start.words[0], start.words, start.environment);
+  }
+  start.error = errno;
+  const pid_t gone = -own;
+  if (options.keeper >= 0 && ::write(options.keeper, &gone, sizeof gone) < 0) {
+    // The keeper was killed.
+  }
+  ::_exit(127);
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+/// Starts the program as leader of a new process group, without any other descriptor, and with
+/// default signals. Returns its id. RunError when it cannot. REQUIRES: SIGPIPE is ignored.
+///
+/// As posix_spawn does it, which has no room for a call of ours before the program starts.
+pid_t start_child(ChildOptions options) {
+  const std::vector<char*> words = pointers_to(options.words);
+  const std::vector<char*> environment = pointers_to(options.environment);
+  Start start{options, words.data(), environment.data(), {}};
+  // execvpe() copies the words for a script without a first line that names its shell.
+  const size_t size = (size_t{65536} + words.size() * sizeof(char*)) / 16 * 16;
+  const auto stack = std::make_unique_for_overwrite<std::byte[]>(size);
+
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &start.mask);
+  const pid_t pid = ::__clone(become, stack.get() + size, CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
+  const int error = pid < 0 ? errno : start.error;
+  ::pthread_sigmask(SIG_SETMASK, &start.mask, nullptr);
+  if (error == 0) return pid;
+  if (pid > 0) ::waitpid(pid, nullptr, 0);
+  throw RunError(fmt::format("cannot start in {}: {}", options.directory.string(),
+                             std::generic_category().message(error)),
+                 error == ENOENT ? hint_for_program(options.words[0]) : "");
+}
+
 /// Milliseconds to wait in one go.
 int next_look(const Deadline& deadline) {
   if (!deadline) return static_cast<int>(kLook.count());
@@ -118,7 +232,7 @@ Process::~Process() {
   try {
     end();
   } catch (const RunError&) {
-    // It is out of sight, and nobody asks for its status any more.
+    // It is out of sight, and its status is not asked for any more.
   }
 }
 
@@ -194,8 +308,8 @@ std::optional<ExitStatus> Process::status() { return look(WNOHANG); }
 
 std::optional<ExitStatus> Process::wait(Deadline deadline) {
   if (!deadline && !stopping_) return look(0);
-  // The system wakes nobody who waits for one process and for a time: looked for, less often as
-  // time goes by.
+  // The system wakes no one who waits for one process and for a time: it is looked for, less often
+  // as time goes by.
   for (milliseconds pause{1}; !status() && !has_passed(limited(deadline));
        pause = std::min(2 * pause, kLook / 5))
     std::this_thread::sleep_for(pause);

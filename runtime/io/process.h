@@ -1,4 +1,5 @@
-// A child process that is written to: its pipe, its acknowledgements, its end.
+// A child process that is written to: its pipe, its acknowledgements, its end; and the keeper,
+// which ends the commands of a run whose own process is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +18,34 @@
 
 namespace flow::io {
 
+/// A small process next to this one. It knows the process groups that commands lead, and ends them
+/// once this process is gone, however that came. A parent-death signal would reach the leaders of
+/// the groups only, and follows the thread that started them.
+class Keeper {
+ public:
+  /// Forks, so do this early: what this process holds now stays in memory twice once it changes.
+  /// RunError when it cannot.
+  Keeper();
+  /// Waits for its end. REQUIRES: all groups are forgotten or may be ended.
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+  /// A child writes its pid_t here when it has a group of its own.
+  int door() const { return door_.get(); }
+  /// The group has ended.
+  void forget(pid_t group) const;
+
+ private:
+  Descriptor door_;
+  pid_t pid_ = -1;
+};
+
+/// Seconds between asking a group to end and killing it.
+inline constexpr int kGrace = 2;
+
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // nothing: never
 Deadline deadline_in(std::optional<double> seconds);
-
-class Keeper;
 
 /// How a process ended.
 struct ExitStatus {
@@ -34,7 +59,7 @@ struct ExitStatus {
 
 struct ProcessOptions {
   std::vector<std::string> words;  // the program, looked up in PATH, and its arguments
-  std::map<std::string, std::string> environment;  // beside and before ours
+  std::map<std::string, std::string> environment;  // in addition to ours, and before it
   bool hides_launcher = false;                     // ours without the launcher's variables
   fs::path directory;                              // where it works
   bool output_to_stderr = false;                   // its standard output goes to standard error

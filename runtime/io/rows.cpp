@@ -1,5 +1,5 @@
 // idx, .npy and .npz files as rows.
-#include "runtime/io/rows.h"
+#include "runtime/io/dataset.h"
 
 #include <fmt/format.h>
 

@@ -11,9 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/base/shape.h"
 
 namespace flow::io {
 

@@ -1,9 +1,11 @@
-// Where delivered values go: .npy files, standard output, nowhere. Used by one thread at a time.
+// Where delivered values go: .npy files, standard output, statistics, nowhere; and text files that
+// grow by whole lines, such as metrics.jsonl. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,11 +15,31 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/base/digest.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/json/records.h"
+#include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::io {
+
+/// Of the finite elements. Without any, all but `not_finite` are NaN.
+struct Statistics {
+  int64_t not_finite = 0;
+  double zeros = std::numeric_limits<double>::quiet_NaN();  // as a share
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double std = mean, min = mean, max = mean, norm = mean;
+
+  plan::StatisticValues values(
+      double gradient_norm = std::numeric_limits<double>::quiet_NaN()) const {
+    return {mean, std, min, max, zeros, static_cast<double>(not_finite), norm, gradient_norm};
+  }
+};
+
+/// Of all elements of the parts of one value. The standard deviation is divided by their number,
+/// and computed in a second pass. Allocates nothing.
+Statistics statistics_of(std::span<const ArrayView> parts);
+inline Statistics statistics_of(const ArrayView& value) { return statistics_of({&value, 1}); }
 
 /// One value of one step.
 struct Event {
@@ -37,8 +59,6 @@ struct GrowingFile {
 /// Of the checkpoint that a run goes on from: the bytes of each file that grows, as of GrowingFile.
 /// A power cut may leave more in a file, such as a header that counts what the disk never got.
 using RecordedFiles = std::map<fs::path, uint64_t>;
-
-struct Statistics;
 
 /// The finite elements of a value in bins of equal width, from the least to the greatest.
 struct Histogram {
@@ -132,5 +152,31 @@ std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const Sink
 /// more than one tensor at a time.
 std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& context,
                                 std::FILE* out, bool json = false);
+
+/// Whole at any moment: each line is one write. Used by one thread at a time.
+class LineLog {
+ public:
+  /// How long it is.
+  struct Length {
+    int64_t rows = 0;
+    uint64_t bytes = 0;
+  };
+
+  /// A new file, or the first `rows` lines that an earlier run wrote.
+  LineLog(const fs::path& path, int64_t rows);
+  /// `line`: without its newline.
+  void write(std::string line);
+  const Length& length() const { return length_; }
+  /// Removes what was written after it had that length.
+  void cut(const Length& length);
+  /// After the last line. RunError where the system could not keep what was written.
+  void close() { file_.close(); }
+  GrowingFile file() const { return {file_.path(), length_.bytes, digest_.text()}; }
+
+ private:
+  File file_;
+  Length length_;
+  ContentDigest digest_;
+};
 
 }  // namespace flow::io

@@ -1,5 +1,5 @@
 // Steps of a plan as nodes of ONNX.
-#include "runtime/onnx/export.h"
+#include "runtime/onnx/onnx.h"
 
 #include <flow_version.h>
 #include <fmt/format.h>
@@ -12,7 +12,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/onnx/recurrent_operands.h"
 #include "runtime/onnx/step_export.h"
 #include "runtime/plan/model/precision.h"
 

@@ -7,7 +7,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/rope/frequencies.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
 #include "runtime/onnx/step_export.h"
 
 namespace flow::onnx {

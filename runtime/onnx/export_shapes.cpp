@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "ops/core/axes.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
 #include "runtime/onnx/step_export.h"
 
 namespace flow::onnx {

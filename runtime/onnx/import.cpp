@@ -1,5 +1,5 @@
 // Reads a model node by node.
-#include "runtime/onnx/import.h"
+#include "runtime/onnx/onnx.h"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@
 
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
-#include "runtime/base/misplaced_text.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/onnx/node_import.h"
-#include "runtime/onnx/node_order.h"
+#include "runtime/onnx/proto.h"
 
 namespace flow::onnx {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "ops/core/broadcast.h"
+#include "ops/core/axes.h"
 #include "runtime/onnx/node_import.h"
 
 namespace flow::onnx {

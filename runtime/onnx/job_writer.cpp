@@ -9,7 +9,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "ops/core/attribute_text.h"
+#include "ops/core/attributes.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "ops/core/check.h"
-#include "runtime/base/convert.h"
 #include "runtime/base/display.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/text.h"
 
 namespace flow::onnx {

@@ -10,10 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/onnx/external_data.h"
 #include "runtime/onnx/job_writer.h"
+#include "runtime/onnx/proto.h"
 #include "runtime/onnx/sizes.h"
-#include "runtime/onnx/tensor_reader.h"
 
 namespace flow::onnx {
 

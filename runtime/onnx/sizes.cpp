@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "runtime/base/text.h"
+#include "runtime/base/names.h"
 
 namespace flow::onnx {
 namespace {

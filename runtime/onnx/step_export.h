@@ -1,15 +1,51 @@
-// One step of a plan, or an op fused onto one, as the functions see it that write its nodes.
+// One step of a plan, or an op fused onto one, as the functions see it that write its nodes, and
+// the graph of ONNX to which they add them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 #include "ops/core/spec.h"
-#include "runtime/onnx/graph_writer.h"
+#include "runtime/base/array.h"
+#include "runtime/onnx/proto.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::onnx {
+
+struct NodeAttribute {
+  std::string_view name;
+  std::variant<int64_t, float, std::string_view, std::vector<int64_t>, std::vector<std::string>>
+      value;
+};
+using NodeAttributes = std::vector<NodeAttribute>;
+
+class GraphWriter {
+ public:
+  /// The graph outlives this.
+  explicit GraphWriter(pb::GraphProto& graph) : graph_(graph) {}
+
+  /// A name that nothing has: `wanted`, or that with a number.
+  std::string fresh(std::string_view wanted);
+  /// Adds a node behind the others.
+  void node(std::string_view type, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs, const NodeAttributes& attributes = {});
+  void initializer(const std::string& name, const ArrayView& array);
+  /// The name of an initializer of this value, which may have other readers.
+  std::string constant(const ArrayView& array);
+
+ private:
+  pb::GraphProto& graph_;
+  std::set<std::string, std::less<>> names_;
+  /// By dtype, extents and bytes.
+  std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::string> constants_;
+};
 
 /// A tensor, by the name that it has in the graph of ONNX.
 struct Value {
@@ -133,5 +169,11 @@ std::span<const ExportRule> random_rules();
 
 /// The rule of an op; null where ONNX has nothing for it.
 const ExportRule* find_rule(const ops::OpSpec* op);
+
+/// What ONNX's operator reads in the place of `step`: the input (N T, F), its weight and bias,
+/// weight and bias of the state, initial states, and lengths where the step has them. An invalid
+/// id: no bias, or zeros. Nothing if something else makes the gates.
+std::optional<std::vector<plan::TensorId>> recurrent_operands(const plan::Job& job,
+                                                              const plan::Step& step);
 
 }  // namespace flow::onnx

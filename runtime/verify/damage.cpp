@@ -1,5 +1,5 @@
 // A backend that passes everything on, but for one defect.
-#include "runtime/verify/damage.h"
+#include "runtime/verify/trial.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/core/spec.h"
-#include "runtime/exec/core/initialize.h"
+#include "runtime/exec/core/state.h"
 #include "runtime/io/elements.h"
 #include "runtime/plan/model/shards.h"
 

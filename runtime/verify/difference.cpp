@@ -1,5 +1,5 @@
 // The first difference between two runs, in the order of steps and of computing.
-#include "runtime/verify/difference.h"
+#include "runtime/verify/verify.h"
 
 #include <fmt/format.h>
 

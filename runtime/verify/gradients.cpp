@@ -1,23 +1,97 @@
-// Gradients of the whole loss against its differences, in float64.
+// Gradients of the whole loss against its differences, in float64, and ways from a tensor to the
+// loss on which its gradient is not that of the loss.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "ops/core/spec.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/values.h"
 #include "runtime/exec/run/executor.h"
-#include "runtime/exec/run/inspection.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/model/lifetimes.h"
+#include "runtime/plan/model/plan.h"
 #include "runtime/verify/bench.h"
-#include "runtime/verify/directional.h"
-#include "runtime/verify/loss_paths.h"
 
 namespace flow::verify {
 namespace {
+
+/// Differences with one h.
+struct Differences {
+  Differences(const std::function<double(double)>& loss_at, double middle, double h) {
+    const double up = loss_at(h), down = loss_at(-h);
+    central = (up - down) / (2 * h);
+    bend = std::abs((up - middle) - (middle - down)) / h;
+    size = std::max(std::abs(up), std::abs(down));
+  }
+  double central = 0;
+  double bend = 0;  // between forward and backward difference
+  double size = 0;  // of the loss
+};
+
+/// Of a sum of many terms: each difference of losses may err by this share of the loss.
+constexpr double kNoise = 256 * std::numeric_limits<double>::epsilon();
+
+/// By tensor: is the loss computed from it? Steps are in the order of execution.
+std::vector<bool> ancestors_of(const plan::Job& job, plan::TensorId loss) {
+  std::vector<bool> found(job.tensors.size());
+  found[loss.index()] = true;
+  for (size_t i = job.steps.size(); i-- > 0;) {
+    const plan::Step& step = job.steps[i];
+    const bool leads = std::ranges::any_of(
+        step.outputs, [&](plan::TensorId id) { return id.valid() && found[id.index()]; });
+    if (leads) plan::visit_operands(step, [&](plan::TensorId id) { found[id.index()] = true; });
+  }
+  return found;
+}
+
+bool casts(const plan::Step& step) {
+  const auto is_cast = [](const ops::OpSpec& op) { return op.epilogue == ops::Epilogue::kCast; };
+  return is_cast(*step.op) || std::ranges::any_of(step.epilogue, [&](const plan::EpilogueOp& op) {
+           return is_cast(*op.op);
+         });
+}
+
+std::string at(std::string_view op, const plan::Step& step) {
+  return fmt::format("{} `{}` ({})", op, step.name, step.where);
+}
+
+/// The first step, in plan order, between `tensor` and the loss that stops or rounds gradients: a
+/// stop_gradient, a cast, or an op whose result is not a float. "stop_gradient `s` (net.yaml:9:7)";
+/// nothing where all ways have gradients. `written_op`: what the author wrote at the entry of that
+/// name, "" where there is none. REQUIRES: the job has an optimizer.
+std::optional<std::string> broken_path(
+    const plan::Job& job, plan::TensorId tensor,
+    const std::function<std::string(const std::string&)>& written_op) {
+  constexpr std::string_view kStop = "stop_gradient";
+  const std::vector<bool> to_loss = ancestors_of(job, job.optimizer->loss);
+  std::vector<bool> reached(job.tensors.size());
+  reached[tensor.index()] = true;
+  for (const plan::Step& step : job.steps) {
+    bool reads = false;
+    plan::visit_operands(step, [&](plan::TensorId id) { reads = reads || reached[id.index()]; });
+    if (!reads) continue;
+    bool leads = false, floats = true;
+    for (const plan::TensorId id : step.outputs) {
+      if (!id.valid() || !to_loss[id.index()]) continue;
+      leads = reached[id.index()] = true;
+      floats = floats && is_float(job[id].dtype);
+    }
+    if (!leads) continue;
+    if (written_op && written_op(step.name) == kStop) return at(kStop, step);
+    if (casts(step)) return at("cast", step);
+    if (!floats) return at(step.op->name, step);
+  }
+  return {};
+}
 
 using plan::TensorId;
 
@@ -258,6 +332,38 @@ Result result_of(const Json& tally) {
 }
 
 }  // namespace
+
+SlopeCheck check_slope(const std::function<double(double)>& loss_at, double expected, double norm,
+                       double step) {
+  constexpr double kClose = 1e-6;  // of the norm: what a wrong gradient exceeds
+  const double middle = loss_at(0);
+  const Differences wide(loss_at, middle, step), narrow(loss_at, middle, step / 2);
+  const double noise = kNoise * std::max(wide.size, std::abs(middle)) / (step / 2);
+  const double apart = std::abs(wide.central - narrow.central);
+  const double measured = (4 * narrow.central - wide.central) / 3;
+  const double error = std::abs(measured - expected);
+  if (error <= kClose * norm + noise) return {Slope::kAgrees, measured, error};
+  if (!std::isfinite(measured)) return {Slope::kUnclear, measured, error};
+  const bool bends = narrow.bend > 0.75 * wide.bend && narrow.bend > error / 2;
+  const bool disagrees = apart > error / 10 + noise;
+  return {bends ? Slope::kKink : disagrees ? Slope::kUnclear : Slope::kDiffers, measured, error};
+}
+
+bool bends_in_part(size_t elements, const std::function<SlopeCheck(size_t, size_t)>& check) {
+  size_t first = 0, last = elements;
+  while (last - first > 1) {
+    const size_t middle = first + (last - first) / 2;
+    const SlopeCheck lower = check(first, middle), upper = check(middle, last);
+    const auto error_of = [](const SlopeCheck& part) {
+      return part.slope == Slope::kDiffers || part.slope == Slope::kKink ? part.error : 0;
+    };
+    if (error_of(lower) == 0 && error_of(upper) == 0) return false;
+    const bool in_lower = error_of(lower) >= error_of(upper);
+    if ((in_lower ? lower : upper).slope == Slope::kKink) return true;
+    (in_lower ? last : first) = middle;
+  }
+  return false;
+}
 
 Result check_gradients(Bench& bench) {
   if (!bench.job().train) throw NotApplicable("a predict job has no gradients");

@@ -8,12 +8,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/ranks/mpi_module.h"
-#include "runtime/io/keeper.h"
 #include "runtime/io/process.h"
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/verify/bench.h"
-#include "runtime/verify/child.h"
+#include "runtime/verify/trial.h"
 
 namespace flow::verify {
 namespace {

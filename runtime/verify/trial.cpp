@@ -1,18 +1,107 @@
-// Runs of a job for comparison.
+// Forks for the runs of a job, and brings results and errors back through a pipe.
 #include "runtime/verify/trial.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/exec/run/run.h"
-#include "runtime/io/keeper.h"
+#include "runtime/io/process.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/variable_sharing.h"
-#include "runtime/verify/child.h"
 
 namespace flow::verify {
 namespace {
+
+RunError no_process() {
+  return RunError(
+      fmt::format("cannot start a process for a run: {}", std::generic_category().message(errno)),
+      "end other processes, or raise the limit on processes");
+}
+
+/// What `work` returns or throws, as text. Texts of users need not be UTF-8.
+std::string report_of(const std::function<std::string()>& work) {
+  OrderedJson report{{"status", 0}};
+  try {
+    report["result"] = work();
+  } catch (const std::exception& error) {
+    report["status"] = exit_status_of(error);
+    report["error"] = error.what();
+    if (const auto* known = dynamic_cast<const RunError*>(&error)) report["hint"] = known->hint();
+  }
+  return report.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+void write_whole(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;  // who waits is gone
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+/// Never returns: what this process inherited, such as files to be removed, is its parent's.
+[[noreturn]] void be_child(pid_t parent, int descriptor, const std::function<std::string()>& work) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+  const Descriptor nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ::dup2(nowhere.get(), STDIN_FILENO);
+  ::dup2(nowhere.get(), STDOUT_FILENO);
+  write_whole(descriptor, report_of(work));
+  ::_exit(0);
+}
+
+/// Ends and collects the child, however this ends.
+class Reaper {
+ public:
+  explicit Reaper(pid_t child) : child_(child) {}
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+  ~Reaper() {
+    if (child_ < 0) return;
+    ::kill(child_, SIGKILL);
+    wait();
+  }
+  int wait() {
+    int status = 0;
+    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+    }
+    child_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t child_;
+};
+
+/// Milliseconds between looks at who asks to end: a signal may come just before a wait.
+constexpr int kLook = 200;
+
+std::string read_until_closed(int descriptor, const std::function<bool()>& stopping) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    pollfd door{descriptor, POLLIN, 0};
+    const int ready = ::poll(&door, 1, kLook);
+    if (stopping && stopping()) throw Interrupted();
+    if (ready <= 0) continue;
+    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count == 0 || (count < 0 && errno != EINTR)) return text;
+    if (count > 0) text.append(buffer.data(), static_cast<size_t>(count));
+  }
+}
 
 exec::Misreading misreading_of(const Trial& trial) {
   if (trial.damage == DamageKind::kSeed) return {.seed = 1};
@@ -63,6 +152,33 @@ std::string run_here(const TrialOptions& options, const Trial& trial) {
 }
 
 }  // namespace
+
+ChildEnd run_in_child(const std::function<std::string()>& work,
+                      const std::function<bool()>& stopping) {
+  if (stopping && stopping()) throw Interrupted();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw no_process();
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw no_process();
+  if (child == 0) be_child(parent, writing.get(), work);
+  Reaper reaper(child);
+  writing.close();
+  const std::string text = read_until_closed(reading.get(), stopping);
+  const int status = reaper.wait();
+  const Json report = Json::parse(text, nullptr, false);
+  if (report.is_object())
+    return {report.at("status"), report.value("error", ""), report.value("hint", ""),
+            report.value("result", ""), false};
+  if (!WIFSIGNALED(status)) return {kDefect, "a run ended without a result", "", "", false};
+  const int signal = WTERMSIG(status);
+  return {kRunFailed,
+          fmt::format("the process of a run was killed by signal {} ({})", signal,
+                      ::sigdescr_np(signal) ? ::sigdescr_np(signal) : "unknown"),
+          "", "", signal == SIGKILL};
+}
 
 TrialEnd run_trial(const TrialOptions& options, const Trial& trial) {
   const ChildEnd end = run_in_child([&] { return run_here(options, trial); }, options.stopping);

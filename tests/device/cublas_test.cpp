@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/libraries/cublas.h"
 
 namespace flow::test {

@@ -32,7 +32,7 @@ STREAMING = {"map_flat", "map_flat_pairs", "cast_from", "update", "fill_with"}
 DYNAMIC_SHARED = {r"attend(_back_to_query|_back_to_keys|_back_to_bias)?<(float|flow::Float16|flow::BFloat16)>": 4 * (2 * 64 * 17 + 64 * 65),
                   r"attend(_back_to_query|_back_to_keys|_back_to_bias)?<double>": 8 * (2 * 32 * 17 + 32 * 33)}
 
-WIDE = "only tensors of 2^31 elements or more divide: others multiply (divider.h)"
+WIDE = "only tensors of 2^31 elements or more divide: others multiply (loops.h)"
 ROWS = "one division for each row or stretch, which has many elements"
 ELEMENTS = "divides for each element; no profile has shown that it matters"
 

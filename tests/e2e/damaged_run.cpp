@@ -11,7 +11,6 @@
 #include "runtime/exec/run/run.h"
 #include "runtime/plan/model/variable_sharing.h"
 #include "runtime/plan/serialize.h"
-#include "runtime/verify/damage.h"
 #include "runtime/verify/trial.h"
 
 using namespace flow;

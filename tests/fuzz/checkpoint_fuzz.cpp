@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/json/records.h"
 

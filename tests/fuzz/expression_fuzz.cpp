@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "compiler/job/text/expression.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/plan/model/condition.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "compiler/compile.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   flow::CompileRequest request;

@@ -5,7 +5,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/base/error.h"
-#include "runtime/onnx/import.h"
+#include "runtime/onnx/onnx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/compile.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/base/text.h"
 
 namespace {

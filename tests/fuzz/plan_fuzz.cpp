@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/json/checksum.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/serialize.h"
 
 namespace {

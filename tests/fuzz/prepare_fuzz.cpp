@@ -15,8 +15,8 @@
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/plan/check/check.h"
-#include "runtime/plan/json/json_reader.h"
-#include "runtime/plan/json/json_text.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/json/structs.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
 

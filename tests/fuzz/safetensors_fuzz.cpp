@@ -5,7 +5,6 @@
 #include <numeric>
 #include <span>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/io/safetensors.h"
 

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "runtime/exec/core/memory.h"
-#include "runtime/exec/ranks/divided_updates.h"
+#include "runtime/exec/ranks/division.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/run_job.h"
 #include "tests/support/sanitized.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "ops/core/spec.h"
-#include "runtime/base/visit.h"
-#include "runtime/plan/model/flops.h"
+#include "runtime/base/element_types.h"
+#include "runtime/plan/model/cost.h"
 #include "tests/property/cases/draw.h"
 #include "tests/support/example.h"
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "ops/core/spec.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/operands.h"
 

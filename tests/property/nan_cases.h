@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/core/spec.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/run_job.h"
 #include "tests/unit/job/compiled.h"
@@ -63,7 +63,7 @@ inline std::vector<KernelCase> function_cases() {
 #define FLOW_UNARY_FUNCTOR(op, functor) FLOW_UNARY_NUMBER_FUNCTOR(op, functor)
 #include "ops/unary/unary.def"
 #define FLOW_PAIR_FUNCTOR(op, functor) add_pair(#op);
-#include "ops/arithmetic/binary.def"
+#include "ops/binary/binary.def"
   return cases;
 }
 

@@ -5,7 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json/checksum.h"
+#include "runtime/plan/json/json.h"
 #include "runtime/plan/serialize.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/plan/sample.h"

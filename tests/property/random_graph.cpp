@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::test {
 

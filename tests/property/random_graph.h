@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 
 namespace flow::test {
 

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "ops/core/check.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
 #include "tests/property/random_cases.h"
 #include "tests/support/sanitized.h"
 

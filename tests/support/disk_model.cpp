@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "tests/support/file_calls.h"
 
 namespace flow {

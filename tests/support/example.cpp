@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "compiler/ir/attributes.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ir/call_site.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes/passes.h"
 #include "ops/core/spec.h"

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/core/collectives.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/base/philox.h"
 #include "runtime/plan/model/shards.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/plan/model/shards.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"

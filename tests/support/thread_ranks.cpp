@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "runtime/base/check.h"
 #include "runtime/base/digest.h"
+#include "runtime/base/error.h"
 #include "runtime/exec/ranks/local_ranks.h"
 
 namespace flow {

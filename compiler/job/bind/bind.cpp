@@ -1,4 +1,4 @@
-// Hooks and returns meet the graph.
+// Hooks and returns meet the graph; one variable has one shape, whichever job makes it.
 #include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/job/bind/bind_loop.h"
-#include "compiler/job/bind/bind_optimizer.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/precision.h"
@@ -252,14 +251,6 @@ class Binder {
   Bindings bound_;
 };
 
-}  // namespace
-
-Bindings bind(Reader& reader, Instance& instance, const Job& job) {
-  return Binder(reader, instance, job).run();
-}
-
-namespace {
-
 /// What one hook watches.
 struct WatchedByHook {
   bool some = false;              // of it can be delivered
@@ -267,6 +258,10 @@ struct WatchedByHook {
 };
 
 }  // namespace
+
+Bindings bind(Reader& reader, Instance& instance, const Job& job) {
+  return Binder(reader, instance, job).run();
+}
 
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings) {
   const auto has_none = [&](const Watched& watched) {
@@ -295,6 +290,24 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
                              bindings.context.training->loss_name(), hook.pattern.text));
   }
   std::erase_if(bindings.watched, has_none);
+}
+
+void SharedVariables::check(Reader& reader, const Job& job, const ir::Graph& graph) {
+  for (const ir::Variable& variable : graph.variables) {
+    const ir::Value& value = graph[variable.value];
+    const auto [first, fresh] =
+        first_.try_emplace(value.name, First{job.name.text, value.shape, value.span});
+    if (fresh || first->second.shape == value.shape) continue;
+    reader
+        .error(Diagnosis::kSharedVariable, value.span,
+               fmt::format("variable `{}` has shape {} in `{}`, but {} in `{}`", value.name,
+                           value.shape.str(), job.name.text, first->second.shape.str(),
+                           first->second.job))
+        .label(first->second.span, fmt::format("in `{}`", first->second.job))
+        .label(job.name.span, "this job")
+        .with_hint(
+            "use inputs of the same size, or rename the entries: jobs share variables by name");
+  }
 }
 
 }  // namespace flow::job

@@ -1,9 +1,12 @@
-// The names in a job's hooks, returns and optimizer, resolved to values of its graph.
+// The names in a job's hooks, returns, optimizer and loop, resolved to values of its graph.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/ir/graph.h"
 #include "compiler/job/bind/instantiate.h"
 #include "compiler/job/read/job.h"
 #include "compiler/passes/pipeline.h"
@@ -36,5 +39,28 @@ void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph,
 
 /// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);
+
+/// Variables are shared by name between the jobs of a file: their shapes must agree.
+class SharedVariables {
+ public:
+  /// Reports each variable of `graph` that an earlier job has with another shape.
+  void check(Reader& reader, const Job& job, const ir::Graph& graph);
+
+ private:
+  struct First {
+    std::string job;
+    Shape shape;
+    Span span;
+  };
+  std::map<std::string, First> first_;
+};
+
+/// What the passes need to know of the job's optimizer, but for watched gradients. Nothing after
+/// an error. REQUIRES: job.optimizer, with something to minimize.
+std::optional<passes::Training> bind_optimizer(Reader& reader, Instance& instance, const Job& job);
+
+/// Resolves what is fed back, and stacks returned results of passes. False after an error.
+/// REQUIRES: the job has a loop, and `bound` is complete.
+bool bind_loop(Reader& reader, Instance& instance, const Job& job, Bindings& bound);
 
 }  // namespace flow::job

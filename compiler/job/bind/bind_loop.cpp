@@ -1,11 +1,11 @@
 // Names of a loop become values of its states; returned results of passes are stacked.
-#include "compiler/job/bind/bind_loop.h"
+#include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/passes/reads.h"
+#include "compiler/passes/passes.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -239,7 +239,7 @@ class LoopBinder {
     return pass_;
   }
 
-  /// A tensor with the result of each pass along a new axis: behind that of rows, or the first.
+  /// A tensor with the result of each pass along a new axis: after that of rows, or the first.
   ValueId stack(const ReturnValue& returned, ValueId value) {
     const ir::Value result = graph_[value];
     if (result.shape.rank() == plan::kMaxRank) {

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "compiler/ir/rules.h"
-#include "compiler/job/read/placement.h"
+#include "compiler/job/read/sections.h"
 #include "compiler/job/text/values.h"
-#include "runtime/base/representable.h"
+#include "runtime/base/array.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/precision.h"
 

@@ -9,9 +9,8 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/target.h"
-#include "compiler/ir/written_entry.h"
 #include "compiler/job/read/job.h"
+#include "compiler/source/source.h"
 
 namespace flow::job {
 

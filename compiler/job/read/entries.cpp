@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
-#include "compiler/job/read/callee.h"
+#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/suggest/vocabulary.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {

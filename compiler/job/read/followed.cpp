@@ -1,5 +1,5 @@
 // Values that a run follows.
-#include "compiler/job/read/followed.h"
+#include "compiler/job/read/sections.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "compiler/job/read/sections.h"
-#include "compiler/job/read/sub_jobs.h"
 
 namespace flow::job {
 namespace {

@@ -7,6 +7,7 @@
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/condition.h"
 

@@ -10,7 +10,7 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/ir/initializers.h"
-#include "compiler/job/tables/gradient_records.h"
+#include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/text/reader.h"
 #include "ops/core/spec.h"
 #include "runtime/plan/model/name_pattern.h"

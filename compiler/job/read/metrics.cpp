@@ -7,7 +7,7 @@
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
-#include "runtime/base/number_format.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {

@@ -1,13 +1,13 @@
 // Signatures first, so that networks can be in any order; bodies when they are called.
-#include "compiler/job/read/networks.h"
+#include "compiler/job/read/sections.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "compiler/job/read/sections.h"
 #include "compiler/job/tables/tables.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {

@@ -1,19 +1,95 @@
-// `run:` - how long a job runs and what it keeps.
+// `run:` - how long a job runs and what it keeps - with the rules by which arrays become variables,
+// and `loop:` - results that the next pass reads.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "compiler/job/read/followed.h"
-#include "compiler/job/read/name_rules.h"
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/sub_jobs.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
+#include "compiler/job/text/reader.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/name_rules.h"
 
 namespace flow::job {
 namespace {
+
+/// Reads one rule of `names`, by which arrays become variables.
+class NameRuleReader {
+ public:
+  NameRuleReader(Reader& reader, const yaml::Node& node)
+      : reader_(reader),
+        fields_(reader, node, {node.span.source, node.span.begin, node.span.begin + 1},
+                name_rule_section()) {
+    rule_.where = reader.sources.where(node.span);
+  }
+
+  std::optional<plan::NameRule> read() {
+    if (!fields_.is_mapping()) return {};
+    const size_t before = reader_.diags.error_count();
+    fields_.require("from");
+    read_names("from", rule_.from);
+    read_names("to", rule_.to);
+    read_numbers("perm", rule_.perm);
+    read_numbers("sizes", rule_.sizes);
+    rule_.concat = fields_.integer("concat");
+    rule_.split = fields_.integer("split");
+    rule_.copy = fields_.flag("copy").value_or(false);
+    rule_.reshape = fields_.flag("reshape").value_or(false);
+    rule_.ignore = fields_.flag("ignore").value_or(false);
+    if (reader_.diags.error_count() > before) return {};
+    for (const plan::NameRuleFault& fault : faults_of(rule_))
+      reader_.error(Diagnosis::kNameRule, span_of(fault), fault.message).with_hint(fault.hint);
+    if (reader_.diags.error_count() > before) return {};
+    return std::move(rule_);
+  }
+
+ private:
+  void read_names(std::string_view key, std::vector<std::string>& names) {
+    const yaml::Node* node = fields_.find(key);
+    const auto read = node ? read_globs(reader_, *node, fmt::format("`{}`", key)) : std::nullopt;
+    for (const Name& name : read.value_or(std::vector<Name>())) names.push_back(name.text);
+  }
+
+  void read_numbers(std::string_view key, std::vector<int64_t>& numbers) {
+    const yaml::Node* node = fields_.find(key);
+    const std::string what = fmt::format("`{}`", key);
+    if (!node || !reader_.expect(*node, yaml::Kind::kList, what)) return;
+    if (auto read = read_integers(reader_, *node, what)) numbers = *std::move(read);
+    if (node->items.empty())
+      reader_.error(Diagnosis::kNameRule, *node, what + " is empty; expected integers");
+  }
+
+  /// The value of the key, or its item; the rule where it has no such key.
+  Span span_of(const plan::NameRuleFault& fault) const {
+    const yaml::Node* node = fields_.find(fault.key);
+    if (!node) return fields_.owner();
+    const auto items = yaml::each_of(*node);
+    return fault.position < items.size() ? items[fault.position].span : node->span;
+  }
+
+  Reader& reader_;
+  Fields fields_;
+  plan::NameRule rule_;
+};
+
+/// Those rules that have no errors.
+std::vector<plan::NameRule> read_name_rules(Reader& reader, const yaml::Node& node) {
+  std::vector<plan::NameRule> rules;
+  if (!reader.expect(node, yaml::Kind::kList, "`names`", hint_for_item(node))) return rules;
+  for (const yaml::Node& item : node.items)
+    if (auto rule = NameRuleReader(reader, item).read()) rules.push_back(*std::move(rule));
+  if (node.items.size() > plan::kMostNameRules)
+    reader.error(Diagnosis::kNameRule, node,
+                 fmt::format("`names` has {} rules; expected at most {}", node.items.size(),
+                             plan::kMostNameRules));
+  return rules;
+}
 
 bool reads_dataset(const Job& job) {
   return std::ranges::any_of(job.inputs, [](const Input& input) {
@@ -93,6 +169,57 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   return made;
 }
 
+/// What a rule for names calls `from` is a key here.
+std::string of_key(std::string text) {
+  constexpr std::string_view kFrom = "`from`";
+  if (const size_t at = text.find(kFrom); at != std::string::npos)
+    text.replace(at, kFrom.size(), "the key");
+  return text;
+}
+
+/// The patterns of an item; nothing after an error.
+std::optional<Fed> read_item(Reader& reader, const yaml::Entry& entry, std::string_view key) {
+  const auto text = read_text(reader, entry.value, fmt::format("`{}`", entry.key));
+  if (!text) return {};
+  Fed made{{entry.key, entry.key_span}, {*text, entry.value.span}, {}, {}};
+  plan::Wildcards wildcards;
+  plan::NamePatternError error;
+  const auto targets = plan::parse_pattern(entry.key, wildcards, error);
+  const auto results = targets ? plan::parse_template(*text, wildcards, error) : std::nullopt;
+  if (!results) {
+    reader
+        .error(Diagnosis::kLoop, targets ? entry.value.span : entry.key_span,
+               fmt::format("`{}`: {}", key, of_key(error.message)))
+        .with_hint(of_key(error.hint));
+    return {};
+  }
+  made.targets = *targets;
+  made.results = *results;
+  return made;
+}
+
+std::vector<Fed> read_items(Reader& reader, const yaml::Node& node, std::string_view key) {
+  std::vector<Fed> items;
+  if (!reader.expect(node, yaml::Kind::kMapping, fmt::format("`{}`", key),
+                     "write `{INPUT: RESULT}`"))
+    return items;
+  for (const yaml::Entry& entry : node.entries)
+    if (!reader.take_note(entry))
+      if (auto item = read_item(reader, entry, key)) items.push_back(*std::move(item));
+  return items;
+}
+
+void check_job(Reader& reader, Span key, const Job& job) {
+  if (job.train)
+    reader.error(Diagnosis::kLoop, key, "unexpected `loop` in a train job; only predict jobs loop")
+        .with_hint("for a recurrence that is trained, use `lstm`, `gru` or `rnn`");
+  if (job.shards > 1)
+    reader
+        .error(Diagnosis::kLoop, key,
+               fmt::format("a loop does not support shards; found {}", job.shards))
+        .with_hint("remove `shards`, and use one device");
+}
+
 }  // namespace
 
 plan::Checkpointing default_checkpoints() {
@@ -155,6 +282,28 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   if (const yaml::Node* loop = fields.find("loop"))
     job.loop = read_loop(reader, *loop, fields.key_span("loop"), job);
   if (const yaml::Node* also = fields.find("also")) read_sub_jobs(reader, *also, has_dataset, job);
+}
+
+std::optional<Loop> read_loop(Reader& reader, const yaml::Node& node, Span key, const Job& job) {
+  const size_t before = reader.diags.error_count();
+  const Fields fields(reader, node, key, loop_section());
+  check_job(reader, key, job);
+  Loop loop;
+  loop.span = key;
+  if (const yaml::Node* feed = fields.require("feed")) {
+    loop.feed = read_items(reader, *feed, "feed");
+    if (feed->is_mapping() && feed->entries.empty())
+      reader.error(Diagnosis::kLoop, *feed, "`feed` is empty; expected results by input or entry");
+  }
+  if (const yaml::Node* first = fields.find("first"))
+    loop.first = read_items(reader, *first, "first");
+  loop.steps = fields.integer("steps").value_or(1);
+  if (const yaml::Node* until = fields.find("until"))
+    if (const auto text = fields.text("until")) loop.until = {*text, until->span};
+  if (const yaml::Node* last = fields.find("last"))
+    loop.last = read_globs(reader, *last, "`last`").value_or(std::vector<Name>());
+  if (reader.diags.error_count() > before) return {};
+  return loop;
 }
 
 }  // namespace flow::job

@@ -2,16 +2,83 @@
 // report every error and return what they could read.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "compiler/ir/graph.h"
 #include "compiler/job/read/job.h"
-#include "compiler/job/read/networks.h"
 #include "compiler/job/tables/tables.h"
+#include "compiler/job/text/reader.h"
 #include "compiler/job/text/vars.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::job {
+
+/// What callers know of a network.
+struct Signature {
+  struct Param {
+    Name name;
+    std::optional<yaml::Node> fallback;  // nothing: `required`
+  };
+  Name name;
+  std::vector<Name> inputs;
+  std::vector<Param> params;
+};
+
+using Arguments = std::vector<std::pair<std::string, yaml::Node>>;
+
+/// The networks of a file. Each is read once for every set of arguments that it is called with, its
+/// params put in like variables.
+class Networks {
+ public:
+  Networks(Reader& reader, Variables& variables) : reader_(reader), variables_(variables) {}
+
+  /// `networks:`. Reports what is wrong with the signatures, and reads those without params.
+  void declare(const yaml::Node& section);
+  /// The network of that name, or null.
+  const Signature* find(std::string_view name) const;
+  std::vector<std::string> names() const;
+  /// The index in made() of a network as `arguments` make it. `call` is where it is called, by an
+  /// entry of a network that is being read or of a job. Nothing after an error, such as a network
+  /// that calls itself. REQUIRES: each is one of its params, and none is missing.
+  std::optional<size_t> call(const Name& call, const Arguments& arguments);
+  /// Reads networks without a call. Skips checks that depend on a required param.
+  void read_uncalled();
+  /// Those that no entry calls.
+  std::vector<Name> uncalled() const;
+
+  std::vector<Network>& made() { return made_; }
+  Variables& variables() { return variables_; }
+
+ private:
+  struct Declaration {
+    Signature signature;
+    const yaml::Node* node = nullptr;  // the network's mapping
+    bool called = false;
+    bool open = false;                    // being read
+    std::map<std::string, size_t> known;  // by arguments: indices in made_
+  };
+
+  void declare_one(const yaml::Entry& entry);
+  void read_params(const yaml::Node& node, Signature& signature);
+  void check_taken(const Name& name, std::string_view what);
+  std::optional<size_t> read(Declaration& declaration, const Arguments& arguments, Span call);
+  Network read_body(const Declaration& declaration, const Locals& locals);
+  bool may_read(const Declaration& declaration, Span call);
+  void report_recursion(const Declaration& declaration, Span call);
+
+  Reader& reader_;
+  Variables& variables_;
+  std::deque<Declaration> declarations_;
+  std::map<std::string, size_t, std::less<>> by_name_;
+  std::vector<Network> made_;
+  std::vector<std::string> path_;  // of networks that are being read
+};
 
 /// The whole file, after overrides. Puts in the variables of each section as it comes to it.
 File read_file(Reader& reader, yaml::Node& node);
@@ -44,8 +111,6 @@ std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
 /// One entry, or one copy of it. `fallback`: what `in:` is where it is left out, or nothing.
 Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
                  const std::optional<std::string>& fallback);
-/// Reports unknown operands and cycles, poisons what has them, and sorts.
-void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs);
 /// The written value of one attribute goes into `entry`.
 void read_attribute(Reader& reader, const yaml::Node& node, const ops::AttributeSpec& def,
                     Entry& entry);
@@ -58,9 +123,6 @@ std::optional<WrittenInitializer> read_initializer(Reader& reader, const yaml::N
 /// `precision`: of the job.
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
                                         std::string_view precision);
-/// `follows`: becomes the place of what a plateau watches.
-plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key,
-                                  FollowedPlace& follows);
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
 /// The type of a `value:` that declares none; nothing after an error.
 std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value);
@@ -73,7 +135,6 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
                                      const std::string& text, Hook::Kind kind);
 /// `to:`, one sink or a list of them; npy where it is absent (null).
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to);
-plan::Sink read_command(const Fields& fields);
 /// Reports an invalid `format`.
 void check_print_format(const Fields& fields, const std::string& format);
 /// What the command sinks in `to:` expect is compared with what they are given, a Numpy or a
@@ -99,5 +160,40 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job);
 
 /// "0..50000", the second number left out; "1400.." ends at Hook::kForever.
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text);
+
+/// The device that a placement means for a target: `auto` is what that has.
+plan::DeviceKind device_of(const Placement& placement, const Target& target);
+
+/// Chooses the devices that the job runs on. Reports devices that the target does not have.
+void place(Reader& reader, const Job& job, const Target& target, plan::Job& made);
+
+/// Reports an entry's placement that names other devices than those of its job.
+void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,
+                           const Target& target);
+
+/// Reads `key` (`watch` or `by`), `mode` and `every`. Nothing without `key`, or with a value that
+/// is not text. `place`: becomes that of the value.
+std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::string_view key,
+                                                 FollowedPlace& place);
+std::optional<plan::EarlyStopping> read_early_stopping(const Fields& fields, FollowedPlace& place);
+
+/// Finds the job of each value of `job` and which values are better, and reports those that cannot
+/// be followed.
+void resolve_followed(Reader& reader, const File& file, Job& job);
+/// Adds hooks that make the values of `job` to it and to the jobs that it calls.
+void add_followed_hooks(File& file, Job& job);
+
+/// Reads `also:` of a run section into `job`. `has_dataset`: an epoch is known.
+void read_sub_jobs(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job);
+
+/// Reports unknown jobs, the job itself, and duplicates.
+void check_sub_job_names(Reader& reader, const File& file);
+
+/// Reports jobs that cannot share their variables with the job that calls them. `made`: the plans
+/// of the jobs that were compiled.
+void check_sub_job_plans(Reader& reader, const File& file, const std::vector<plan::Job>& made);
+
+/// Does `job` call the job of that name?
+bool calls(const Job& job, std::string_view name);
 
 }  // namespace flow::job

@@ -1,11 +1,10 @@
 // What is read of `run.also`, and what two jobs in one run must agree on.
-#include "compiler/job/read/sub_jobs.h"
+#include "compiler/job/read/sections.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/job/read/sections.h"
 #include "compiler/job/tables/tables.h"
 #include "runtime/plan/model/variable_sharing.h"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/job/text/values.h"
-#include "runtime/base/text.h"
+#include "runtime/base/names.h"
 
 namespace flow::job {
 namespace {

@@ -1,12 +1,22 @@
-// The variant that `type:` selects, read by its table.
+// The variant that `type:` selects, read by its table, and records read from the mappings of a job
+// file.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "compiler/job/text/reader.h"
+#include "compiler/job/text/values.h"
 
 namespace flow::job {
 
@@ -45,5 +55,72 @@ class ParsedVariant {
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,
                                             std::string_view what,
                                             std::string_view expected = "a pattern");
+
+template <typename V>
+std::optional<V> read_value(Reader& reader, const yaml::Node& node, const std::string& what,
+                            const Bounds& bounds) {
+  if constexpr (std::is_same_v<V, double>) {
+    return read_number(reader, node, what, bounds);
+  } else if constexpr (std::is_same_v<V, int64_t>) {
+    return read_integer(reader, node, what, bounds);
+  } else if constexpr (std::is_same_v<V, bool>) {
+    return read_bool(reader, node, what);
+  } else if constexpr (std::is_same_v<V, std::vector<double>>) {
+    return read_numbers(reader, node, what, bounds);
+  } else if constexpr (std::is_same_v<V, std::vector<int64_t>>) {
+    if (!reader.expect(node, yaml::Kind::kList, what)) return {};
+    return read_integers(reader, node, what, bounds);
+  } else if constexpr (std::is_enum_v<V>) {
+    const auto word = read_choice(reader, node, what, words_of<V>());
+    return word ? std::optional(enumerator_of<V>(plan::Spelling<V>::words, *word)) : std::nullopt;
+  } else {
+    return read_text(reader, node, what);
+  }
+}
+
+/// The default of a number, flag or word; others have none.
+template <typename V>
+V parse_default(std::string_view text) {
+  if constexpr (std::is_same_v<V, double>)
+    return parse_number(text).value();
+  else if constexpr (std::is_same_v<V, int64_t>)
+    return parse_integer(text).value();
+  else if constexpr (std::is_same_v<V, bool>)
+    return text == "true";
+  else if constexpr (std::is_enum_v<V>)
+    return enumerator_of<V>(plan::Spelling<V>::words, text);
+  else
+    return V();
+}
+
+/// Reads the members of a record. Reports errors, and returns the names of members that have no
+/// value because of one.
+template <typename T>
+std::set<std::string_view> read_record(const Fields& fields, T& record) {
+  std::set<std::string_view> unread;
+  plan::for_each_field<T>([&](const auto& field) {
+    using V = typename std::decay_t<decltype(field)>::Value;
+    const bool required = field.fallback.empty();
+    const yaml::Node* node = required ? fields.require(field.name) : fields.find(field.name);
+    std::optional<V> value;
+    if (node)
+      value = read_value<V>(fields.reader(), *node, fmt::format("`{}`", field.name), field.bounds);
+    else if (!required)
+      value = parse_default<V>(field.fallback);
+    if (value)
+      record.*field.member = *std::move(value);
+    else
+      unread.insert(field.name);
+  });
+  return unread;
+}
+
+/// The same for the record that `variant` names.
+template <typename... T>
+std::set<std::string_view> read_record(const Fields& fields, const Variant& variant,
+                                       std::variant<T...>& out) {
+  plan::set_type(out, variant.type);
+  return std::visit([&](auto& record) { return read_record(fields, record); }, out);
+}
 
 }  // namespace flow::job

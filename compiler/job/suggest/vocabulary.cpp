@@ -7,7 +7,7 @@
 #include <cctype>
 #include <optional>
 
-#include "runtime/base/look_alikes.h"
+#include "runtime/base/display.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {

@@ -1,7 +1,12 @@
-// The file, its data, networks and jobs, and what a job reads.
+// The file, its data, networks and jobs, and what a job reads. The keys of an entry as text.
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/describe_ops.h"
 #include "compiler/job/tables/key_makers.h"
 #include "compiler/job/tables/optimizer_table.h"
-#include "compiler/job/tables/record_keys.h"
 #include "compiler/job/tables/tables.h"
 #include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/precision.h"
@@ -266,6 +271,19 @@ const Section& npy_section() {
 const VariantKind& generators() {
   static const VariantKind kKind{"from", "generator", variants_of(plan::FromGenerator()), {}};
   return kKind;
+}
+
+std::string describe_call(const ops::OpSpec& op) {
+  std::vector<std::pair<std::string, std::string>> of_entries;
+  const auto add = [&](const std::vector<KeyDef>& keys) {
+    for (const KeyDef& key : keys)
+      of_entries.emplace_back(key.name, key.has_default()
+                                            ? fmt::format("default {}: {}", key.fallback, key.doc)
+                                            : std::string(key.doc));
+  };
+  add(training_keys(&op));
+  add(call_keys());
+  return flow::describe(op, of_entries);
 }
 
 }  // namespace flow::job

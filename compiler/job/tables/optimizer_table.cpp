@@ -1,10 +1,12 @@
-// Optimizers, gradient clipping and loss scales, each with its keys.
+// Optimizers, gradient clipping, loss scales, learning rates and their warm-ups, each with its
+// keys; how variables start, and what keeps their weights small.
 #include "compiler/job/tables/optimizer_table.h"
 
-#include "compiler/job/tables/gradient_records.h"
+#include "compiler/ir/initializers.h"
 #include "compiler/job/tables/key_makers.h"
-#include "compiler/job/tables/record_keys.h"
+#include "compiler/job/tables/tables.h"
 #include "runtime/plan/model/optimizers.h"
+#include "runtime/plan/model/schedule.h"
 
 namespace flow::job {
 namespace {
@@ -27,6 +29,15 @@ std::vector<Variant> make_optimizers() {
          .doc = "variables to exclude from weight decay: a name or glob, or a list",
          .unless = {"includes"}});
   }
+  return all;
+}
+
+/// A plateau watches a value.
+std::vector<Variant> make_learning_rates() {
+  std::vector<Variant> all = variants_of(plan::RateFunction());
+  for (Variant& schedule : all)
+    if (schedule.type == plan::schedules::Plateau::record().type)
+      for (KeyDef& key : followed_keys("watch")) schedule.keys.push_back(std::move(key));
   return all;
 }
 
@@ -104,6 +115,47 @@ const VariantKind& grad_clippings() {
 const VariantKind& loss_scales() {
   static const VariantKind kKind{"loss_scale", "loss scale", variants_of(LossScale()), {}};
   return kKind;
+}
+
+const VariantKind& learning_rates() {
+  static const VariantKind kKind{
+      .key = "learning_rate",
+      .noun = "learning rate",
+      .variants = make_learning_rates(),
+      .common = {variant("warmup", "none", "warm-up schedule for the first steps", warmups()),
+                 {"until", KeyType::kInteger, "none",
+                  "in a list of schedules: first step of the next one, which counts steps from "
+                  "there; all but the last require it",
+                  plan::kScheduleSteps}},
+      .number = "constant"};
+  return kKind;
+}
+
+const VariantKind& warmups() {
+  static const VariantKind kKind{"warmup", "warm-up", variants_of(plan::WrittenWarmup()), {}};
+  return kKind;
+}
+
+const VariantKind& initializers() {
+  static const VariantKind kKind{.key = "initializer",
+                                 .noun = "initializer",
+                                 .variants = variants_of(WrittenInitializer()),
+                                 .common = {},
+                                 .by_word = true,
+                                 .number = "constant"};
+  return kKind;
+}
+
+const Section& regularizer_section() {
+  // The gradients of sums, whose elements can be counted, meet a multiple of it.
+  static const Bounds kBounds{.min = 0, .max = 1e30};
+  static const Section kSection{
+      .what = "a regularizer",
+      .keys = {{"l1", kNumber, "none", "L1 coefficient: adds l1 sign(w) to the gradient of w",
+                kBounds},
+               {"l2", kNumber, "none", "L2 coefficient: adds l2 w to the gradient of w", kBounds}},
+      .one_of = {"l1", "l2"}};
+  return kSection;
 }
 
 }  // namespace flow::job

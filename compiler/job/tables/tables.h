@@ -2,6 +2,8 @@
 // optimizer_table.h.
 #pragma once
 
+#include <string>
+
 #include "compiler/job/tables/keys.h"
 #include "ops/core/spec.h"
 
@@ -39,12 +41,12 @@ std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 /// What `variable_dtype:` may say.
 const std::vector<std::string_view>& variable_dtypes();
 
-/// The mappings that have this key, in words: "`run`", "a job".
-std::vector<std::string> owners_of(std::string_view key);
-
 const VariantKind& generators();
 const VariantKind& metrics();
 const VariantKind& sinks();
 const VariantKind& initializers();
+
+/// Operands, results and attributes of the op, and the keys of every entry that calls it.
+std::string describe_call(const ops::OpSpec& op);
 
 }  // namespace flow::job

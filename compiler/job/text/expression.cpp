@@ -9,9 +9,8 @@
 
 #include "compiler/job/text/values.h"
 #include "runtime/base/display.h"
-#include "runtime/base/look_alikes.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/base/text_scanner.h"
 
 namespace flow::job {
 namespace {

@@ -1,5 +1,5 @@
 // Jobs are extended from the one that extends none, each once.
-#include "compiler/job/text/extends.h"
+#include "compiler/job/text/merge.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <span>
 
 #include "compiler/job/tables/tables.h"
-#include "compiler/job/text/merge.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
 
@@ -37,7 +36,7 @@ yaml::Node copy_of(const yaml::Node& node, size_t& nodes) {
   return copy;
 }
 
-/// Entries of the graph that is extended come first and keep their places; those behind them are
+/// Entries of the graph that is extended come first and keep their places; those after them are
 /// added and have none.
 void set_places(const yaml::Node& extended, yaml::Node& graph) {
   auto next = extended.entries.begin();

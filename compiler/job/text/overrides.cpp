@@ -1,12 +1,12 @@
 // Overrides: a path through keys and list positions, and what happens at its end.
-#include "compiler/job/text/overrides.h"
+#include "compiler/job/text/merge.h"
 
 #include <fmt/format.h>
 
 #include "compiler/job/tables/tables.h"
-#include "compiler/job/text/extends.h"
-#include "compiler/job/text/merge.h"
 #include "compiler/job/text/values.h"
+#include "compiler/yaml/parse.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {

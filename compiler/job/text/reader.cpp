@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
 #include "compiler/job/suggest/vocabulary.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -38,6 +41,93 @@ bool is_list_of_mappings(const yaml::Node& node) {
   return !node.items.empty() && std::ranges::all_of(node.items, &yaml::Node::is_mapping);
 }
 
+class OwnerSearch {
+ public:
+  explicit OwnerSearch(std::string_view key) : key_(key) {}
+
+  void look_into(const Section& section) { look_into(section, section.what); }
+
+  std::vector<std::string> found() && { return std::move(found_); }
+
+ private:
+  void look_into(const Section& section, const std::string& name) {
+    if (!seen_.insert(&section).second) return;
+    look_into(section.keys, name);
+    if (section.each) look_behind(*section.each);
+  }
+
+  void look_into(const VariantKind& kind) {
+    if (!seen_.insert(&kind).second) return;
+    look_into(kind.common, fmt::format("`{}`", kind.key));
+    std::vector<std::string> owners;
+    for (const Variant& variant : kind.variants) {
+      if (find_key(variant.keys, key_)) owners.emplace_back(variant.type);
+      for (const KeyDef& key : variant.keys) look_behind(key);
+    }
+    if (!owners.empty())
+      found_.push_back(
+          listed(fmt::format("the {}{}", kind.noun, owners.size() > 1 ? "s" : ""), owners));
+  }
+
+  void look_into(const std::vector<KeyDef>& keys, const std::string& owner) {
+    if (find_key(keys, key_)) found_.push_back(owner);
+    for (const KeyDef& key : keys) look_behind(key);
+  }
+
+  void look_behind(const KeyDef& key) {
+    if (key.section) look_into(*key.section);
+    if (key.variants) look_into(*key.variants);
+    if (key.type == KeyType::kHooks)
+      for (const Section& hook : hook_sections())
+        look_into(hook, fmt::format("a `{}` hook", hook.keys.front().name));
+  }
+
+  std::string_view key_;
+  std::set<const void*> seen_;
+  std::vector<std::string> found_;
+};
+
+/// Is it written in the mapping, and not in one that was laid over it?
+bool is_within(Span span, const yaml::Node& mapping) {
+  return span.source == mapping.span.source && span.begin >= mapping.span.begin &&
+         span.end <= mapping.span.end;
+}
+
+std::string reason_to_reserve(std::string_view word) {
+  constexpr std::string_view kKeys[] = {"note", "op", "in", "repeat", "placement", "variables"};
+  return std::ranges::count(kKeys, word) > 0
+             ? fmt::format("`{}` is a key of job files", word)
+             : fmt::format("some YAML readers take `{}` for a boolean or for nothing", word);
+}
+
+/// A hint for an unknown word; `near`: similar ones.
+std::string hint_for(std::string_view word, const std::vector<std::string>& near,
+                     const std::vector<std::string>& candidates, std::string_view lead) {
+  const auto known = [&](const std::string& text) {
+    return std::ranges::count(candidates, text) > 0;
+  };
+  if (std::string hint = respelling_hint(word, known); !hint.empty()) return hint;
+  if (const auto advice = advice_on(word, candidates); !advice.empty()) return std::string(advice);
+  if (!near.empty()) return fmt::format("did you mean {}?", quoted_alternatives(near));
+  return candidates.empty() || lead.empty() ? std::string() : listed(lead, candidates);
+}
+
+/// "add `dtype`: of its elements (`float32` or ...)"
+std::string meaning_of(const KeyDef& def) {
+  const auto words = def.type == KeyType::kDType ? dtype_names() : def.words;
+  const std::string alternatives =
+      quoted_alternatives(std::vector<std::string>(words.begin(), words.end()));
+  return fmt::format("add `{}`: {}{}", def.name, def.doc,
+                     words.empty() ? "" : fmt::format(" ({})", alternatives));
+}
+
+/// The mappings that have this key, in words: "`run`", "a job".
+std::vector<std::string> owners_of(std::string_view key) {
+  OwnerSearch search(key);
+  search.look_into(file_section());
+  return std::move(search).found();
+}
+
 }  // namespace
 
 void Origins::add(Span use, std::string variable, Span value) {
@@ -55,16 +145,6 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
   origins.explain(span, diag);
   return diag;
 }
-
-namespace {
-
-/// Is it written in the mapping, and not in one that was laid over it?
-bool is_within(Span span, const yaml::Node& mapping) {
-  return span.source == mapping.span.source && span.begin >= mapping.span.begin &&
-         span.end <= mapping.span.end;
-}
-
-}  // namespace
 
 Span changed_at(const yaml::Node& node) {
   if (node.resolved) return node.span;  // the values of a variable are elsewhere
@@ -107,17 +187,6 @@ std::span<const std::string_view> reserved_names() {
   return kAll;
 }
 
-namespace {
-
-std::string reason_to_reserve(std::string_view word) {
-  constexpr std::string_view kKeys[] = {"note", "op", "in", "repeat", "placement", "variables"};
-  return std::ranges::count(kKeys, word) > 0
-             ? fmt::format("`{}` is a key of job files", word)
-             : fmt::format("some YAML readers take `{}` for a boolean or for nothing", word);
-}
-
-}  // namespace
-
 bool Reader::check_name(const Name& name) {
   if (!is_name(name.text)) {
     diags.error(Diagnosis::kBadName, name.span, fmt::format("invalid name `{}`", name.text))
@@ -135,22 +204,6 @@ bool Reader::take_note(const yaml::Entry& entry) {
   if (expect(entry.value, yaml::Kind::kScalar, "`note`")) notes.push_back(entry.value.scalar);
   return true;
 }
-
-namespace {
-
-/// A hint for an unknown word; `near`: similar ones.
-std::string hint_for(std::string_view word, const std::vector<std::string>& near,
-                     const std::vector<std::string>& candidates, std::string_view lead) {
-  const auto known = [&](const std::string& text) {
-    return std::ranges::count(candidates, text) > 0;
-  };
-  if (std::string hint = respelling_hint(word, known); !hint.empty()) return hint;
-  if (const auto advice = advice_on(word, candidates); !advice.empty()) return std::string(advice);
-  if (!near.empty()) return fmt::format("did you mean {}?", quoted_alternatives(near));
-  return candidates.empty() || lead.empty() ? std::string() : listed(lead, candidates);
-}
-
-}  // namespace
 
 std::string as_written(const yaml::Node& scalar) {
   return scalar.quoted ? fmt::format("\"{}\"", scalar.scalar) : scalar.scalar;
@@ -219,19 +272,6 @@ std::string Fields::hint_for_unknown(const std::string& key,
 const yaml::Node* Fields::find(std::string_view key) const {
   return find_key(keys_, key) ? node_.find(key) : nullptr;
 }
-
-namespace {
-
-/// "add `dtype`: of its elements (`float32` or ...)"
-std::string meaning_of(const KeyDef& def) {
-  const auto words = def.type == KeyType::kDType ? dtype_names() : def.words;
-  const std::string alternatives =
-      quoted_alternatives(std::vector<std::string>(words.begin(), words.end()));
-  return fmt::format("add `{}`: {}{}", def.name, def.doc,
-                     words.empty() ? "" : fmt::format(" ({})", alternatives));
-}
-
-}  // namespace
 
 const yaml::Node* Fields::require(std::string_view key) const {
   const yaml::Node* found = find(key);

@@ -111,13 +111,19 @@ std::optional<std::vector<T>> read_list(Reader& reader, const yaml::Node& node,
   return values;
 }
 
+/// A dimension that other tools determine at run time.
+bool is_open_extent(const yaml::Node& extent) {
+  constexpr std::string_view kOpen[] = {"-1", "?", "*", "None", "none"};
+  return extent.is_scalar() && std::ranges::count(kOpen, extent.scalar) > 0;
+}
+
 }  // namespace
 
 std::string number_hint(const std::string& text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
   if (is_decimal(std::string_view(text).substr(text.starts_with('-'))))
     return "write a 64-bit float, with a magnitude of about 5e-324 to 1.8e308";
-  // A comma of thousands has three digits behind it, one of fractions mostly not.
+  // A comma of thousands has three digits after it, one of fractions mostly not.
   if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
     std::string point = text;
     point[comma] = '.';
@@ -273,16 +279,6 @@ std::optional<std::vector<double>> read_numbers(Reader& reader, const yaml::Node
     return read_number(r, n, w, bounds);
   });
 }
-
-namespace {
-
-/// A dimension that other tools determine at run time.
-bool is_open_extent(const yaml::Node& extent) {
-  constexpr std::string_view kOpen[] = {"-1", "?", "*", "None", "none"};
-  return extent.is_scalar() && std::ranges::count(kOpen, extent.scalar) > 0;
-}
-
-}  // namespace
 
 std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::string_view what) {
   if (!reader.expect(node, yaml::Kind::kList, what)) return {};

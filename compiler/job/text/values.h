@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "compiler/job/text/reader.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 
 namespace flow::job {
 
@@ -27,7 +26,7 @@ std::optional<int64_t> parse_bound(std::string_view text);
 std::string number_hint(const std::string& text);
 
 /// The readers report one error at the node, which begins with `what` (the key), and return
-/// nothing, where the text is not as wanted.
+/// nothing, where the text is not as expected.
 std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std::string_view what,
                                     Bounds bounds = {});
 std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::string_view what,

@@ -1,4 +1,4 @@
-// The CPU backend: from a job to a prepared program.
+// The CPU backend: the kernels of all families, and from a job to a prepared program.
 #include "runtime/cpu/backend/backend.h"
 
 #include <algorithm>
@@ -8,11 +8,10 @@
 #include <new>
 #include <utility>
 
-#include "runtime/base/available_memory.h"
 #include "runtime/base/error.h"
-#include "runtime/base/out_of_memory.h"
+#include "runtime/base/memory.h"
 #include "runtime/cpu/backend/bound_kernel.h"
-#include "runtime/cpu/backend/cost.h"
+#include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/backend/program.h"
 #include "runtime/cpu/backend/sums.h"
@@ -25,6 +24,15 @@
 
 namespace flow::cpu {
 namespace {
+
+using Family = std::span<const KernelEntry> (*)();
+
+std::vector<KernelEntry> kernels_of(std::initializer_list<Family> families) {
+  std::vector<KernelEntry> kernels;
+  for (const Family family : families)
+    kernels.insert(kernels.end(), family().begin(), family().end());
+  return kernels;
+}
 
 /// All that a program will allocate.
 size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
@@ -158,6 +166,40 @@ class CpuBackend : public exec::Backend {
 };
 
 }  // namespace
+
+std::span<const KernelEntry> fast_kernels() {
+  static const std::vector<KernelEntry> kKernels = kernels_of({
+#define FLOW_LAYERS(family)
+#define FLOW_FAMILY(family) fast::family,
+#include "ops/families.def"
+  });
+  return kKernels;
+}
+
+std::span<const KernelEntry> double_kernels() {
+  static const std::vector<KernelEntry> kKernels = [] {
+    std::vector<KernelEntry> kernels;
+    for (const KernelEntry& entry : fast_kernels())
+      if (entry.float64 || entry.any_dtype)
+        kernels.push_back({entry.op, entry.float64 ? entry.float64 : entry.prepare});
+    return kernels;
+  }();
+  return kKernels;
+}
+
+std::span<const KernelEntry> reference_kernels() {
+  static const std::vector<KernelEntry> kKernels = kernels_of({
+#define FLOW_LAYERS(family)
+#define FLOW_FAMILY(family) reference::family,
+#include "ops/families.def"
+  });
+  return kKernels;
+}
+
+const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op) {
+  const auto found = std::ranges::find(kernels, op, &KernelEntry::op);
+  return found == kernels.end() ? nullptr : &*found;
+}
 
 std::unique_ptr<exec::Backend> make_backend() { return make_backend({}); }
 

@@ -1,19 +1,19 @@
-// From a plan step to actions: kernel chosen, operands reordered where the kernel wants another
-// layout, epilogue ops that it does not fuse run apart on its result.
+// From a plan step to actions: the kernel is chosen, operands are reordered where it takes another
+// layout, and epilogue ops that it does not fuse run apart on its result.
 #include "runtime/cpu/backend/bound_kernel.h"
-#include "runtime/cpu/loops/onednn_status.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "ops/core/spec.h"
 #include "runtime/base/array.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
-#include "runtime/cpu/backend/cost.h"
 #include "runtime/cpu/backend/layout.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/onednn_status.h"
+#include "runtime/plan/model/cost.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {
@@ -310,6 +310,9 @@ class KernelBinder {
   BoundKernel bound_;
 };
 
+constexpr int kMostThreads = 256;
+constexpr double kSharedCall = 60e-6, kSharedStep = 4e-6;  // seconds worth more than one thread
+
 }  // namespace
 
 std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
@@ -331,6 +334,16 @@ BoundKernel bind_kernel(const BindContext& context, const plan::Step& step) {
   } catch (const RunError& error) {
     throw located(step, error);
   }
+}
+
+int choose_threads(const plan::Job& job, int requested) {
+  if (requested > 0) return std::min(requested, kMostThreads);
+  return plan::estimate_call_seconds(job) < kSharedCall ? 1
+                                                        : std::min(usable_cores(), kMostThreads);
+}
+
+int choose_threads(const plan::Job& job, const plan::Step& step, int threads) {
+  return plan::estimate_seconds(job, step) < kSharedStep ? 1 : threads;
 }
 
 }  // namespace flow::cpu

@@ -1,5 +1,5 @@
 // One plan step made ready to launch: its kernel, the reorders around it, the epilogue ops it does
-// apart.
+// apart, and how many threads pay.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "runtime/cpu/kernel.h"
 #include "runtime/exec/ranks/division.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cpu {
 
@@ -56,5 +57,12 @@ std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
 /// RunError, with the job-file line and the step's name, where the step cannot run here. `step`: of
 /// the context's job.
 BoundKernel bind_kernel(const BindContext& context, const plan::Step& step);
+
+/// The threads for a whole call: `requested`, or as many cores as are usable, or one where the
+/// call is too short to share. At most 256.
+int choose_threads(const plan::Job& job, int requested);
+
+/// The threads for one step of it: waking the others costs about a microsecond.
+int choose_threads(const plan::Job& job, const plan::Step& step, int threads);
 
 }  // namespace flow::cpu

@@ -1,18 +1,19 @@
-// Chunks are fixed by the shape, and so is the order in which their sums are added.
+// The shape fixes the chunks, and so the order in which their sums are added.
 #include "runtime/cpu/backend/fingerprint.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/check.h"
-#include "runtime/base/vectorised.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/parallel.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {
 namespace {
@@ -311,6 +312,35 @@ Fingerprint fingerprint_of(int threads, const FingerprintSource& source,
   Fingerprint made;
   for (int64_t chunk = 0; chunk < count; ++chunk) made.merge(chunks[static_cast<size_t>(chunk)]);
   return made;
+}
+
+using plan::TensorId;
+
+ProgramFingerprints::ProgramFingerprints(const plan::Job& job, exec::FingerprintPlan plan,
+                                         size_t output_slots, Made made)
+    : plan_(std::move(plan)), made_(std::move(made)) {
+  size_t chunks = 0;
+  for (const TensorId id : tensors())
+    chunks = std::max(chunks, fingerprint_chunks(plan::whole_shape(job, job[id])));
+  chunks_.resize(chunks);
+  taken_.assign(output_slots, std::vector<Fingerprint>(tensors().size()));
+}
+
+void ProgramFingerprints::begin(size_t output_slot) {
+  std::ranges::fill(taken_[output_slot], Fingerprint());
+}
+
+void ProgramFingerprints::take(int threads, const Entry& entry, int64_t step, size_t output_slot,
+                               FingerprintSource source) {
+  if (made_)
+    made_(step, entry.tensor,
+          {const_cast<std::byte*>(source.data),
+           static_cast<size_t>(source.elements) * size_of(source.dtype)});
+  const auto begin = std::chrono::steady_clock::now();
+  Fingerprint& taken = taken_[output_slot][entry.at];
+  source.first = entry.part.first + taken.count;
+  taken.merge(fingerprint_of(threads, source, chunks_));
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace flow::cpu

@@ -1,14 +1,18 @@
-// Fingerprints of tensors in memory.
+// Fingerprints of tensors in memory, which tensors of a program have them, and those that its calls
+// have taken.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <vector>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
 #include "runtime/base/fingerprint.h"
-#include "runtime/base/shape.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/exec/core/fingerprints.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cpu {
 
@@ -30,5 +34,37 @@ size_t fingerprint_chunks(const Shape& shape);
 /// a multiple of the plane. `chunks`: room for as many, overwritten. Allocates nothing.
 Fingerprint fingerprint_of(int threads, const FingerprintSource& source,
                            std::span<Fingerprint> chunks);
+
+class ProgramFingerprints {
+ public:
+  using Made = std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)>;
+  using Entry = exec::FingerprintPlan::Entry;
+
+  /// Of a program that takes none.
+  ProgramFingerprints() = default;
+  /// `made`: as in PrepareOptions.
+  ProgramFingerprints(const plan::Job& job, exec::FingerprintPlan plan, size_t output_slots,
+                      Made made);
+
+  const std::vector<plan::TensorId>& tensors() const { return plan_.tensors(); }
+  const exec::FingerprintPlan& plan() const { return plan_; }
+  /// Before a call.
+  void begin(size_t output_slot);
+  /// Adds that of `source`, which is the part of the entry's tensor that lies at `data`. Parts of
+  /// shards, and what passes of a loop make, come in order: each lies behind those before.
+  void take(int threads, const Entry& entry, int64_t step, size_t output_slot,
+            FingerprintSource source);
+  std::span<Fingerprint> taken(size_t output_slot) { return taken_[output_slot]; }
+  std::span<const Fingerprint> taken(size_t output_slot) const { return taken_[output_slot]; }
+  /// What taking them took until now.
+  double seconds() const { return seconds_; }
+
+ private:
+  exec::FingerprintPlan plan_;
+  std::vector<std::vector<Fingerprint>> taken_;  // by output slot
+  std::vector<Fingerprint> chunks_;
+  Made made_;
+  double seconds_ = 0;
+};
 
 }  // namespace flow::cpu

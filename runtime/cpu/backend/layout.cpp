@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "ops/core/spec.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/loops/parallel.h"
 
 namespace flow::cpu {

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "runtime/base/out_of_memory.h"
+#include "runtime/base/memory.h"
 
 namespace flow::cpu {
 namespace {

@@ -5,11 +5,10 @@
 #include <cstring>
 #include <map>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/core/probes.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {

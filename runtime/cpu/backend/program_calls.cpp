@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/backend/program.h"
 #include "runtime/cpu/loops/onednn_status.h"
 #include "runtime/cpu/loops/parallel.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::cpu {
 

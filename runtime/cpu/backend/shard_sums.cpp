@@ -6,12 +6,11 @@
 #include <type_traits>
 
 #include "runtime/base/array.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/convert.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
-#include "runtime/exec/ranks/combined.h"
+#include "runtime/exec/ranks/buckets.h"
 
 namespace flow::cpu {
 namespace {

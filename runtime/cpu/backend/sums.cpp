@@ -1,19 +1,35 @@
-// Makes sums, and divides the updates of gradients whose buckets are worth it.
+// Makes sums, and divides the updates of gradients whose buckets are worth it. Buckets are
+// exchanged, added up and gathered.
 #include "runtime/cpu/backend/sums.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/array.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend/layout.h"
-#include "runtime/plan/model/operands.h"
+#include "runtime/exec/core/collectives.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::cpu {
 namespace {
+
+size_t aligned_to_line(size_t bytes) { return round_up(bytes, 64); }
+
+std::vector<exec::CombinedTensor> describe(std::span<const ShardSums::Entry> entries,
+                                           std::span<const RankSums::Traits> traits) {
+  std::vector<exec::CombinedTensor> tensors;
+  for (size_t i = 0; i < entries.size(); ++i)
+    tensors.push_back({entries[i].elements, entries[i].total_size, size_of(entries[i].dtype),
+                       traits[i].probe, traits[i].divided});
+  return tensors;
+}
 
 /// Slices are of elements that lie as in C order.
 bool is_plain(const SumsRequest& request, const exec::DividedUpdate& update) {
@@ -63,6 +79,209 @@ void require_exchangeable(const plan::Job& job, const ShardSums& sums) {
 }
 
 }  // namespace
+
+RankSums::RankSums(const ShardSums& sums, std::span<const Traits> traits, exec::Collectives& ranks,
+                   int threads)
+    : sums_(sums),
+      ranks_(ranks),
+      threads_(threads),
+      buckets_(exec::make_buckets(describe(sums.entries(), traits), ranks.size())),
+      states_(buckets_.size()),
+      bucket_of_(sums.entries().size()),
+      tensors_(sums.entries().size()),
+      variables_(sums.entries().size()),
+      parts_(static_cast<size_t>(ranks.size())) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const exec::Bucket& bucket = buckets_[i];
+    plan(i, bucket.divided && bucket.tensors.size() == 1 && traits[bucket.tensors[0]].final);
+  }
+}
+
+/// Offsets stand for addresses until the memory is there.
+void RankSums::plan(size_t index, bool in_place) {
+  const exec::Bucket& bucket = buckets_[index];
+  State& state = states_[index];
+  for (const size_t entry : bucket.tensors) bucket_of_[entry] = index;
+  const auto rank = static_cast<size_t>(ranks_.rank());
+  state.send_offsets = bucket.small ? std::vector<size_t>(parts_.size()) : bucket.total_starts;
+  state.send_bytes =
+      bucket.small ? std::vector(parts_.size(), bucket.total_bytes) : bucket.total_lengths;
+  state.receive_bytes.assign(parts_.size(), std::exchange(state.send_bytes[rank], 0));
+  state.receive_bytes[rank] = 0;
+  for (const size_t bytes : state.receive_bytes) {
+    state.receive_offsets.push_back(state.received_bytes);
+    state.received_bytes += aligned_to_line(bytes);
+  }
+  state.in_place = in_place;
+  const bool has_totals = !in_place || sums_.shards_here() > 1;
+  state.total_bytes = has_totals ? bucket.total_bytes : 0;
+  state.whole_bytes = in_place ? 0 : bucket.whole_bytes;
+  bytes_ += state.total_bytes + state.received_bytes + state.whole_bytes;
+}
+
+void RankSums::use(std::byte* memory, const Address& tensor, const Address& variable) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const exec::Bucket& bucket = buckets_[i];
+    for (const size_t entry : bucket.tensors) {
+      tensors_[entry] = tensor(entry);
+      if (bucket.divided) variables_[entry] = variable(entry);
+    }
+    State& state = states_[i];
+    const size_t first = bucket.tensors[0];
+    state.totals = state.total_bytes > 0 ? memory : tensors_[first];
+    state.received = memory += state.total_bytes;
+    memory += state.received_bytes;
+    state.wholes = state.in_place ? tensors_[first] : memory;
+    state.gathered = state.in_place ? variables_[first] : memory;
+    memory += state.whole_bytes;
+  }
+}
+
+/// The position of an entry in its bucket.
+size_t RankSums::place_of(size_t entry) const {
+  const std::vector<size_t>& tensors = buckets_[bucket_of_[entry]].tensors;
+  return static_cast<size_t>(std::ranges::find(tensors, entry) - tensors.begin());
+}
+
+std::byte* RankSums::total(size_t entry) const {
+  const size_t bucket = bucket_of_[entry];
+  return states_[bucket].totals + buckets_[bucket].total_offsets[place_of(entry)];
+}
+
+void RankSums::begin(const std::function<bool(size_t entry)>& made) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    states_[i].incomplete = buckets_[i].tensors.size();
+    states_[i].phase = made(buckets_[i].tensors.front()) ? Phase::kComputing : Phase::kDone;
+  }
+}
+
+void RankSums::complete(size_t entry) {
+  const size_t bucket = bucket_of_[entry];
+  FLOW_CHECK(states_[bucket].incomplete > 0, "entry {} is complete twice", entry);
+  if (--states_[bucket].incomplete == 0) start(bucket);
+}
+
+void RankSums::start(size_t bucket) {
+  State& state = states_[bucket];
+  state.operation = ranks_.exchange({state.totals, state.send_offsets, state.send_bytes},
+                                    {state.received, state.receive_offsets, state.receive_bytes});
+  state.phase = Phase::kExchanging;
+}
+
+/// Results are gathered in the order of buckets, as on all ranks.
+void RankSums::advance() {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const Phase phase = states_[i].phase;
+    if (phase == Phase::kDone || phase == Phase::kGathering) continue;
+    if (phase == Phase::kComputing || !ranks_.test(states_[i].operation)) return;
+    advance(i);
+  }
+}
+
+/// Of a bucket whose totals have been exchanged.
+void RankSums::advance(size_t index) {
+  const exec::Bucket& bucket = buckets_[index];
+  State& state = states_[index];
+  add_up(index);
+  state.phase = Phase::kDone;
+  if (!bucket.small && !bucket.divided) gather(index);
+}
+
+void RankSums::gather(size_t index) {
+  const exec::Bucket& bucket = buckets_[index];
+  State& state = states_[index];
+  state.operation = ranks_.gather({state.gathered, bucket.whole_starts, bucket.whole_lengths});
+  state.phase = Phase::kGathering;
+}
+
+void RankSums::add_up(size_t index) {
+  const exec::Bucket& bucket = buckets_[index];
+  if (bucket.small)
+    for (const size_t entry : bucket.tensors)
+      add_up(index, {entry, 0, sums_.entries()[entry].elements}, 0);
+  else
+    for (const exec::Slice& slice : bucket.slices[static_cast<size_t>(ranks_.rank())])
+      add_up(index, slice, bucket.total_starts[static_cast<size_t>(ranks_.rank())]);
+}
+
+/// `start`: of this rank's slices among the totals.
+void RankSums::add_up(size_t index, const exec::Slice& slice, size_t start) {
+  const exec::Bucket& bucket = buckets_[index];
+  const State& state = states_[index];
+  const ShardSums::Entry& entry = sums_.entries()[slice.tensor];
+  const size_t place = place_of(slice.tensor), first = static_cast<size_t>(slice.first);
+  const size_t offset = bucket.total_offsets[place] + first * entry.total_size - start;
+  for (size_t rank = 0; rank < parts_.size(); ++rank)
+    parts_[rank] = state.received + state.receive_offsets[rank] + offset;
+  parts_[static_cast<size_t>(ranks_.rank())] = state.totals + start + offset;
+  sums_.join_ranks(threads_, slice.tensor, slice.first, slice.end, parts_,
+                   whole(slice.tensor, slice.first));
+}
+
+/// Where elements from `first` on of a result lie.
+std::byte* RankSums::whole(size_t entry, int64_t first) const {
+  const size_t bucket = bucket_of_[entry];
+  return states_[bucket].wholes + buckets_[bucket].whole_offsets[place_of(entry)] +
+         static_cast<size_t>(first) * size_of(sums_.entries()[entry].dtype);
+}
+
+void RankSums::finish() {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (states_[i].phase == Phase::kExchanging) {
+      exec::wait(ranks_, states_[i].operation);
+      advance(i);
+    }
+  }
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    State& state = states_[i];
+    if (state.phase == Phase::kGathering) exec::wait(ranks_, state.operation);
+    if (state.incomplete == 0 && !state.in_place) write(i);
+    state.incomplete = buckets_[i].tensors.size();
+    state.phase = buckets_[i].divided ? Phase::kUpdating : Phase::kIdle;
+  }
+}
+
+void RankSums::write(size_t index) const {
+  const exec::Bucket& bucket = buckets_[index];
+  if (bucket.divided)
+    for (const exec::Slice& slice : bucket.slices[static_cast<size_t>(ranks_.rank())])
+      write(slice, tensors_[slice.tensor]);
+  else
+    for (const size_t entry : bucket.tensors)
+      write({entry, 0, sums_.entries()[entry].elements}, tensors_[entry]);
+}
+
+void RankSums::write(const exec::Slice& slice, std::byte* tensor) const {
+  const size_t size = size_of(sums_.entries()[slice.tensor].dtype);
+  std::memcpy(tensor + static_cast<size_t>(slice.first) * size, whole(slice.tensor, slice.first),
+              static_cast<size_t>(slice.end - slice.first) * size);
+}
+
+void RankSums::updated(size_t entry) {
+  const size_t index = bucket_of_[entry], size = size_of(sums_.entries()[entry].dtype);
+  FLOW_CHECK(states_[index].phase == Phase::kUpdating, "entry {} is updated twice", entry);
+  const std::vector<exec::Slice>& slices =
+      buckets_[index].slices[static_cast<size_t>(ranks_.rank())];
+  const auto own = std::ranges::find(slices, entry, &exec::Slice::tensor);
+  if (own != slices.end() && !states_[index].in_place)
+    std::memcpy(whole(entry, own->first),
+                variables_[entry] + static_cast<size_t>(own->first) * size,
+                static_cast<size_t>(own->end - own->first) * size);
+  if (--states_[index].incomplete == 0) gather(index);
+}
+
+void RankSums::finish_updates() {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (!buckets_[i].divided) continue;
+    FLOW_CHECK(states_[i].phase == Phase::kGathering, "bucket {} is not updated", i);
+    exec::wait(ranks_, states_[i].operation);
+    for (size_t rank = 0; rank < parts_.size() && !states_[i].in_place; ++rank)
+      if (rank != static_cast<size_t>(ranks_.rank()))
+        for (const exec::Slice& slice : buckets_[i].slices[rank])
+          write(slice, variables_[slice.tensor]);
+    states_[i].phase = Phase::kIdle;
+  }
+}
 
 Sums make_sums(const SumsRequest& request) {
   Sums sums;

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {

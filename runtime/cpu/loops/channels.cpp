@@ -1,13 +1,32 @@
-// Views along an axis, and how their elements are cut up.
+// Views along an axis, and how their elements are cut up; channels of all ranks, which are
+// exchanged and then joined in the order of ranks.
 #include "runtime/cpu/loops/channels.h"
 
 #include <algorithm>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
+#include "runtime/base/text.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/exec/core/collectives.h"
 
 namespace flow::cpu {
+namespace {
+
+bool is_synchronized(const Request& request) {
+  const ops::Attribute* given = request.step.attributes.find("synchronized");
+  return given && std::get<bool>(*given) && request.shards > 1;
+}
+
+void require_shard_of_rank(const Request& request) {
+  const int ranks = request.ranks ? request.ranks->size() : 1;
+  if (ranks == request.shards) return;
+  throw RunError(fmt::format("synchronized over {} shards on {}, expected one shard a rank",
+                             request.shards, counted(static_cast<uint64_t>(ranks), "rank")));
+}
+
+}  // namespace
 
 ChannelView view_along(const TensorDesc& desc, int axis) {
   const std::vector<int> order = memory_order(desc);
@@ -49,5 +68,48 @@ ChannelPiece::ChannelPiece(const ChannelPieces& all, int64_t i)
       inner(all.view.inner),
       row_stride(all.view.channels * inner),
       offset(chunk * all.rows * row_stride + channel * inner) {}
+
+RankChannels::RankChannels(const Request& request, int64_t channels, size_t used)
+    : channels_(channels), threads_(request.threads), workspace_(used) {
+  if (!is_synchronized(request)) return;
+  require_shard_of_rank(request);
+  ranks_ = request.ranks;
+  const auto size = static_cast<size_t>(ranks_->size());
+  if (bytes_of_rank() > exec::Collectives::kMostBytes / size)
+    throw RunError(fmt::format("{} channels are too many for {} ranks to exchange", channels, size),
+                   "write `synchronized: false`");
+  for (size_t rank = 0; rank < size; ++rank) starts_.push_back(rank * bytes_of_rank());
+  bytes_.assign(size, bytes_of_rank());
+  send_starts_.assign(size, 0);
+  start_ = round_up(used, alignof(Pair));
+  workspace_ = start_ + (1 + size) * bytes_of_rank();
+}
+
+/// Not gathered: ranks gather the results of sums whenever these are ready, each in its own time.
+void RankChannels::exchange(std::byte* workspace) const {
+  std::byte* const sent = workspace + start_;
+  exec::wait(*ranks_, ranks_->exchange({sent, send_starts_, bytes_},
+                                       {sent + bytes_of_rank(), starts_, bytes_}));
+}
+
+/// The variance within shards, and that of their means.
+RankChannels::Pair RankChannels::joined_moments(std::byte* workspace, int64_t c) const {
+  const auto size = static_cast<double>(count());
+  const auto [sum, within] = added(workspace, c);
+  const double mean = sum / size;
+  double between = 0;
+  for (int64_t rank = 0; rank < count(); ++rank) {
+    const double off = received(workspace, rank, c)[0] - mean;
+    between += off * off;
+  }
+  return {mean, (within + between) / size};
+}
+
+RankChannels::Pair RankChannels::added(std::byte* workspace, int64_t c) const {
+  Pair sum{};
+  for (int64_t rank = 0; rank < count(); ++rank)
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += received(workspace, rank, c)[i];
+  return sum;
+}
 
 }  // namespace flow::cpu

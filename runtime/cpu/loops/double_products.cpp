@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/features.h"
 
 namespace flow::cpu {

@@ -1,8 +1,8 @@
 // What this CPU can do, and how loops are compiled for it while the binary runs on any x86-64.
 #pragma once
 
-#include "runtime/base/dtype.h"
-#include "runtime/base/vectorised.h"
+#include "runtime/base/array.h"
+#include "runtime/base/host_device.h"
 
 #include <string>
 

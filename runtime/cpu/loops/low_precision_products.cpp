@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/cpu/loops/onednn_status.h"
 
 namespace flow::cpu {

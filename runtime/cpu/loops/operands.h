@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/parallel.h"
 
@@ -27,6 +28,11 @@ T* output(const Buffers& buffers, size_t i) {
 /// An attribute of the step.
 inline double number(const Request& request, std::string_view name) {
   return request.step.attributes.get<double>(name);
+}
+
+/// A list of integers, such as axes, in an attribute of the step.
+inline const std::vector<int64_t>& integers(const Request& request, std::string_view name) {
+  return request.step.attributes.get<std::vector<int64_t>>(name);
 }
 
 /// The step's attribute `axis`.

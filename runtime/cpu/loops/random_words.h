@@ -1,8 +1,8 @@
 // Philox words of the elements of a step's result, which are those of the whole batch.
 #pragma once
 
+#include "runtime/base/index_maps.h"
 #include "runtime/base/philox.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "runtime/base/index_maps.h"
 #include "runtime/base/sampling.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/operands.h"
 

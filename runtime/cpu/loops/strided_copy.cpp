@@ -5,9 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/vectorised.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {

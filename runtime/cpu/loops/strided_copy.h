@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "runtime/base/array.h"
 #include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
@@ -47,5 +49,17 @@ class StridedCopy {
 /// Loops over all axes of an array: distances of `from` and of `to` along them.
 std::vector<StridedCopy::Axis> axes_of(const Shape& shape, const std::vector<int64_t>& from,
                                        const std::vector<int64_t>& to);
+
+/// A kernel that is one strided copy of operand 0, read from element `from_offset` on.
+inline Kernel copying(const Request& request, std::vector<StridedCopy::Axis> axes,
+                      int64_t from_offset) {
+  Kernel kernel;
+  kernel.launch = [threads = request.threads, copy = StridedCopy(size_of(request.inputs[0].dtype),
+                                                                 std::move(axes), from_offset, 0)](
+                      const Buffers& buffers, const CallState&) {
+    copy.run(threads, buffers.inputs[0], buffers.outputs[0]);
+  };
+  return kernel;
+}
 
 }  // namespace flow::cpu

@@ -1,9 +1,10 @@
-// Loops over adjacent floats.
+// Loops over adjacent floats, and between floats and bfloat16.
 #include "runtime/cpu/loops/vectors.h"
 
 #include <limits>
 
-#include "runtime/base/vectorised.h"
+#include "runtime/base/host_device.h"
+#include "runtime/cpu/loops/features.h"
 
 namespace flow::cpu {
 
@@ -33,6 +34,21 @@ FLOW_VECTORISED float largest_of(const float* x, int64_t n) {
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
+}
+
+FLOW_VECTORISED void round_to_bfloat16(const float* x, uint16_t* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = bits_as<uint32_t>(x[i]);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    y[i] = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : rounded);
+  }
+}
+
+FLOW_VECTORISED void widen_bfloat16(const uint16_t* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = bfloat16_to_float(x[i]);
 }
 
 }  // namespace flow::cpu

@@ -1,7 +1,10 @@
-// Loops over adjacent floats that several kernels have, compiled for what the CPU has.
+// Loops over adjacent floats that several kernels have, compiled for what the CPU has; and
+// bfloat16, as its bits.
 #pragma once
 
 #include <cstdint>
+
+#include "runtime/base/element_types.h"
 
 namespace flow::cpu {
 
@@ -14,5 +17,13 @@ void scale_to(const float* x, float factor, float* y, int64_t n);
 void weighted_sum(const float* x, float a, const float* z, float b, float* y, int64_t n);
 /// The largest, passing over NaNs; -inf of nothing else.
 float largest_of(const float* x, int64_t n);
+
+/// y = x rounded to bfloat16, ties to even; and the way back, exact.
+void round_to_bfloat16(const float* x, uint16_t* y, int64_t n);
+void widen_bfloat16(const uint16_t* x, float* y, int64_t n);
+
+// For loops over elements that are floats or bfloat16.
+inline float wide(float x) { return x; }
+inline float wide(uint16_t bfloat16) { return bfloat16_to_float(bfloat16); }
 
 }  // namespace flow::cpu

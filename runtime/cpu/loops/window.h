@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/core/attributes.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {

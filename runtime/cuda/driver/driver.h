@@ -1,11 +1,15 @@
-// All of CUDA's runtime that the backend calls, behind one interface: driver.cpp is the real one,
-// tests have one that records the calls and computes on the CPU. No CUDA header is needed here.
+// All of CUDA's runtime that the backend calls, behind one interface, with owners of what a driver
+// hands out: driver.cpp is the real one, and tests have one that records the calls and computes on
+// the CPU. No CUDA header is needed here.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "runtime/base/host_device.h"
 
 namespace flow::cuda {
 
@@ -102,5 +106,40 @@ class Driver {
   virtual void launch(Graph graph, Stream stream) = 0;
   virtual void destroy(Graph graph) noexcept = 0;
 };
+
+inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
+
+inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
+
+/// Gives the handle back when it goes. Empty at first; the driver outlives it.
+template <typename Handle, void (Driver::*kGiveBack)(Handle) noexcept>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Driver& driver, Handle handle) : driver_(&driver), handle_(handle) {}
+  Owned(Owned&& other) noexcept
+      : driver_(std::exchange(other.driver_, nullptr)), handle_(other.handle_) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(driver_, other.driver_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (driver_) (driver_->*kGiveBack)(handle_);
+  }
+
+  Handle get() const { return handle_; }
+  explicit operator bool() const { return driver_ != nullptr; }
+
+ private:
+  Driver* driver_ = nullptr;
+  Handle handle_{};
+};
+
+using OwnedStream = Owned<Stream, &Driver::destroy>;
+using OwnedEvent = Owned<Event, &Driver::destroy>;
+using OwnedGraph = Owned<Graph, &Driver::destroy>;
+using DeviceBytes = Owned<std::byte*, &Driver::release>;
+using PinnedBytes = Owned<std::byte*, &Driver::release_pinned>;
 
 }  // namespace flow::cuda

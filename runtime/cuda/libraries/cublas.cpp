@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 
 namespace flow::cuda {

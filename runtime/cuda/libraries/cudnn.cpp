@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/libraries/cudnn_attention.h"
 

@@ -13,10 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/expected.h"
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/driver/driver.h"
 
 namespace flow::cuda {

@@ -11,10 +11,9 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/exec/core/library_search.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/core/collectives.h"
+#include "runtime/exec/core/module.h"
 
 namespace flow::cuda {
 namespace {

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
-#include "runtime/base/visit.h"
-#include "runtime/cuda/driver/handles.h"
+#include "runtime/cuda/driver/driver.h"
 
 namespace flow::cuda {
 namespace {

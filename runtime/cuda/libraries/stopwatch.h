@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/base/dtype.h"
-#include "runtime/cuda/driver/handles.h"
+#include "runtime/base/array.h"
+#include "runtime/cuda/driver/driver.h"
 
 namespace flow::cuda {
 

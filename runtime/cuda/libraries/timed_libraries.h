@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "runtime/cuda/libraries/choices.h"
 #include "runtime/cuda/libraries/libraries.h"
+#include "runtime/cuda/libraries/plan_cache.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 
 namespace flow::cuda {

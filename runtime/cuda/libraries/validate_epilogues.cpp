@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/base/check.h"
-#include "runtime/base/convert.h"
-#include "runtime/base/visit.h"
-#include "runtime/cuda/driver/handles.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/error.h"
+#include "runtime/cuda/driver/driver.h"
 
 namespace flow::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
 #include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/base/host_device.h"
-#include "runtime/cuda/loops/divider.h"
+#include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ops/core/spec.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/expected.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {

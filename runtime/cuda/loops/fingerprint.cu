@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/team.cuh"
 

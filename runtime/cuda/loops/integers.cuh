@@ -1,4 +1,5 @@
-// Integers of any dtype as device code reads and writes them.
+// Integers of any dtype as device code reads and writes them, and those that must be in range:
+// labels, indices.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,7 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
+#include "runtime/base/index_maps.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 
@@ -50,5 +54,39 @@ struct IntegerResults {
     }
   }
 };
+
+/// `count` integers are in [0, limit).
+struct RangeCheck {
+  int64_t count, limit;
+  WholeIndex place;
+  int32_t number;  // as FaultBlock::check
+};
+
+inline RangeCheck add_check(const Request& request, const TensorDesc& integers, int64_t limit) {
+  request.checks.push_back({request.step.where, std::string(integers.name), limit});
+  return {integers.shape.elements(), limit,
+          whole_index(integers.shape, integers.batch_axis, request.shards),
+          static_cast<int32_t>(request.checks.size())};
+}
+
+/// Notes the first of the integers that threads found out of range, unless the call has a fault
+/// already; check.count: a thread found none. The work of one block of whole warps, with shared
+/// memory for over_block.
+__device__ inline void report_first(int64_t found, const Integers& integers,
+                                    const RangeCheck& check, const CallBlock* call,
+                                    FaultBlock* fault) {
+  const int64_t first = over_block(found, Smaller{});
+  if (threadIdx.x == 0 && first < check.count && fault->check == 0)
+    *fault = {check.number, check.place.at(first, call->shard), integers[first]};
+}
+
+/// Notes the first integer out of range, likewise.
+__device__ inline void check_range(const Integers& integers, const RangeCheck& check,
+                                   const CallBlock* call, FaultBlock* fault) {
+  int64_t first = check.count;
+  for (int64_t i = threadIdx.x; i < check.count && first == check.count; i += blockDim.x)
+    if (integers[i] < 0 || integers[i] >= check.limit) first = i;
+  report_first(first, integers, check, call, fault);
+}
 
 }  // namespace flow::cuda

@@ -1,5 +1,6 @@
 // What a CUDA kernel family is given and what it returns: a prepare that runs once, a Launch that
-// is called while a call is captured (or, without graphs, in every call) and allocates nothing.
+// is called while a call is captured (or, without graphs, in every call) and allocates nothing;
+// typed pointers to a launch's buffers, and a step's attributes.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
@@ -148,7 +150,7 @@ enum class Order : uint8_t { kCpu, kOwn };
 
 /// How a kernel takes epilogue ops of the plan: none (the backend makes steps of them), or a
 /// bias_add and a relu, in this order, each optional; or a relu and, before it, an add of a tensor
-/// like the result, which the backend makes of a step (see fuse_residuals.h).
+/// like the result, which the backend makes of a step (see passes.h).
 enum class TakesEpilogue : uint8_t { kNone, kBiasRelu, kSumRelu };
 
 /// How a kernel takes images with channels last, [N, H, W, C] in C order: not at all, or with the
@@ -177,5 +179,25 @@ struct KernelEntry {
 std::span<const KernelEntry> all_kernels();
 /// The entry for `op`, or null.
 const KernelEntry* find_kernel(std::string_view op);
+
+template <typename T>
+const T* input(const Buffers& buffers, size_t i) {
+  return reinterpret_cast<const T*>(buffers.inputs[i]);
+}
+
+template <typename T>
+T* output(const Buffers& buffers, size_t i) {
+  return reinterpret_cast<T*>(buffers.outputs[i]);
+}
+
+template <typename T>
+const T& attribute(const Request& request, std::string_view name) {
+  return request.step.attributes.get<T>(name);
+}
+
+/// Of the step's first result.
+inline int64_t result_elements(const Request& request) {
+  return request.outputs[0].shape.elements();
+}
 
 }  // namespace flow::cuda

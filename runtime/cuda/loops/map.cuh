@@ -2,9 +2,9 @@
 // Results may lie exactly on an operand.
 #pragma once
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

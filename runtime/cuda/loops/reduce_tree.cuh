@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/operands.h"
-#include "runtime/cuda/loops/reduce_plan.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/reduction.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {

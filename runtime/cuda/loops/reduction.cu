@@ -1,7 +1,12 @@
-// Sums over any axes.
+// Sums over any axes, and how a reduction is laid out on the device: a grid that fills it, whatever
+// the shape.
 #include "runtime/cuda/loops/reduction.h"
 
-#include "runtime/base/convert.h"
+#include <algorithm>
+
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/reduce_tree.cuh"
 
 namespace flow::cuda {
@@ -17,6 +22,15 @@ struct ScaledSum {
   __device__ Wide<T> last(Sum sum, int64_t) const { return static_cast<Wide<T>>(factor * sum); }
 };
 
+/// Enough even chunks to make `blocks` into a grid that fills a large device, but one for every
+/// `least` terms at most.
+void cut(ReduceLayout& layout, int64_t blocks, int64_t least) {
+  constexpr int64_t kFull = 1024;
+  const int64_t most = std::max<int64_t>(1, ceil_div(kFull, blocks));
+  layout.chunks = std::clamp<int64_t>(ceil_div(layout.terms, least), 1, most);
+  layout.chunk = ceil_div(layout.terms, layout.chunks);
+}
+
 }  // namespace
 
 Reduction::Reduction(const TensorDesc& x, const std::vector<bool>& reduced)
@@ -29,6 +43,46 @@ Launch Reduction::sum(double factor) const {
                     output<Wide<T>>(buffers, 0), buffers.workspace, state);
     };
   });
+}
+
+ReducePlan::ReducePlan(const Shape& x, const std::vector<bool>& reduced) {
+  bool innermost_reduced = false;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool is_reduced = reduced[static_cast<size_t>(axis)];
+    (is_reduced ? layout.reduced : layout.kept).add(x[axis], {stride_of(x, axis)});
+    if (x[axis] > 1) innermost_reduced = is_reduced;
+  }
+  layout.outputs = layout.kept.elements();
+  layout.terms = layout.reduced.elements();
+  by_rows = innermost_reduced && layout.terms >= kWarp;
+  threads = layout.terms >= 4 * kThreads ? kThreads : kWarp;
+  if (by_rows)
+    cut(layout, layout.outputs, 8 * kThreads);
+  else
+    cut(layout, ceil_div(layout.outputs, kReduceColumns), 32 * kReduceRows);
+}
+
+size_t ReducePlan::workspace(size_t sum_bytes) const {
+  return layout.chunks == 1 ? 0 : static_cast<size_t>(layout.outputs * layout.chunks) * sum_bytes;
+}
+
+LaunchShape ReducePlan::shape(size_t sum_bytes) const {
+  const auto chunks = static_cast<unsigned>(layout.chunks), wide = static_cast<unsigned>(threads);
+  if (by_rows) return {{blocks_for(layout.outputs), chunks}, {wide}, wide / kWarp * sum_bytes};
+  return {{blocks_for(ceil_div(layout.outputs, kReduceColumns)), chunks},
+          {kReduceColumns, kReduceRows},
+          kReduceColumns * kReduceRows * sum_bytes};
+}
+
+LaunchShape ReducePlan::joining_shape() const {
+  return {{blocks_for(layout.outputs)}, {static_cast<unsigned>(kWarp)}};
+}
+
+std::vector<bool> reduced_axes(const Request& request, const Shape& x) {
+  std::vector<bool> reduced(static_cast<size_t>(x.rank()), false);
+  for (int64_t axis : attribute<std::vector<int64_t>>(request, "axes"))
+    reduced[static_cast<size_t>(axis)] = true;
+  return reduced;
 }
 
 }  // namespace flow::cuda

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/table.cuh"
 
 namespace flow::cuda {

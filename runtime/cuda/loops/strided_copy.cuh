@@ -2,7 +2,7 @@
 // bits alone matter: one kernel for each size of an element.
 #pragma once
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/threads.cuh"

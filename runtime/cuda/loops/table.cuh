@@ -2,7 +2,7 @@
 // chunk of one.
 #pragma once
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {

@@ -10,17 +10,12 @@
 #include <utility>
 
 #include "ops/recurrent/cuda_library.h"
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/libraries/timed_libraries.h"
-#include "runtime/cuda/program/channels_last.h"
-#include "runtime/cuda/program/fuse_gradients.h"
-#include "runtime/cuda/program/fuse_residuals.h"
 #include "runtime/cuda/program/kernel_timer.h"
-#include "runtime/cuda/program/lower_attention.h"
-#include "runtime/cuda/program/lower_recurrent.h"
-#include "runtime/cuda/program/parallel_steps.h"
+#include "runtime/cuda/program/passes.h"
 #include "runtime/cuda/program/program.h"
+#include "runtime/cuda/program/step_traits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/shards.h"
 

@@ -1,11 +1,13 @@
-// From steps to kernels.
+// The kernels of all families, and from steps to kernels.
 #include "runtime/cuda/program/bound_kernels.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/loops/families.h"
 #include "runtime/exec/core/memory.h"
 #include "runtime/plan/model/shards.h"
 
@@ -120,6 +122,25 @@ class KernelBinder {
 };
 
 }  // namespace
+
+std::span<const KernelEntry> all_kernels() {
+  static const std::vector<KernelEntry> kKernels = [] {
+    std::vector<KernelEntry> all;
+    for (const auto family : {
+#define FLOW_LAYERS(family)
+#define FLOW_FAMILY(family) kernels::family,
+#include "ops/families.def"
+         })
+      all.insert(all.end(), family().begin(), family().end());
+    return all;
+  }();
+  return kKernels;
+}
+
+const KernelEntry* find_kernel(std::string_view op) {
+  const auto found = std::ranges::find(all_kernels(), op, &KernelEntry::op);
+  return found == all_kernels().end() ? nullptr : &*found;
+}
 
 std::vector<size_t> BoundKernels::workspaces(std::span<const UpdateGroup> groups) const {
   std::vector<size_t> bytes;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/program/lower_epilogues.h"
+#include "runtime/cuda/program/passes.h"
 #include "runtime/exec/ranks/division.h"
 
 namespace flow::cuda {

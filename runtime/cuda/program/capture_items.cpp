@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "ops/core/spec.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/base/text.h"
-#include "runtime/base/whole_index.h"
 #include "runtime/cuda/program/graph_capture.h"
-#include "runtime/exec/core/probes.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {

@@ -1,5 +1,5 @@
 // Plan to plan: each image has a version with channels last, one as the plan says, or both.
-#include "runtime/cuda/program/channels_last.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,7 +11,6 @@
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
-#include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::cuda {

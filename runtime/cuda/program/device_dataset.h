@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/driver/handles.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/loops/batch_rows.h"
 #include "runtime/exec/core/backend.h"
 

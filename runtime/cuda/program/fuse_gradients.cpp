@@ -1,5 +1,5 @@
 // Plan to plan: steps that become parts of products.
-#include "runtime/cuda/program/fuse_gradients.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/core/known.h"
-#include "ops/matmul/cuda.h"
+#include "ops/products/cuda.h"
 #include "runtime/cuda/libraries/validate_epilogues.h"
 #include "runtime/cuda/loops/epilogue.h"
 #include "runtime/cuda/loops/kernel.h"

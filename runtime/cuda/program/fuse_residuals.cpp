@@ -1,5 +1,5 @@
 // Plan to plan: residual sums that become parts of other steps.
-#include "runtime/cuda/program/fuse_residuals.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,9 +9,7 @@
 #include "ops/core/known.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
-#include "runtime/cuda/program/tensor_uses.h"
 #include "runtime/plan/model/lifetimes.h"
-#include "runtime/plan/model/operands.h"
 
 namespace flow::cuda {
 namespace {

@@ -1,17 +1,61 @@
-// What a call puts into the streams is a walk over items.
+// What a call puts into the streams is a walk over items. Events between them tell times.
 #include "runtime/cuda/program/graph_capture.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ops/random_draws/cuda_count_pass.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/driver/kernel_loader.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 
 namespace flow::cuda {
+namespace {
+
+/// A driver for launches: it loads kernels, and ignores copies and clears. Borrows the real one.
+class KernelLoader : public Driver {
+ public:
+  explicit KernelLoader(Driver& driver) : driver_(driver) {}
+
+  const DeviceProperties& properties() const override { return driver_.properties(); }
+  void launch(const KernelCall& call, Stream) override { driver_.load(call); }
+  void load(const KernelCall& call) override { driver_.load(call); }
+  void copy(void*, const void*, size_t, Stream) override {}
+  void copy_rows(void*, const void*, const RowCopy&, Stream) override {}
+  void clear(void*, size_t, Stream) override {}
+
+  // A launch does none of these.
+  size_t free_memory() override { refuse(); }
+  std::byte* allocate(size_t) override { refuse(); }
+  void release(std::byte*) noexcept override {}
+  std::byte* allocate_pinned(size_t) override { refuse(); }
+  void release_pinned(std::byte*) noexcept override {}
+  Stream create_stream() override { refuse(); }
+  void destroy(Stream) noexcept override {}
+  Event create_event() override { refuse(); }
+  Event create_timed_event() override { refuse(); }
+  void destroy(Event) noexcept override {}
+  void record(Event, Stream) override { refuse(); }
+  void wait(Stream, Event) override { refuse(); }
+  void synchronize(Event) override { refuse(); }
+  void synchronize(Stream) override { refuse(); }
+  bool is_reached(Event) override { refuse(); }
+  double milliseconds_between(Event, Event) override { refuse(); }
+  void begin_capture(Stream) override { refuse(); }
+  Graph end_capture(Stream) override { refuse(); }
+  void launch(Graph, Stream) override { refuse(); }
+  void destroy(Graph) noexcept override {}
+
+ private:
+  [[noreturn]] static void refuse() { FLOW_CHECK(false, "a launch asks for more than launches"); }
+
+  Driver& driver_;
+};
+
+}  // namespace
 
 bool GraphCapture::Item::runs(std::span<const uint8_t> wanted) const {
   if (constant) return false;
@@ -262,6 +306,43 @@ void GraphCapture::abandon() {
   } catch (const RunError&) {
     // The failure that led here is the one to tell.
   }
+}
+
+void CallTimes::take(std::vector<exec::TimedStep> steps, size_t marks, size_t output_slots) {
+  steps_ = std::move(steps);
+  marks_.resize(output_slots);
+  for (Marks& of_slot : marks_) {
+    of_slot.ended.reserve(marks);
+    for (size_t i = 0; i <= marks; ++i)
+      of_slot.reached.emplace_back(driver_, driver_.create_timed_event());
+  }
+}
+
+void CallTimes::begin(size_t output_slot) {
+  if (steps_.empty()) return;
+  marks_[output_slot].ended.clear();
+  driver_.record(marks_[output_slot].reached[0].get(), stream_);
+}
+
+void CallTimes::mark(size_t output_slot, size_t step) {
+  if (steps_.empty()) return;
+  Marks& marks = marks_[output_slot];
+  marks.ended.push_back(step);
+  driver_.record(marks.reached[marks.ended.size()].get(), stream_);
+}
+
+/// What steps take on all shards is added up.
+void CallTimes::read(size_t output_slot, int64_t begin, std::span<int64_t> times) const {
+  const auto& [reached, ended] = marks_[output_slot];
+  std::ranges::fill(times, 0);
+  int64_t before = 0;
+  for (size_t i = 0; i < ended.size(); ++i) {
+    const double passed = driver_.milliseconds_between(reached[0].get(), reached[i + 1].get());
+    const auto now = static_cast<int64_t>(1e6 * passed);
+    times[1 + ended[i]] += now - std::exchange(before, now);
+  }
+  times[0] = begin;
+  std::partial_sum(times.begin(), times.end(), times.begin());
 }
 
 }  // namespace flow::cuda

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/cuda/libraries/choices.h"
+#include "runtime/cuda/libraries/plan_cache.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 #include "runtime/cuda/loops/kernel.h"
 

@@ -1,5 +1,5 @@
 // Plan to plan: casts around attention.
-#include "runtime/cuda/program/lower_attention.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,6 @@
 #include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
-#include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::cuda {

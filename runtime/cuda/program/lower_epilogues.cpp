@@ -1,5 +1,5 @@
 // Plan to plan: epilogue ops as steps, updates last.
-#include "runtime/cuda/program/lower_epilogues.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,6 @@
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
-#include "runtime/plan/model/operands.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::cuda {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/core/profile.h"
 #include "runtime/plan/model/shards.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "runtime/cuda/loops/fingerprint.h"
+#include "runtime/cuda/program/passes.h"
 #include "runtime/cuda/program/program_memory.h"
-#include "runtime/cuda/program/versions.h"
-#include "runtime/exec/run/fingerprint_plan.h"
+#include "runtime/exec/core/fingerprints.h"
 
 namespace flow::cuda {
 

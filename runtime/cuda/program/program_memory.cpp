@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {

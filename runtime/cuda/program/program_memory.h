@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/fingerprint.h"
-#include "runtime/cuda/driver/handles.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/exec/core/memory.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/base/whole_index.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/base/index_maps.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {

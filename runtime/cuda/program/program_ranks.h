@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/program/graph_capture.h"
-#include "runtime/exec/ranks/rank_fingerprints.h"
 #include "runtime/exec/ranks/rank_outputs.h"
-#include "runtime/exec/ranks/sliced_slots.h"
 
 namespace flow::cuda {
 

@@ -1,11 +1,14 @@
-// Buckets on their way from GPU to GPU: exchanged, added up, gathered.
+// What is summed over shards, and buckets on their way from GPU to GPU: they are exchanged, added
+// up and gathered.
 #include "runtime/cuda/program/rank_sums.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
+#include "runtime/cuda/loops/shard_sums.h"
 #include "runtime/cuda/program/program_memory.h"
-#include "runtime/exec/ranks/combined.h"
+#include "runtime/exec/ranks/buckets.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
@@ -33,6 +36,21 @@ size_t start_of(const exec::Bucket& bucket, size_t rank) {
 }
 
 }  // namespace
+
+SumPlan plan_sums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks) {
+  SumPlan sums;
+  if (!job.sharding) return sums;
+  const auto levels =
+      static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(job.sharding->count / ranks)));
+  for (const auto& [id, step] : exec::list_combined(job, owners)) {
+    const plan::Tensor& tensor = job[id];
+    const size_t stride =
+        aligned(level_bytes(tensor.dtype, tensor.shape.rank() == 0, tensor.shape.elements()));
+    sums.entries.push_back({id, step, sums.bytes, stride});
+    sums.bytes += levels * stride;
+  }
+  return sums;
+}
 
 RankPlan plan_rank_sums(const plan::Job& job, const SumPlan& sums,
                         std::span<const exec::SlicedUpdate> updates,

@@ -1,4 +1,5 @@
-// Sums over the shards of all ranks: totals of one rank are exchanged while it computes.
+// What is summed over shards, and where; and sums over the shards of all ranks: totals of one rank
+// are exchanged while it computes.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +7,29 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/driver/handles.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/nccl.h"
 #include "runtime/cuda/loops/shard_sums.h"
-#include "runtime/cuda/program/sum_plan.h"
 #include "runtime/exec/ranks/buckets.h"
 #include "runtime/exec/ranks/division.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {
+
+/// The tensors of which shards make parts, each with levels of a tree in memory of their own.
+struct SumPlan {
+  struct Entry {
+    plan::TensorId tensor;
+    size_t step;            // that makes it
+    size_t offset, stride;  // of its first level, and from one level to the next
+  };
+  std::vector<Entry> entries = {};
+  size_t bytes = 0;
+};
+
+/// Of several tensors in one memory, the first stands for all. `owners`: by tensor, whose memory it
+/// lies in. `ranks`: that share the shards.
+SumPlan plan_sums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks);
 
 /// Where the buckets of a rank lie in memory: the totals of each, and the wholes. Those of divided
 /// gradients, and new values of variables, take the place of totals that have been exchanged. What

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ops/core/known.h"
-#include "ops/matmul/cuda.h"
+#include "ops/products/cuda.h"
 #include "ops/recurrent/cuda_library.h"
 #include "runtime/base/error.h"
 

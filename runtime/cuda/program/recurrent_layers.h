@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/libraries/libraries.h"
-#include "runtime/cuda/program/tensor_uses.h"
+#include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {

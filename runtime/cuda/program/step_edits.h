@@ -1,9 +1,12 @@
-// What passes change in a job's tensors and in the list of its steps.
+// What passes change in a job's tensors and in the list of its steps, and who makes and reads each
+// tensor.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -56,5 +59,16 @@ class StepEdits {
   std::vector<bool> gone_;                                // by step
   std::vector<std::vector<plan::Step>> before_, behind_;  // by step
 };
+
+/// Of one tensor. Probes do not count but as `seen`: what passes change may not depend on what is
+/// watched.
+struct TensorUses {
+  std::vector<size_t> readers;  // steps, one for each operand
+  bool seen = false;            // by probes, or from outside
+  std::optional<size_t> maker;
+};
+
+/// By tensor. `visible`: what is seen from outside.
+std::vector<TensorUses> find_uses(const plan::Job& job, std::span<const plan::TensorId> visible);
 
 }  // namespace flow::cuda

@@ -1,5 +1,5 @@
-// What must be the same for a run to be resumed: its job, inputs, data and outputs. Nothing here
-// writes.
+// What `--resume` finds in a directory, and what must be the same for a run to be resumed: its job,
+// inputs, data and outputs. Nothing here writes.
 #pragma once
 
 #include <string>
@@ -32,5 +32,15 @@ DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& requ
 /// run appends, below its directory; others are not looked at.
 void require_same_outputs(const Checkpoint& checkpoint, const fs::path& directory,
                           const std::vector<std::string>& continued);
+
+/// What `--resume` finds in a directory.
+enum class Resumable {
+  kNothing,     // it is absent or empty
+  kUnsaved,     // a run of this plan that left no checkpoint
+  kCheckpoint,  // a whole checkpoint
+};
+
+/// Of the request's directory, for its job. RequestError for any other directory. Writes nothing.
+Resumable find_resumable(const RunRequest& request);
 
 }  // namespace flow::exec

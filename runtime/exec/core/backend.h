@@ -82,7 +82,8 @@ struct PrepareOptions {
   bool fuse = true;      // false: no step takes over others, of which the device has a choice
   /// Whose variables this program's are too, where they have a name in common: in one memory.
   std::vector<VariableSource> variable_sources = {};
-  /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
+  /// The step after the last one of each segment of a part of a job (multi_device.h). Empty: there
+  /// is one segment.
   std::vector<size_t> segments = {};
   std::vector<TransferredTensor> transferred = {};
   Collectives* ranks = nullptr;               // that share the job's shards; null: there is one
@@ -215,5 +216,11 @@ class Backend {
   /// where a step cannot run on this device or memory does not suffice.
   virtual std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) = 0;
 };
+
+/// For each step that is a probe, the indices of the deliverables that cannot be made without it,
+/// here or from what is transferred; nothing for the other steps.
+std::vector<std::vector<size_t>> readers_of_probes(
+    const plan::Job& job, std::span<const plan::TensorId> deliverables,
+    std::span<const TransferredTensor> transferred = {});
 
 }  // namespace flow::exec

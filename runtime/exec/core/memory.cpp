@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "ops/core/spec.h"
 #include "runtime/base/array.h"
-#include "runtime/base/ceil_div.h"
-#include "runtime/base/check.h"
-#include "runtime/plan/model/operands.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
@@ -161,6 +163,13 @@ void widen(std::span<const uint8_t> parallel, plan::Block& block) {
   if (block.last + 1 < parallel.size() && parallel[block.last + 1]) ++block.last;
 }
 
+RunError too_large(const plan::Job& job, size_t needed, size_t available, std::string_view kind,
+                   const std::string& largest) {
+  return RunError(fmt::format("{}: job `{}` needs {} of {}; {} available; largest: {}", job.where,
+                              job.name, human_bytes(needed), kind, human_bytes(available), largest),
+                  "use a smaller batch");
+}
+
 }  // namespace
 
 size_t bytes_of(const plan::Tensor& tensor) { return bytes_of(tensor.shape, tensor.dtype); }
@@ -263,6 +272,29 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     memory.tensors[i] = memory.tensors[request.owners[i].index()];
   memory.report.arena = assignment.bytes;
   return memory;
+}
+
+void check_tensors_fit(const plan::Job& job, size_t available, std::string_view kind) {
+  const auto check = [&](const plan::Tensor& tensor, size_t bytes) {
+    if (bytes > available) throw too_large(job, bytes, available, kind, "`" + tensor.name + "`");
+  };
+  for (const plan::Tensor& tensor : job.tensors)
+    if (tensor.role != plan::Role::kResult) check(tensor, whole_bytes_of(job, tensor));
+  // Results that no step makes are another device's.
+  for (const plan::Step& step : job.steps)
+    for (const plan::TensorId id : step.outputs)
+      if (id.valid()) check(job[id], bytes_of(job[id]));
+}
+
+void check_memory_fits(const plan::Job& job, size_t needed, const MemoryReport& report,
+                       size_t available, std::string_view kind) {
+  if (needed <= available) return;
+  std::vector<std::string> largest;
+  for (const MemoryReport::Holder& holder : report.at_peak) {
+    if (largest.size() == 3) break;
+    largest.push_back(fmt::format("`{}` {}", holder.name, human_bytes(holder.bytes)));
+  }
+  throw too_large(job, needed, available, kind, join(largest, ", "));
 }
 
 }  // namespace flow::exec

@@ -1,14 +1,71 @@
-// A backend in a shared object of its own, opened when a job asks for it.
+// Shared objects that are opened when they are needed: modules of flow, such as the CUDA backend,
+// and NVIDIA's libraries.
 #pragma once
 
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/exec/core/backend.h"
 
 namespace flow::exec {
+
+/// The value of a variable of the environment, or null.
+using Environment = std::function<const char*(const char* name)>;
+
+/// The folder of this library, where the modules are too.
+fs::path library_folder();
+
+/// Was flow installed as packages of Debian, of which each module is one?
+bool is_packaged();
+
+/// A module that was opened. It stays open until the process ends.
+class SharedObject {
+ public:
+  /// How to get a library that the module needs.
+  using Remedy = std::string(const std::string& library);
+  /// Opens a library that the loader does not find. False where that fails.
+  using FindLibrary = bool(const std::string& library);
+
+  /// Opens a module of this build that exports `entries` and flow_module_build_id. `mode` is that
+  /// of dlopen, `title` is for messages: "CUDA module". `find` may be null.
+  static Expected<SharedObject> open(const fs::path& path, int mode, const std::string& title,
+                                     Remedy* remedy, std::initializer_list<const char*> entries,
+                                     FindLibrary* find = nullptr);
+
+  template <typename Function>
+  Function* entry(const char* name) const {
+    return reinterpret_cast<Function*>(find(name));
+  }
+
+ private:
+  explicit SharedObject(void* handle) : handle_(handle) {}
+  void* find(const char* name) const;
+
+  void* handle_;
+};
+
+/// The folders where NVIDIA's libraries may be beyond the places that the loader knows: beside
+/// flow, in a CUDA toolkit, or in the wheels of a Python environment, as PyTorch installs them.
+/// They are in the order of the search, as far as they exist. `own`: the folder of flow.
+std::vector<fs::path> nvidia_folders(const fs::path& own, const Environment& environment);
+
+/// The same for this process.
+std::vector<fs::path> nvidia_folders();
+
+/// Opens the library of that file name from the first folder where that succeeds. It stays open:
+/// what needs it by its name finds it.
+bool open_from(const std::vector<fs::path>& folders, const std::string& library);
+
+/// The libraries of NVIDIA that this process has opened: files by their names, "libcudnn.so.9".
+std::map<std::string, std::string> opened_nvidia_libraries();
 
 /// What a module of a backend exports, with C linkage. It and the library that opens it are of one
 /// build: the interfaces between them are C++.

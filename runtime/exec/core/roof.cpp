@@ -1,5 +1,5 @@
 // Measures by a small job, so that every backend is measured alike.
-#include "runtime/exec/core/roof.h"
+#include "runtime/exec/core/profile.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,9 +11,8 @@
 
 #include "ops/core/known.h"
 #include "runtime/base/error.h"
-#include "runtime/exec/core/profile.h"
-#include "runtime/exec/core/rounding.h"
-#include "runtime/plan/model/flops.h"
+#include "runtime/exec/core/state.h"
+#include "runtime/plan/model/cost.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 

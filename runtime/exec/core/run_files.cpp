@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/base/file_operations.h"
-#include "runtime/base/inner_file.h"
 
 namespace flow::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/base/folder.h"
+#include "runtime/base/file.h"
 
 namespace flow::exec {
 
@@ -19,7 +19,7 @@ inline constexpr const char* kRunRecord = "run.json";
 /// A line for each logged step of a train job.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
-/// The fingerprints of the run's last steps (fingerprint_file.h).
+/// The fingerprints of the run's last steps (fingerprints.h).
 inline constexpr const char* kFingerprintFile = "fingerprints.bin";
 
 /// Where `--capture` leaves what a step reads and makes.

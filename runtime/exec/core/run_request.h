@@ -1,4 +1,4 @@
-// What flowrun asks for when it runs a job.
+// What flowrun asks for when it runs a job, and why it ends early.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/core/fingerprint_file.h"
+#include "runtime/exec/core/fingerprints.h"
 #include "runtime/plan/model/plan.h"
 #include "runtime/plan/model/variable_sharing.h"
 
@@ -19,6 +19,14 @@ class Keeper;
 }
 
 namespace flow::exec {
+
+/// What asks a run to end before its last step.
+enum class Stop : uint8_t { kNone, kSignal, kCommand /* of a hook */, kHook /* its condition */ };
+
+/// Of a function that returns the signal to stop for, or 0, and may be empty.
+inline Stop stop_for(const std::function<int()>& signal) {
+  return signal && signal() != 0 ? Stop::kSignal : Stop::kNone;
+}
 
 class Ranks;
 

@@ -1,14 +1,72 @@
-// Threads that wait for what there is to do.
+// Waiting for a count: spinning while the peer is quick, then asleep. Threads that wait for work.
 #include "runtime/exec/core/thread_pool.h"
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <system_error>
+#include <thread>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 
 namespace flow::exec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A peer that needs longer is not worth a core; nor is it noticed that it is woken by the system.
+constexpr auto kQuick = std::chrono::microseconds(100);
+constexpr auto kImpatient = std::chrono::microseconds(2);
+constexpr int kPauses = 16;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+void StepCounter::complete(int64_t steps, bool wake) {
+  // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after
+  // it.
+  const uint64_t more =
+      static_cast<uint64_t>(steps) - (state_.load(std::memory_order_relaxed) >> 1);
+  state_.fetch_add(more << 1);  // whoever closes it meanwhile is not undone
+  if (wake || awaited_.load() <= steps) state_.notify_all();
+}
+
+void StepCounter::close() {
+  state_.fetch_or(1);
+  state_.notify_all();
+}
+
+bool StepCounter::wait(int64_t steps, SpinPolicy& spin_policy, int64_t more) {
+  const uint64_t wanted = static_cast<uint64_t>(steps) << 1;
+  uint64_t seen = state_.load(std::memory_order_acquire);
+  const auto settled = [&] { return seen >= wanted || (seen & 1) != 0; };
+  if (settled()) return seen >= wanted;
+
+  const auto begin = Clock::now();
+  const auto limit = begin + (spin_policy.quick_ ? kQuick : kImpatient);
+  while (!settled() && Clock::now() < limit) {
+    for (int i = 0; i < kPauses && !settled(); ++i) {
+      pause();
+      seen = state_.load(std::memory_order_acquire);
+    }
+    // Where threads are more than cores, the peer may be waiting for this one.
+    if (!settled()) std::this_thread::yield();
+  }
+  awaited_.store(steps + more);
+  seen = state_.load();
+  while (!settled()) {
+    state_.wait(seen);
+    seen = state_.load(std::memory_order_acquire);
+  }
+  awaited_.store(0);
+  spin_policy.quick_ = Clock::now() - begin < kQuick;
+  return seen >= wanted;
+}
 
 ThreadPool::ThreadPool(size_t threads) {
   try {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -10,15 +11,16 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "runtime/base/file.h"
 #include "runtime/exec/core/backend.h"
-#include "runtime/exec/core/stop.h"
-#include "runtime/exec/deliver/command_delivery.h"
-#include "runtime/exec/input/step_index.h"
-#include "runtime/io/mean_sink.h"
+#include "runtime/exec/core/run_request.h"
+#include "runtime/exec/input/source.h"
+#include "runtime/io/commands.h"
+#include "runtime/io/reduction.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/plan.h"
@@ -65,6 +67,15 @@ struct Delivery {
 std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index,
                                       const std::set<std::string>& followed = {});
 
+/// "ENTRY@STEP"; RequestError for other text.
+CaptureRequest parse_capture(const std::string& text);
+
+/// Deliveries to capture/inputs/NAME and capture/outputs/NAME, one file each. RequestError where
+/// the job has no such entry. `job`: for the whole batch. `own`: by tensor, does each shard have
+/// its own? Those are left out.
+std::vector<Delivery> list_captured(const plan::Job& job, const std::vector<bool>& own,
+                                    const CaptureRequest& request);
+
 /// The key of the value that the hook makes for runs that follow it; null for a hook that the job
 /// file has.
 const std::string* made_key(const plan::Hook& hook);
@@ -107,6 +118,38 @@ struct SinkOptions {
   /// As in io::SinkContext.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
   std::function<void(const io::Histogram&)> keep_histogram = {};
+};
+
+/// What fires, on its way to commands: as the whole that it is, not array by array.
+class CommandDelivery {
+ public:
+  /// Starts the commands, where they are wanted. RunError when that fails. REQUIRES: `deliveries`
+  /// outlive this.
+  CommandDelivery(const plan::Job& job, const std::vector<Delivery>& deliveries,
+                  const SinkOptions& options);
+
+  bool takes(const Delivery& delivery) const;
+  /// A value that fired. The last one of a return, or of the parts of ListNumpy, hands all over;
+  /// until then the others stay where they are.
+  void take(const Delivery& delivery, const io::Event& event);
+  /// A call of the job is complete; `step`: its last one.
+  void end_pass(int64_t step, int64_t epoch, const std::optional<plan::CallPlace>& call);
+  bool asked_to_stop() const { return commands_.asked_to_stop(); }
+  /// `status`: done, stopped or failed.
+  void end(std::string_view status) { commands_.end(status); }
+
+ private:
+  /// A return, or what a hook watches: deliveries that follow one another, for the same commands.
+  struct Whole {
+    io::CommandEvent event;
+    std::vector<size_t> places;
+    size_t parts = 0;
+  };
+  void add(io::CommandEvent event, const std::vector<plan::Sink>& sinks);
+
+  io::Commands commands_;
+  std::vector<Whole> wholes_;
+  std::map<const Delivery*, size_t> whole_of_;
 };
 
 /// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.

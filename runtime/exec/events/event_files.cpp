@@ -1,5 +1,5 @@
 // Which event files there are, and what of them a resumed run keeps.
-#include "runtime/exec/events/event_files.h"
+#include "runtime/exec/events/tensorboard.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
-#include "runtime/io/events/protobuf.h"
-#include "runtime/io/events/record_file.h"
+#include "runtime/io/event_records.h"
 
 namespace flow::exec {
 namespace event {

@@ -1,18 +1,54 @@
-// `--tensorboard DIR`: scalars, histograms and the graph of a run, as TensorBoard reads them.
+// `--tensorboard DIR`: scalars, histograms and the graph of a run, as TensorBoard reads them, and
+// metrics.jsonl, whose lines TensorBoard gets, too.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "runtime/exec/core/run_request.h"
-#include "runtime/exec/events/event_files.h"
-#include "runtime/io/events/record_file.h"
+#include "runtime/io/event_records.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/json/records.h"
 
 namespace flow::exec {
+
+/// tensorflow/core/util/event.proto, without its time. Each function returns an encoded event.
+namespace event {
+constexpr size_t kTimeBytes = 9;  // wall_time, which comes first
+
+std::string version();
+/// Readers forget all that they read before of steps from this one on. `identity`: of the job.
+std::string start(std::string_view identity);
+/// Everything before it is of the first `steps` steps.
+std::string checkpoint(int64_t steps);
+/// Around the message of a field: a GraphDef or a Summary.
+std::string holding(int field, int64_t step, std::string_view message);
+constexpr int kGraph = 4, kSummary = 5;
+}  // namespace event
+
+/// What a directory has before the run writes to it.
+struct EventFiles {
+  std::vector<fs::path> earlier;      // which the new file replaces
+  std::vector<fs::path> temporaries;  // of a run that was killed: TensorBoard would read them
+  std::string kept;                   // the first bytes of the new file; empty: a fresh one
+  fs::path path;                      // of the new file
+};
+
+struct EventsRequest {
+  fs::path directory;
+  std::string identity;   // of the job: resume_hash
+  bool replaces = false;  // --force
+  bool resumes = false;   // --resume, also where it finds nothing to resume
+  int64_t first = 0;      // step
+};
+
+/// Looks and reads; writes nothing. RequestError where the directory has events of another run, or
+/// cannot be one.
+EventFiles find_event_files(const EventsRequest& request);
 
 /// Before the run writes anything: RequestError where the directory of `--tensorboard` has events
 /// of another run, or is among what the run writes. REQUIRES: it is given.
@@ -48,6 +84,29 @@ class TensorBoard {
 
   const std::string job_;
   std::optional<io::RecordFile> file_;
+};
+
+/// metrics.jsonl: a line for every logged step and every reduced number.
+class MetricsLog : public io::LineLog {
+ public:
+  /// As of LineLog; `tensorboard` gets each row, too. It may be null, and outlives this.
+  MetricsLog(const fs::path& path, int64_t rows, TensorBoard* tensorboard = nullptr)
+      : LineLog(path, rows), tensorboard_(tensorboard) {}
+
+  /// A line, of any kind that plan::to_json_line writes.
+  template <class Metrics>
+  void append(const Metrics& metrics) {
+    write(plan::to_json_line(metrics));
+    if (tensorboard_) tensorboard_->add(metrics);
+  }
+  /// A value that the run follows: a print sink may have written it, too.
+  void append_followed(const plan::ReducedMetrics& metrics) {
+    write(plan::to_json_line(metrics));
+    if (tensorboard_) tensorboard_->add_followed(metrics);
+  }
+
+ private:
+  TensorBoard* tensorboard_;
 };
 
 }  // namespace flow::exec

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <variant>
 
-#include "runtime/base/content_digest.h"
+#include "runtime/base/digest.h"
 #include "runtime/base/process.h"
 #include "runtime/exec/input/source.h"
 

@@ -8,12 +8,12 @@
 #include <numeric>
 #include <set>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
-#include "runtime/base/visit.h"
-#include "runtime/io/finite.h"
+#include "runtime/io/convert.h"
 
 namespace flow::exec {
 

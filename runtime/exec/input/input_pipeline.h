@@ -14,7 +14,6 @@
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/run_request.h"
 #include "runtime/exec/input/source.h"
-#include "runtime/exec/input/step_index.h"
 #include "runtime/io/dataset.h"
 #include "runtime/plan/model/plan.h"
 

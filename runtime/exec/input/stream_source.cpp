@@ -19,7 +19,6 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/io/convert.h"
-#include "runtime/io/finite.h"
 #include "runtime/io/npy.h"
 
 namespace flow::exec {

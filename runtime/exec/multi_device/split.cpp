@@ -1,11 +1,11 @@
 // One walk over the steps, which gives each to its device, and both ends of a copy to both.
-#include "runtime/exec/multi_device/split.h"
+#include "runtime/exec/multi_device/multi_device.h"
 
 #include <algorithm>
 
 #include "ops/core/spec.h"
+#include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/memory.h"
-#include "runtime/exec/core/probes.h"
 
 namespace flow::exec {
 namespace {

@@ -2,9 +2,10 @@
 #include "runtime/exec/ranks/buckets.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 
 namespace flow::exec {
 namespace {
@@ -108,6 +109,23 @@ class BucketMaker {
 };
 
 }  // namespace
+
+std::vector<Combined> list_combined(const plan::Job& job, std::span<const plan::TensorId> owners) {
+  std::vector<Combined> combined;
+  if (!job.sharding) return combined;
+  std::set<plan::TensorId> seen;
+  for (size_t step = 0; step < job.sharding->steps.index(); ++step)
+    for (const plan::TensorId id : job.steps[step].outputs)
+      if (id.valid() && job[id].combine && *job[id].combine != plan::Combine::kNone &&
+          seen.insert(owners[id.index()]).second)
+        combined.push_back({id, step});
+  return combined;
+}
+
+size_t total_size(const plan::Tensor& tensor) {
+  if (!is_float(tensor.dtype)) return size_of(tensor.dtype);
+  return tensor.shape.rank() == 0 ? sizeof(double) : std::max(sizeof(float), size_of(tensor.dtype));
+}
 
 std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ranks) {
   return BucketMaker(tensors, ranks).make();

@@ -1,5 +1,5 @@
-// How the sums over ranks are cut: buckets that are exchanged while later steps compute, and the
-// slice of each that a rank adds up.
+// Which tensors of a job shards and ranks combine, and how the sums over ranks are cut: buckets
+// that are exchanged while later steps compute, and the slice of each that a rank adds up.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,22 @@
 #include <span>
 #include <vector>
 
+#include "runtime/plan/model/plan.h"
+
 namespace flow::exec {
+
+struct Combined {
+  plan::TensorId tensor;
+  size_t step;  // that makes it
+};
+
+/// In the order of steps. Of several in one memory, the first stands for all. `owners`: for each
+/// tensor, whose memory it lies in.
+std::vector<Combined> list_combined(const plan::Job& job, std::span<const plan::TensorId> owners);
+
+/// Bytes of an element while parts are added up: floats in float32, those of float64 and scalars in
+/// float64, others as they are.
+size_t total_size(const plan::Tensor& tensor);
 
 /// A tensor that is combined over ranks.
 struct CombinedTensor {

@@ -1,13 +1,159 @@
-// Slices of the tensors that updates read and write.
+// Follows each gradient from step to step, up to an update or to a step that needs all of it, and
+// cuts the tensors that updates read and write.
 #include "runtime/exec/ranks/division.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
-#include "runtime/base/check.h"
+#include "ops/core/known.h"
+#include "runtime/base/error.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::exec {
+namespace {
 
 using plan::TensorId;
+
+bool is_update(const plan::Step& step) {
+  const std::vector<ops::ResultSpec>& results = step.op->results;
+  return !step.op->for_updates && !results.empty() && results[0].updates && step.epilogue.empty() &&
+         !step.probe;
+}
+
+class UpdateFinder {
+ public:
+  UpdateFinder(const plan::Job& job, std::span<const TensorId> owners,
+               std::span<const TensorId> deliverables)
+      : job_(job), owners_(owners), readers_(job.tensors.size()), kept_(job.tensors.size()) {
+    for (size_t i = 0; i < job.steps.size(); ++i) {
+      plan::visit_operands(job.steps[i], [&](TensorId id) { readers_[id.index()].push_back(i); });
+    }
+    for (const TensorId id : deliverables)
+      if (id.valid()) kept_[id.index()] = true;
+  }
+
+  std::vector<DividedUpdate> find() const {
+    std::vector<DividedUpdate> updates;
+    for (size_t i = 0; i < first_once(); ++i)
+      for (const TensorId id : job_.steps[i].outputs)
+        if (id.valid() && !job_.steps[i].probe && may_be_gradient(id))
+          if (auto update = follow(id)) updates.push_back(std::move(*update));
+    return updates;
+  }
+
+ private:
+  size_t first_once() const { return job_.sharding ? job_.sharding->steps.index() : 0; }
+
+  /// Scalars are combined in float64.
+  bool may_be_gradient(TensorId id) const {
+    const plan::Tensor& tensor = job_[id];
+    return tensor.combine && *tensor.combine != plan::Combine::kNone &&
+           tensor.dtype == DType::kFloat32 && tensor.shape.rank() > 0 && is_alone(id);
+  }
+
+  /// Does nothing need all of a tensor that lies in the same memory?
+  bool is_alone(TensorId id) const {
+    for (size_t i = 0; i < owners_.size(); ++i)
+      if (owners_[i] == owners_[id.index()] && job_.tensors[i].combine && TensorId(i) != id &&
+          (kept_[i] || !readers_behind_shards(TensorId(i)).empty()))
+        return false;
+    return true;
+  }
+
+  std::span<const size_t> readers_behind_shards(TensorId id) const {
+    const std::vector<size_t>& readers = readers_[id.index()];
+    return {std::ranges::lower_bound(readers, first_once()), readers.end()};
+  }
+
+  std::optional<DividedUpdate> follow(TensorId gradient) const {
+    DividedUpdate update{gradient, {}, {}, {}};
+    for (TensorId id = gradient;;) {
+      const std::optional<size_t> reader = only_reader(id);
+      if (!reader) return {};
+      update.steps.push_back(*reader);
+      const plan::Step& step = job_.steps[*reader];
+      if (is_update(step)) return finish(std::move(update), step);
+      if (!changes_elements(step)) return {};
+      id = step.outputs[0];
+    }
+  }
+
+  /// The step that reads the gradient, besides norms; none where there are several, or where it is
+  /// delivered.
+  std::optional<size_t> only_reader(TensorId id) const {
+    std::optional<size_t> reader;
+    for (const size_t at : readers_behind_shards(id)) {
+      const plan::Step& step = job_.steps[at];
+      if (reads_norm(job_, step)) continue;
+      if (reader || step.inputs.empty() || step.inputs[0] != id) return {};
+      reader = at;
+    }
+    return kept_[id.index()] ? std::nullopt : reader;
+  }
+
+  /// Is each element of the result made of one of the gradient and one of its variable, or of a
+  /// scalar?
+  bool changes_elements(const plan::Step& step) const {
+    if (!step.epilogue.empty() || step.probe || step.outputs.size() != 1) return false;
+    const plan::Tensor &from = job_[step.inputs[0]], &to = job_[step.outputs[0]];
+    if (to.shape != from.shape || to.dtype != from.dtype) return false;
+    if (step.op->elementwise) return step.inputs.size() == 1 || step.op->for_updates;
+    return (step.op == ops::kMultiply || step.op == ops::kDivide) &&
+           job_[step.inputs[1]].shape.rank() == 0;
+  }
+
+  std::optional<DividedUpdate> finish(DividedUpdate update, const plan::Step& step) const {
+    update.variable = step.inputs[1];
+    const size_t slots = step.outputs.size() - 1;
+    update.slots.assign(step.inputs.begin() + 2,
+                        step.inputs.begin() + 2 + static_cast<std::ptrdiff_t>(slots));
+    const auto is_read = [&](TensorId id) {
+      return !id.valid() || kept_[id.index()] || !readers_[id.index()].empty();
+    };
+    if (std::ranges::any_of(step.outputs, is_read) || !all_variables(update)) return {};
+    for (size_t i = 0; i + 1 < update.steps.size(); ++i)
+      if (!reads_only(job_.steps[update.steps[i]], update.variable)) return {};
+    return update;
+  }
+
+  /// Are slots read by the update alone, and the variable by nothing behind it?
+  bool all_variables(const DividedUpdate& update) const {
+    const auto is_float = [this](TensorId id) {
+      return job_[id].role == plan::Role::kVariable && job_[id].dtype == DType::kFloat32;
+    };
+    const auto is_slot = [&](TensorId id) {
+      return is_float(id) && !kept_[id.index()] &&
+             std::ranges::equal(readers_[id.index()], std::span(&update.steps.back(), 1));
+    };
+    return is_float(update.variable) && std::ranges::all_of(update.slots, is_slot) &&
+           readers_[update.variable.index()].back() == update.steps.back();
+  }
+
+  /// Does the step read only the variable, or a scalar, as its second operand?
+  bool reads_only(const plan::Step& step, TensorId variable) const {
+    return step.inputs.size() < 2 || step.inputs[1] == variable ||
+           job_[step.inputs[1]].shape.rank() == 0;
+  }
+
+  const plan::Job& job_;
+  const std::span<const TensorId> owners_;
+  std::vector<std::vector<size_t>> readers_;  // by tensor: steps, in order
+  std::vector<bool> kept_;                    // by tensor
+};
+
+}  // namespace
+
+bool reads_norm(const plan::Job& job, const plan::Step& step) {
+  return step.op->for_updates && !step.op->result(0).updates &&
+         job[step.outputs[0]].shape.rank() == 0;
+}
+
+std::vector<DividedUpdate> find_divided_updates(const plan::Job& job,
+                                                std::span<const TensorId> owners,
+                                                std::span<const TensorId> deliverables) {
+  return UpdateFinder(job, owners, deliverables).find();
+}
 
 std::vector<SlicedUpdate> find_sliced_updates(const plan::Job& job,
                                               std::span<const TensorId> owners,
@@ -92,6 +238,11 @@ std::vector<VariableSlice> Division::slots() const {
     for (const TensorId slot : sliced.update.slots)
       slices.push_back({slot, static_cast<size_t>(sliced.elements()) * sizeof(float)});
   return slices;
+}
+
+FingerprintPlan::Part part_of_rank(const TensorSlice& slice, int64_t elements, int rank) {
+  if (slice.bounds.empty()) return {0, rank == 0 ? elements : 0, 0};
+  return {slice.bounds[static_cast<size_t>(rank)], slice.elements, slice.offset};
 }
 
 }  // namespace flow::exec

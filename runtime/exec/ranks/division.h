@@ -1,5 +1,6 @@
-// Which slices of variables, optimizer slots and gradients this rank has, and which steps work on
-// slices alone.
+// Which updates the ranks of a run divide: each rank updates a slice of the variable, and only it
+// has that slice of the optimizer slots. Which slices this rank has, and which steps work on slices
+// alone.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,31 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/exec/core/fingerprints.h"
 #include "runtime/exec/core/memory.h"
 #include "runtime/exec/ranks/buckets.h"
-#include "runtime/exec/ranks/divided_updates.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
+
+/// The way of a gradient from its sum over shards to the update of its variable.
+struct DividedUpdate {
+  plan::TensorId gradient;  // combined over shards
+  plan::TensorId variable;
+  std::vector<plan::TensorId> slots;
+  /// Steps that change the gradient element by element, in order; then the update.
+  std::vector<size_t> steps;
+};
+
+/// Is it a step that reads gradients as their norm alone? Its kernels take slices of them.
+bool reads_norm(const plan::Job& job, const plan::Step& step);
+
+/// Updates that may be divided, in the order of their gradients: of float32 variables whose
+/// gradients nothing reads but these steps and norms. Neither gradients nor slots are
+/// `deliverables`. `owners`: from share_memory.
+std::vector<DividedUpdate> find_divided_updates(const plan::Job& job,
+                                                std::span<const plan::TensorId> owners,
+                                                std::span<const plan::TensorId> deliverables);
 
 /// An update of which this rank does elements [first, end).
 struct SlicedUpdate {
@@ -68,5 +88,8 @@ class Division {
   std::vector<SlicedUpdate> updates_;
   std::map<std::pair<size_t, plan::TensorId>, Use> uses_;  // by step and tensor
 };
+
+/// Of a tensor of which all ranks have all or each has a slice: what all have is rank 0's.
+FingerprintPlan::Part part_of_rank(const TensorSlice& slice, int64_t elements, int rank);
 
 }  // namespace flow::exec

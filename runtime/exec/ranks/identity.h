@@ -1,5 +1,5 @@
-// What the ranks of a run are: the build, the CPU and the device of each. Results are the same only
-// where these are.
+// What the ranks of a run are, and what they must have in common before the first step: the build,
+// the CPU, the device, the data, and shards for each. Results are the same only where these are.
 #pragma once
 
 #include <span>
@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "runtime/exec/core/collectives.h"
+#include "runtime/exec/core/run_request.h"
+#include "runtime/exec/input/data_files.h"
+#include "runtime/exec/input/source.h"
+#include "runtime/exec/ranks/ranks.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
@@ -54,5 +58,19 @@ int gpu_of(std::span<const RankIdentity> ranks, int rank, std::span<const plan::
 /// Compute threads of a rank that is not given a number: ranks of one host that may run on the same
 /// cores share them. At least 1. `usable_cores`: of this rank.
 int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores);
+
+/// What a rank runs on, and its data without their contents: lengths, and which files it reads.
+/// `device`: Backend::device.
+std::string describe_data(const std::string& device, const RunRequest& request,
+                          const StepIndex& step_index);
+
+/// `texts`: what describe_data made on each rank. All ranks call it. Ranks that read different
+/// files hash them; what rank 0 has hashed is in `known`. Where something differs, RequestError on
+/// rank 0 and EndedByLeader on the others.
+void require_same_data(const Ranks& ranks, const RunRequest& request,
+                       const std::vector<std::string>& texts, const DataFiles& known);
+
+/// RequestError where the job's shards cannot be divided among the ranks.
+void require_ranks_divide(int64_t ranks, const plan::Job& job);
 
 }  // namespace flow::exec

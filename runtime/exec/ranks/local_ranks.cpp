@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::exec {
 namespace {

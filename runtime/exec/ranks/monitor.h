@@ -1,11 +1,15 @@
-// Heartbeats: a rank that died, hangs or failed ends the run of all the others.
+// Heartbeats: a rank that died, hangs or failed ends the run of all the others. A limit for what
+// waits for all ranks without heartbeats.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/exec/core/collectives.h"
@@ -52,6 +56,22 @@ class Monitor {
  private:
   struct Implementation;
   std::unique_ptr<Implementation> implementation_;
+};
+
+/// A limit for what waits for all ranks without heartbeats: the start of MPI and its end.
+class TimeLimit {
+ public:
+  /// Calls `expired` once, on a thread of its own, unless this is destroyed within the limit. Time
+  /// in which the process was stopped does not count. RunError where the system gives no thread.
+  TimeLimit(std::chrono::seconds limit, std::function<void()> expired);
+
+ private:
+  void watch(const std::stop_token& stop, std::chrono::seconds limit) const;
+
+  const std::function<void()> expired_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any changed_;
+  std::jthread thread_;  // the last member: it ends first
 };
 
 }  // namespace flow::exec

@@ -1,4 +1,5 @@
-// Opening the module of an MPI library. No MPI library is linked here.
+// Which rank of a launcher this process is, as its environment says, and the module of its MPI
+// library. No MPI library is linked here.
 #pragma once
 
 #include <memory>
@@ -7,9 +8,23 @@
 #include <vector>
 
 #include "runtime/exec/core/collectives.h"
-#include "runtime/exec/ranks/launcher.h"
+#include "runtime/exec/core/module.h"
 
 namespace flow::exec {
+
+enum class MpiKind { kOpenMpi, kMpich };
+
+/// A process that mpirun, mpiexec or srun started.
+struct LaunchedRank {
+  int rank = 0, size = 1;
+  int local_rank = 0;                // among those of its host
+  std::string launcher;              // "Open MPI", "PMI", "Slurm"
+  std::optional<MpiKind> kind = {};  // of the library; Slurm does not say
+};
+
+/// Nothing where no launcher started this process. RequestError that names a variable whose value
+/// makes no sense.
+std::optional<LaunchedRank> launched_rank(const Environment& environment);
 
 /// What a module of an MPI library exports, with C linkage.
 struct MpiModuleEntries {

@@ -1,14 +1,32 @@
 // Gathers blocks of ranks, and puts elements of shards where they are in the whole.
 #include "runtime/exec/ranks/rank_outputs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include "runtime/exec/ranks/fault_text.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/collectives.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::exec {
+namespace {
+
+std::string to_text(const Fault& fault) {
+  return Json::array({fault.where, fault.operand, fault.row, fault.value, fault.limit}).dump();
+}
+
+/// REQUIRES: to_text made it.
+Fault fault_of(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {json[0].get<std::string>(), json[1].get<std::string>(), json[2].get<int64_t>(),
+          json[3].get<int64_t>(), json[4].get<int64_t>()};
+}
+
+constexpr size_t kAtOnce = 8192;  // of all ranks together: rank 0 keeps memory for so many
+
+}  // namespace
 
 void RankOutputs::add(size_t index, size_t offset, size_t bytes, std::optional<Spread> spread) {
   Output output{index, {}, {}, std::move(spread)};
@@ -46,6 +64,50 @@ void agree_on_fault(Collectives& ranks, std::optional<Fault>& fault) {
       fault = fault_of(text);
       return;
     }
+}
+
+RankFingerprints::RankFingerprints(Collectives& ranks)
+    : ranks_(ranks), at_once_(std::max<size_t>(1, kAtOnce / static_cast<size_t>(ranks.size()))) {
+  const auto size = static_cast<size_t>(ranks.size());
+  const bool leads = ranks.rank() == 0;
+  blocks_.resize(leads ? size * at_once_ : 0);
+  bytes_.resize(size);
+  for (size_t rank = 0; rank < size; ++rank)
+    offsets_.push_back(leads ? rank * at_once_ * sizeof(Fingerprint) : 0);
+}
+
+void RankFingerprints::merge(std::span<Fingerprint> own) {
+  for (size_t first = 0; first < own.size(); first += at_once_)
+    merge_some(own.subspan(first, std::min(at_once_, own.size() - first)));
+}
+
+void RankFingerprints::merge_some(std::span<Fingerprint> own) {
+  std::ranges::fill(bytes_, own.size_bytes());
+  const bool leads = ranks_.rank() == 0;
+  if (leads) std::ranges::copy(own, blocks_.begin());
+  gather_at(ranks_, 0,
+            {std::as_writable_bytes(leads ? std::span(blocks_) : own).data(), offsets_, bytes_});
+  if (!leads) return;
+  for (size_t rank = 1; rank < bytes_.size(); ++rank)
+    for (size_t i = 0; i < own.size(); ++i) own[i].merge(blocks_[rank * at_once_ + i]);
+}
+
+SlicedSlots::SlicedSlots(const Division& division, Collectives& ranks) : ranks_(ranks) {
+  const auto bytes = [](int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); };
+  for (const SlicedUpdate& sliced : division.updates()) {
+    Slot slot{bytes(sliced.first), bytes(sliced.elements()), {}, {}};
+    for (size_t rank = 0; rank + 1 < sliced.bounds.size(); ++rank) {
+      const int64_t first = sliced.bounds[rank], end = sliced.bounds[rank + 1];
+      slot.offsets.push_back(ranks.rank() == 0 ? bytes(first) : 0);
+      slot.bytes.push_back(bytes(end - first));
+    }
+    for (const plan::TensorId id : sliced.update.slots) slots_.emplace(id, slot);
+  }
+}
+
+void SlicedSlots::gather(plan::TensorId slot, std::byte* memory) const {
+  const Slot& found = slots_.at(slot);
+  gather_at(ranks_, 0, {memory, found.offsets, found.bytes});
 }
 
 }  // namespace flow::exec

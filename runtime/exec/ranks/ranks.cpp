@@ -1,13 +1,14 @@
-// Orders of rank 0, and errors of all ranks as one.
+// Orders of rank 0, errors of all ranks as one, and what the ranks decide before each call.
 #include "runtime/exec/ranks/ranks.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::exec {
@@ -29,6 +30,15 @@ class FailedElsewhere : public RunError {
   using RunError::RunError;
   RunError at(std::string_view) const override { return *this; }
 };
+
+constexpr uint8_t kLaunches = 0, kSaves = 1, kStops = 2, kNotReady = 255;
+
+/// The decision as one number, of which the largest wins.
+uint8_t number_of(const NextCall& call) {
+  if (call.launches) return call.saves ? kSaves : kLaunches;
+  if (call.stop == Stop::kNone) return kNotReady;
+  return static_cast<uint8_t>(kStops + static_cast<uint8_t>(call.stop));
+}
 
 }  // namespace
 
@@ -96,6 +106,13 @@ std::vector<std::string> Ranks::join(const std::exception_ptr& error,
     ++rank;
   }
   return texts;
+}
+
+NextCall agree_on_call(Collectives& ranks, const NextCall& mine) {
+  const uint8_t all = agree(ranks, number_of(mine));
+  if (all < kStops) return {.saves = all == kSaves};
+  return {.launches = false,
+          .stop = all == kNotReady ? Stop::kNone : static_cast<Stop>(all - kStops)};
 }
 
 }  // namespace flow::exec

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
-#include "runtime/exec/input/nonfinite.h"
+#include "runtime/exec/core/state.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::exec {

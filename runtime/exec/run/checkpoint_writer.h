@@ -8,10 +8,10 @@
 #include <string>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/core/decisions.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/deliver/delivery.h"
-#include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/events/tensorboard.h"
+#include "runtime/exec/run/decisions.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/io/checkpoint_folder.h"

@@ -29,20 +29,34 @@
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
 #include <cmath>
 #include <exception>
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/exec/core/step_counter.h"
-#include "runtime/exec/ranks/next_call.h"
-#include "runtime/exec/run/inspection.h"
-#include "runtime/exec/run/plain_arithmetic.h"
+#include "runtime/exec/core/thread_pool.h"
+#include "runtime/exec/ranks/ranks.h"
 #include "runtime/plan/model/schedule.h"
 
 namespace flow::exec {
-
 namespace {
+
+/// C++'s default arithmetic: a backend may flush the smallest numbers to 0 on the compute thread,
+/// and what is read here must not depend on that.
+class PlainArithmetic {
+ public:
+  PlainArithmetic() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~PlainArithmetic() { std::fesetenv(&before_); }
+  PlainArithmetic(const PlainArithmetic&) = delete;
+  PlainArithmetic& operator=(const PlainArithmetic&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
 
 using Clock = std::chrono::steady_clock;
 using plan::TensorId;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -13,9 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/profile.h"
-#include "runtime/exec/core/stop.h"
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/core/thread_pool.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/input/input_pipeline.h"
@@ -113,5 +115,21 @@ struct RunResult {
 /// the second call on, the compute thread allocates nothing. Throws RunError for a fault of a call
 /// (naming step, row, value and limit) and for a failure of the device.
 RunResult execute(const Execution& execution);
+
+/// Runs the steps on all ranks, where the execution has several: rank 0 tells the others to run
+/// those of job `job`, as Order counts them. What fails on one rank is the error of rank 0's
+/// result. Without ranks: as execute.
+RunResult execute_on_ranks(const Execution& execution, int64_t job);
+
+/// Fills in the loss and why it may be NaN, the loss scale and whether the call skipped its update.
+/// REQUIRES: a train job.
+void read_losses(const Program& program, size_t slot, const plan::Job& job, StepRecord& record);
+/// "the loss `loss` is nan", and why where that is known.
+std::string text_of_loss(const plan::Optimizer& optimizer, const StepRecord& record);
+
+/// Names the step, the place in the job file, the value and its limit, and where in the data the
+/// value is: "step 3: `label` contains 10 at row 13 (row 3900 of data/labels.npy)".
+RunError fault_error(const Fault& fault, int64_t step, const plan::Job& job,
+                     const InputPipeline& input_pipeline);
 
 }  // namespace flow::exec

@@ -1,16 +1,18 @@
-// The ranks that do not lead: from the description of a run to its end.
+// The ranks that do not lead: from the description of a run to its end, and their threads.
 #include "runtime/exec/run/follower.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/deliver/delivery.h"
-#include "runtime/exec/ranks/together.h"
-#include "runtime/exec/run/execute.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/plan/json/json.h"
@@ -170,6 +172,52 @@ int follow(Ranks& ranks, const MakeBackend& make_backend, const FollowOptions& o
     return follow_described(ranks, make_backend, options);
   } catch (const EndedByLeader&) {
     return static_cast<int>(ranks.receive().exit_status);
+  }
+}
+
+FollowerThreads::FollowerThreads(std::vector<std::string> names, MakeBackendOf make_backend,
+                                 FollowOptions options)
+    : local_(static_cast<int>(names.size())),
+      make_backend_(std::move(make_backend)),
+      options_(std::move(options)) {
+  const std::vector<std::string> one_host(names.size());
+  for (size_t rank = 0; rank < names.size(); ++rank)
+    ranks_.push_back(
+        std::make_unique<Ranks>(local_.rank(static_cast<int>(rank)), nullptr, one_host, names));
+  try {
+    for (size_t rank = 1; rank < names.size(); ++rank)
+      threads_.emplace_back([this, rank] { follow(*ranks_[rank]); });
+  } catch (const std::system_error& error) {
+    local_.fail(std::make_exception_ptr(EndedByLeader()));
+    throw RunError(
+        fmt::format("cannot create a thread for {}: {}", names[threads_.size() + 1], error.what()));
+  }
+}
+
+FollowerThreads::~FollowerThreads() {
+  if (!threads_.empty()) local_.fail(std::make_exception_ptr(EndedByLeader()));
+}
+
+void FollowerThreads::end() {
+  try {
+    leader().send({.kind = Order::Kind::kEnd});
+  } catch (const std::exception&) {
+    // They have all ended.
+  }
+  threads_.clear();
+}
+
+/// What fails here is reported by rank 0, whose next operation throws it.
+void FollowerThreads::follow(Ranks& ranks) {
+  try {
+    exec::follow(
+        ranks,
+        [&](const plan::Plan& plan, const plan::Job& job) {
+          return make_backend_(ranks.rank(), plan, job);
+        },
+        options_);
+  } catch (const std::exception& error) {
+    ranks.fail(error);
   }
 }
 

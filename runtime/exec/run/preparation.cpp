@@ -1,6 +1,6 @@
 // Opens, checks and prepares what a run needs.
 #include "runtime/exec/run/preparation.h"
-#include "runtime/exec/deliver/capture.h"
+#include "runtime/exec/deliver/delivery.h"
 
 #include <fmt/format.h>
 
@@ -11,18 +11,15 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/tensorboard.h"
 #include "runtime/exec/input/source.h"
+#include "runtime/exec/ranks/identity.h"
 #include "runtime/exec/ranks/ranks.h"
-#include "runtime/exec/ranks/same_data.h"
-#include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/follower.h"
-#include "runtime/exec/run/loop_program.h"
-#include "runtime/exec/run/permuted_program.h"
-#include "runtime/exec/run/remarks.h"
-#include "runtime/exec/run/request_paths.h"
+#include "runtime/exec/run/wrapped_program.h"
 #include "runtime/plan/model/environment_text.h"
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"

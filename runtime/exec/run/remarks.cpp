@@ -1,5 +1,5 @@
 // What a user should know of a run before its first step.
-#include "runtime/exec/run/remarks.h"
+#include "runtime/exec/run/preparation.h"
 
 #include <fmt/format.h>
 
@@ -15,8 +15,7 @@
 #include "ops/core/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/load.h"
-#include "runtime/exec/input/nonfinite.h"
-#include "runtime/exec/run/request_paths.h"
+#include "runtime/exec/core/state.h"
 
 namespace flow::exec {
 namespace {

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/exit_code.h"
+#include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/profile.h"
 #include "runtime/exec/core/run_request.h"
-#include "runtime/exec/core/stop.h"
 
 namespace flow::exec {
 

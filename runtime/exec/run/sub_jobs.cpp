@@ -7,10 +7,9 @@
 #include <exception>
 #include <limits>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/exec/run/execute.h"
+#include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"

@@ -15,7 +15,7 @@
 #include "runtime/exec/core/state.h"
 #include "runtime/exec/core/thread_pool.h"
 #include "runtime/exec/deliver/delivery.h"
-#include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/events/tensorboard.h"
 #include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/run.h"

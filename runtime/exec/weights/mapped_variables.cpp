@@ -1,5 +1,5 @@
 // Reads arrays and makes variables of them.
-#include "runtime/exec/weights/mapped_variables.h"
+#include "runtime/exec/weights/name_map.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/weights/bounded_list.h"
-#include "runtime/io/permuted.h"
+#include "runtime/exec/weights/stored_variables.h"
+#include "runtime/io/elements.h"
 
 namespace flow::exec {
 namespace {

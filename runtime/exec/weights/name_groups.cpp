@@ -1,5 +1,5 @@
 // Groups of names, and the words in them.
-#include "runtime/exec/weights/name_groups.h"
+#include "runtime/exec/weights/propose_rules.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/io/permuted.h"
+#include "runtime/io/elements.h"
 
 namespace flow::exec {
 namespace {

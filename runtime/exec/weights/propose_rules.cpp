@@ -11,8 +11,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/exec/weights/name_groups.h"
-#include "runtime/io/permuted.h"
+#include "runtime/io/elements.h"
 
 namespace flow::exec {
 namespace {

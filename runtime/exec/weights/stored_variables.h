@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
 #include "runtime/io/npz.h"
+#include "runtime/io/safetensors.h"
 
 namespace flow::exec {
 
@@ -80,5 +82,38 @@ class AveragedVariables : public StoredVariables {
   std::unique_ptr<StoredVariables> all_;
   std::map<std::string, Item> averages_;  // by variable
 };
+
+/// Mapped into memory; each array is read when it is asked for.
+class SafetensorsVariables : public StoredVariables {
+ public:
+  /// A file, or the index of a set. RunError where one is damaged, or a file of the set or an array
+  /// in it is missing.
+  explicit SafetensorsVariables(const fs::path& path);
+
+  const fs::path& path() const override { return path_; }
+  std::vector<Item> items() const override;
+  Array read(const std::string& name) const override;
+
+ private:
+  struct Shard {
+    explicit Shard(const fs::path& path) : file(path), arrays(file.bytes(), path.string()) {}
+    MappedFile file;
+    io::Safetensors arrays;
+  };
+  /// An array and the file that has it.
+  struct Found {
+    const Shard* shard;
+    const io::Safetensors::Entry* entry;
+  };
+
+  void open_set();
+
+  fs::path path_;
+  std::map<std::string, Shard> shards_;  // by the name of the file
+  std::map<std::string, Found> arrays_;
+};
+
+/// A line for each text, indented; of many the first, and how many more there are.
+std::string bounded_list(std::span<const std::string> lines);
 
 }  // namespace flow::exec

@@ -1,18 +1,61 @@
-// What must hold of a plan before anything is allocated for it: the table of contents.
+// What must hold of a plan before anything is allocated for it: the table of contents, the place in
+// messages, and calls of ops, checked against the ops' records.
 #include "runtime/plan/check/check.h"
 
 #include <algorithm>
 #include <set>
 #include <vector>
 
-#include "runtime/base/text.h"
-#include "runtime/plan/check/check_job.h"
+#include "ops/core/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/names.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::plan {
+
+void Location::refuse(const std::string& what) const {
+  std::string place = *path_ + ": ";
+  if (!job_.empty()) place += fmt::format("job `{}`", job_);
+  if (!kind_.empty()) place += fmt::format("{}{} `{}`", job_.empty() ? "" : ", ", kind_, name_);
+  if (!job_.empty() || !kind_.empty()) place += ": ";
+  throw RequestError(place + what, "recompile the job file with flowc build");
+}
+
+const ops::OpSpec& spec_of(const ops::OpRef& op, const Location& location) {
+  const ops::OpSpec* spec = op.spec();
+  location.require(spec && spec->infer && !spec->dropped, "unknown op `{}`", op.name());
+  return *spec;
+}
+
+ops::JobTypes types_of(const Job& job) {
+  ops::JobTypes types{.compute = compute_dtype_of(job.precision),
+                      .low_precision = low_precision_of(job.precision),
+                      .shards = shards_of(job)};
+  for (const Input& input : job.inputs) {
+    const Tensor& tensor = job[input.tensor];
+    if (tensor.batch_axis < 0 || types.batch > 0) continue;
+    types.batch = tensor.shape[tensor.batch_axis];
+  }
+  return types;
+}
+
+ops::Operand operand_of(const Tensor& tensor) {
+  return {tensor.dtype, tensor.shape, tensor.batch_axis};
+}
+
+std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Operand> operands,
+                                    const Attributes& attributes, const ops::JobTypes& types,
+                                    const Location& location) {
+  ops::Call call(std::move(operands), attributes, types);
+  ops::check_types(spec, call);
+  if (!call.failed()) spec.infer(call);
+  if (call.failed()) location.refuse(call.refusals().front().text);
+  return call.results();
+}
+
 namespace {
 
 void check_lifetimes(const Job& job, const Location& location) {

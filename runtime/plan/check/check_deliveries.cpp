@@ -4,9 +4,8 @@
 #include <set>
 
 #include "runtime/base/names.h"
-#include "runtime/base/number_format.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/check/check_job.h"
+#include "runtime/plan/check/check.h"
 #include "runtime/plan/model/condition.h"
 #include "runtime/plan/model/environment_text.h"
 

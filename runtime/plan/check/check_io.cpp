@@ -5,8 +5,7 @@
 #include <span>
 
 #include "runtime/base/names.h"
-#include "runtime/base/text.h"
-#include "runtime/plan/check/check_job.h"
+#include "runtime/plan/check/check.h"
 #include "runtime/plan/model/optimizers.h"
 #include "runtime/plan/model/precision.h"
 

@@ -4,11 +4,9 @@
 #include <string_view>
 #include <variant>
 
-#include "runtime/plan/check/call_check.h"
-#include "runtime/plan/check/check_job.h"
-#include "runtime/plan/model/device_ids.h"
+#include "runtime/plan/check/check.h"
 #include "runtime/plan/model/enum_names.h"
-#include "runtime/plan/model/layouts.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::plan {
 namespace {

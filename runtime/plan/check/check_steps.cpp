@@ -4,8 +4,7 @@
 
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/check/call_check.h"
-#include "runtime/plan/check/check_job.h"
+#include "runtime/plan/check/check.h"
 
 namespace flow::plan {
 namespace {
@@ -334,7 +333,7 @@ class StepCheck {
   std::vector<const Variable*> variables_;  // by tensor
   std::vector<bool> is_state_;              // by tensor: whether a loop leaves it from pass to pass
   std::set<TensorId> made_in_pass_;
-  bool in_pass_ = false, passed_ = false;  // the step is one of a pass, or behind the last
+  bool in_pass_ = false, passed_ = false;  // the step is one of a pass, or after the last
 };
 
 }  // namespace

@@ -7,10 +7,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
-#include "runtime/plan/json/checksum.h"
-#include "runtime/plan/json/json_reader.h"
-#include "runtime/plan/json/json_text.h"
-#include "runtime/plan/json/json_writer.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/json/structs.h"
 
 namespace flow::plan {
 

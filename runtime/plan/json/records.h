@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/plan/model/followed_value.h"
+#include "runtime/plan/model/metric.h"
 
 namespace flow::plan {
 

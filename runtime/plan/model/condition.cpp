@@ -9,9 +9,9 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/base/text_scanner.h"
 
 namespace flow::plan {
 namespace {

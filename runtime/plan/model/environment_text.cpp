@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 
 namespace flow::plan {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "runtime/base/representable.h"
+#include "runtime/base/array.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/named_values.h"
 

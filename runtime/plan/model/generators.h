@@ -1,6 +1,6 @@
-// What makes an input's values from the seed and the step: a record for each generator of the
-// language, and the one rule for their numbers, whether a job file, a plan or the command line
-// gives them.
+// How variables start, and what makes an input's values from the seed and the step: a record for
+// each type of initializer and generator, and the one rule for the numbers of generators, whether a
+// job file, a plan or the command line gives them.
 #pragma once
 
 #include <set>
@@ -10,12 +10,80 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/dtype.h"
-#include "runtime/base/shape.h"
-#include "runtime/plan/model/initializer.h"
+#include "runtime/base/array.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::plan {
+
+namespace initializers {
+
+template <typename T>
+constexpr auto normal_fields() {
+  return std::tuple{Field{"mean", &T::mean, "0", "mean"},
+                    Field{"stddev", &T::stddev, "1", "standard deviation", kNotNegative}};
+}
+
+struct Zeros {
+  static constexpr auto record() { return Record{"zeros", "All zeros.", "", std::tuple{}}; }
+};
+
+struct Ones {
+  static constexpr auto record() { return Record{"ones", "All ones.", "", std::tuple{}}; }
+};
+
+struct Constant {
+  double value = 0;
+
+  static constexpr auto record() {
+    return Record{"constant", "The same value for every element.", "",
+                  std::tuple{Field{"value", &Constant::value, "", "value of every element"}}};
+  }
+};
+
+struct Uniform {
+  double min = 0, max = 0;
+
+  static constexpr auto record() {
+    return Record{"random_uniform", "Uniform random numbers between min and max.", "",
+                  std::tuple{Field{"min", &Uniform::min, "", "lower bound"},
+                             Field{"max", &Uniform::max, "", "upper bound"}}};
+  }
+};
+
+struct Normal {
+  double mean = 0, stddev = 0;
+
+  static constexpr auto record() {
+    return Record{"random_normal", "Normal (Gaussian) random numbers.", "",
+                  normal_fields<Normal>()};
+  }
+};
+
+struct TruncatedNormal {
+  double mean = 0, stddev = 0;
+
+  static constexpr auto record() {
+    return Record{"truncated_normal",
+                  "Normal random numbers within two standard deviations of the mean.", "",
+                  normal_fields<TruncatedNormal>()};
+  }
+};
+
+struct Npy {
+  std::string path;
+
+  static constexpr auto record() {
+    return Record{"npy", "Array from a .npy file.", "",
+                  std::tuple{Field{"path", &Npy::path, "", "path of the .npy file"}}};
+  }
+};
+
+}  // namespace initializers
+
+using Initializer = std::variant<initializers::Zeros, initializers::Ones, initializers::Constant,
+                                 initializers::Uniform, initializers::Normal,
+                                 initializers::TruncatedNormal, initializers::Npy>;
+
 namespace generators {
 
 // The members are in the order of `--input`.

@@ -1,9 +1,13 @@
-// When each tensor's memory is in use.
+// When each tensor's memory is in use, and where in an arena blocks may lie: several orders, each
+// block best-fit, the smallest arena kept.
 #include "runtime/plan/model/lifetimes.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
-#include "runtime/plan/model/operands.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
 
 namespace flow::plan {
 
@@ -66,7 +70,7 @@ void assign_lifetimes(Job& job) {
   if (job.returns) extend_returned(job, job.returns->value, end);
   if (job.optimizer) visit_tensors(*job.optimizer, [&](TensorId id) { extend(tensor(id), end); });
 
-  // Parts of shards are combined behind the last step of each shard.
+  // Parts of shards are combined after the last step of each shard.
   if (job.sharding)
     for (Tensor& part : job.tensors)
       if (part.combine) extend(part, std::min(job.sharding->steps, end));
@@ -78,6 +82,120 @@ void assign_lifetimes(Job& job) {
 
   const std::vector<TensorId> roots = alias_roots(job);
   for (size_t i = 0; i < roots.size(); ++i) extend(tensor(roots[i]), job.tensors[i].last);
+}
+
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
+
+/// Bytes of all blocks at the step where most are alive: no arena is smaller.
+size_t live_peak(const std::vector<Block>& blocks) {
+  std::vector<std::pair<size_t, size_t>> starts, ends;  // (step, bytes)
+  for (const Block& block : blocks) {
+    starts.emplace_back(block.first, block.bytes);
+    ends.emplace_back(block.last, block.bytes);
+  }
+  std::ranges::sort(starts);
+  std::ranges::sort(ends);
+  size_t live = 0, peak = 0;
+  auto ended = ends.begin();
+  for (const auto& [step, bytes] : starts) {
+    for (; ended->first < step; ++ended) live -= ended->second;
+    live += bytes;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+struct Placed {
+  size_t begin, end;   // bytes
+  size_t first, last;  // steps
+};
+
+/// The arena as it fills; what is placed is kept sorted by its offset.
+class Arena {
+ public:
+  /// Places the block into the smallest gap that takes it, and returns its offset.
+  size_t place(const Block& block) {
+    constexpr size_t kNone = std::numeric_limits<size_t>::max();
+    size_t best = kNone, best_gap = kNone, free_from = 0;
+    for (const Placed& other : placed_) {
+      if (other.last < block.first || block.last < other.first) continue;
+      if (other.begin >= free_from + block.bytes && other.begin - free_from < best_gap) {
+        best = free_from;
+        best_gap = other.begin - free_from;
+      }
+      free_from = std::max(free_from, other.end);
+    }
+    const size_t begin = best == kNone ? free_from : best;
+    const Placed made{begin, begin + block.bytes, block.first, block.last};
+    placed_.insert(std::ranges::upper_bound(placed_, begin, {}, &Placed::begin), made);
+    bytes_ = std::max(bytes_, made.end);
+    return begin;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<Placed> placed_;
+  size_t bytes_ = 0;
+};
+
+Assignment place_in_order(const std::vector<Block>& blocks, const std::vector<size_t>& order) {
+  Assignment made{std::vector<size_t>(blocks.size(), 0), 0};
+  Arena arena;
+  for (const size_t i : order)
+    if (blocks[i].bytes > 0) made.offsets[i] = arena.place(blocks[i]);
+  made.bytes = arena.bytes();
+  return made;
+}
+
+/// What is placed first, among equals what stands first.
+using Before = bool (*)(const Block&, const Block&);
+
+size_t duration(const Block& block) { return block.last - block.first + 1; }
+
+constexpr Before kOrders[] = {
+    [](const Block& a, const Block& b) { return a.bytes > b.bytes; },
+    [](const Block& a, const Block& b) {
+      return duration(a) != duration(b) ? duration(a) > duration(b) : a.bytes > b.bytes;
+    },
+    [](const Block& a, const Block& b) {
+      return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
+    },
+    [](const Block& a, const Block& b) {
+      const auto area = [](const Block& block) {
+        return static_cast<double>(block.bytes) * static_cast<double>(duration(block));
+      };
+      return area(a) > area(b);
+    },
+};
+
+}  // namespace
+
+Assignment assign_memory(const std::vector<Block>& given) {
+  std::vector<Block> blocks = given;
+  size_t sum = 0;
+  for (Block& block : blocks) {
+    FLOW_CHECK(block.first <= block.last);
+    FLOW_CHECK(block.bytes <= std::numeric_limits<size_t>::max() / 2 - sum, "sizes overflow");
+    block.bytes = aligned(block.bytes);
+    sum += block.bytes;
+  }
+  const size_t least = live_peak(blocks);
+  Assignment best;
+  best.bytes = std::numeric_limits<size_t>::max();
+  for (const Before before : kOrders) {
+    std::vector<size_t> order(blocks.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order,
+                             [&](size_t a, size_t b) { return before(blocks[a], blocks[b]); });
+    Assignment made = place_in_order(blocks, order);
+    if (made.bytes < best.bytes) best = std::move(made);
+    if (best.bytes == least) break;
+  }
+  return best;
 }
 
 }  // namespace flow::plan

@@ -1,12 +1,20 @@
-// When each tensor's memory is in use, and where in an arena it may lie.
+// What a step reads, when each tensor's memory is in use, and where in an arena it may lie.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "runtime/plan/model/plan.h"
 
 namespace flow::plan {
+
+/// Calls visit(id) for each tensor that the step reads: its inputs, then the operands of fused ops.
+template <typename Visit>
+void visit_operands(const Step& step, const Visit& visit) {
+  std::ranges::for_each(step.inputs, visit);
+  for (const EpilogueOp& fused : step.epilogue) std::ranges::for_each(fused.operands, visit);
+}
 
 /// Sets `first` and `last` of every result from the steps, hooks and returns that read it.
 /// A tensor with an alias extends the life of the tensor at the root of its aliases.

@@ -11,7 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/representable.h"
+#include "runtime/base/array.h"
+#include "runtime/base/text.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::plan {
@@ -26,7 +27,12 @@ struct NamedValues {
 };
 
 /// The type and the numbers: "random_normal mean=0 stddev=1".
-std::string text_of(const NamedValues& values);
+inline std::string text_of(const NamedValues& values) {
+  std::string text = values.type;
+  for (const auto& [name, number] : values.numbers)
+    text += fmt::format(" {}={}", name, shortest(number));
+  return text;
+}
 
 /// The place of a member of type V.
 template <typename V, typename Named>

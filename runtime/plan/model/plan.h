@@ -3,6 +3,8 @@
 // the calls (inputs, returns, hooks, schedule, run section). Steps are not unrolled over time.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,15 +16,28 @@
 #include "ops/core/attributes.h"
 #include "ops/core/limits.h"
 #include "ops/core/op_ref.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/ids.h"
-#include "runtime/base/shape.h"
-#include "runtime/plan/model/followed_value.h"
+#include "runtime/base/array.h"
 #include "runtime/plan/model/generators.h"
-#include "runtime/plan/model/initializer.h"
 #include "runtime/plan/model/metric.h"
 #include "runtime/plan/model/name_rules.h"
 #include "runtime/plan/model/schedule.h"
+
+namespace flow {
+
+/// An index into one kind of vector, so that a tensor's number is never taken for a step's;
+/// negative means none.
+template <typename Tag>
+struct Id {
+  int32_t value = -1;
+
+  Id() = default;
+  explicit Id(size_t index) : value(static_cast<int32_t>(index)) {}
+  bool valid() const { return value >= 0; }
+  size_t index() const { return static_cast<size_t>(value); }
+  friend auto operator<=>(const Id&, const Id&) = default;
+};
+
+}  // namespace flow
 
 namespace flow::plan {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/array.h"
 
 namespace flow::plan {
 

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/plan/model/followed_value.h"
+#include "runtime/plan/model/metric.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::plan {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string_view>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::plan {
 namespace {

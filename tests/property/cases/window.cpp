@@ -1,5 +1,5 @@
 // Random calls: convolutions, pools and resizes.
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "tests/property/cases/draw.h"
 
 namespace flow::test {

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <ranges>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
-#include "runtime/base/visit.h"
 #include "runtime/cuda/libraries/validate_epilogues.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"

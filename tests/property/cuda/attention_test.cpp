@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "tests/property/cuda/device_case.h"
 
 namespace flow::test {

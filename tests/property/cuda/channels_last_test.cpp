@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "ops/core/spec.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "tests/property/cuda/device_case.h"
 #include "tests/property/tolerance.h"

@@ -1,7 +1,6 @@
 // The driver that tests use instead of CUDA's: order, capture, and what it finds fault with.
 #include <catch2/catch.hpp>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/loops/threads.cuh"
 #include "tests/support/cuda/fake_driver.h"

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/fingerprint.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/parallel.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "ops/core/spec.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "tests/property/cuda/device_case.h"

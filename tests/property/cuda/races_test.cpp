@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/loops/threads.cuh"
 #include "tests/support/cuda/fake_driver.h"
 

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/shard_sums.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <functional>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/cuda/loops/threads.cuh"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/fake_gpu.h"

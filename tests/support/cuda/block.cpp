@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "tests/support/cuda/fiber.h"
 #include "tests/support/races/launch_check.h"

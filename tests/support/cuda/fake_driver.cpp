@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "tests/support/cuda/fake_blocks.h"
 #include "tests/support/cuda/kept_call.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 
 namespace flow::test {
 

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/base/check.h"
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
 #include "tests/support/cuda/naive_loops.h"
 

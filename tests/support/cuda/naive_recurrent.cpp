@@ -4,9 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/base/check.h"
+#include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
-#include "runtime/base/visit.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/cuda/naive_loops.h"
 

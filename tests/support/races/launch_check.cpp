@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "tests/support/races/place.h"
 
 namespace flow::test {

@@ -1,7 +1,7 @@
 // Cells in pages.
 #include "tests/support/races/shadow.h"
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 
 namespace flow::test {
 

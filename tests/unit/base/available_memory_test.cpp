@@ -1,5 +1,5 @@
 // Limits of control groups, in files as Linux has them.
-#include "runtime/base/available_memory.h"
+#include "runtime/base/memory.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

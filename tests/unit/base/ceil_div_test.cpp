@@ -1,5 +1,5 @@
 // Integer division that rounds up.
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Digests of contents, against published answers.
-#include "runtime/base/content_digest.h"
+#include "runtime/base/digest.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // A value or the error in its place.
-#include "runtime/base/expected.h"
+#include "runtime/base/error.h"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // The 16-bit floats against their definitions.
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Which environment variables belong to a launcher.
-#include "runtime/base/launcher_variables.h"
+#include "runtime/base/process.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // What typographic characters become.
-#include "runtime/base/look_alikes.h"
+#include "runtime/base/display.h"
 
 #include <catch2/catch.hpp>
 

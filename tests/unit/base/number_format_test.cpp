@@ -1,5 +1,5 @@
 // printf formats of one number, and what is none.
-#include "runtime/base/number_format.h"
+#include "runtime/base/text.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "runtime/base/representable.h"
+#include "runtime/base/array.h"
 
 namespace flow {
 

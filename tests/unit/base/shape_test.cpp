@@ -1,10 +1,8 @@
 // Shapes, dtypes and arrays of the host.
-#include "runtime/base/shape.h"
+#include "runtime/base/array.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
-
-#include "runtime/base/array.h"
 
 namespace flow {
 namespace {

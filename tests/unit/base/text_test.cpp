@@ -1,5 +1,6 @@
 // Joining, suggestions, numbers as people read them, globs.
 #include "runtime/base/text.h"
+#include "runtime/base/names.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

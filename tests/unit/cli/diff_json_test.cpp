@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "cli/flowdiff/report.h"
-#include "cli/flowdiff/words.h"
 #include "runtime/base/error.h"
 
 namespace flow::cli {

@@ -3,8 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/show/picture_layout.h"
-#include "cli/show/written_entries.h"
+#include "cli/show/job_tree.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::cli {

@@ -1,5 +1,5 @@
 // Times of steps under the entries of a job file.
-#include "cli/show/profile_entries.h"
+#include "cli/show/show.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

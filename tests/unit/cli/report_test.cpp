@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "cli/report/arrays.h"
-#include "cli/report/axis.h"
-#include "cli/report/distribution.h"
 #include "cli/report/html.h"
-#include "cli/report/png.h"
-#include "cli/report/series.h"
+#include "cli/report/plot.h"
+#include "cli/report/run_data.h"
 #include "runtime/base/array.h"
 
 namespace flow::cli::report {

@@ -1,11 +1,10 @@
 // A job as its author wrote it: entries, networks, repeats.
-#include "cli/show/show_job.h"
+#include "cli/show/show.h"
 
 #include <catch2/catch.hpp>
 
-#include "cli/show/folded_tree.h"
 #include "cli/show/job_totals.h"
-#include "cli/show/written_entries.h"
+#include "cli/show/job_tree.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::cli {

@@ -1,5 +1,5 @@
 // When a comparison that passes proves little.
-#include "runtime/compare/doubts.h"
+#include "runtime/compare/tolerance.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

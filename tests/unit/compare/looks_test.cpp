@@ -5,9 +5,9 @@
 #include <cmath>
 #include <random>
 
-#include "runtime/base/convert.h"
+#include "runtime/base/element_types.h"
 #include "runtime/compare/compare.h"
-#include "runtime/compare/faults.h"
+#include "runtime/compare/self_test.h"
 #include "runtime/compare/values.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"

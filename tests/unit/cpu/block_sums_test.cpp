@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "ops/attention/cpu_rows.h"
+#include "ops/attention/cpu.h"
 
 namespace flow::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/parallel.h"
 

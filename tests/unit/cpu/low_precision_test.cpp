@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "ops/core/spec.h"
-#include "runtime/cpu/loops/low_precision.h"
+#include "runtime/cpu/loops/vectors.h"
 #include "tests/property/tolerance.h"
 #include "tests/support/run_job.h"
 #include "tests/unit/job/compiled.h"

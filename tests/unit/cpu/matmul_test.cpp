@@ -2,7 +2,7 @@
 // bits with what is fused onto it run apart.
 #include <catch2/catch.hpp>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 

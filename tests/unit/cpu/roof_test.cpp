@@ -1,5 +1,5 @@
 // What the CPU does at most.
-#include "runtime/exec/core/roof.h"
+#include "runtime/exec/core/profile.h"
 
 #include <catch2/catch.hpp>
 

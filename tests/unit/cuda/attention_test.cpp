@@ -11,7 +11,7 @@
 #include "ops/core/known.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/backend.h"
-#include "runtime/cuda/program/lower_attention.h"
+#include "runtime/cuda/program/passes.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/fake_gpu.h"

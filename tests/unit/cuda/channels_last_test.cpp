@@ -1,5 +1,5 @@
 // Where images have their channels last: plan to plan, without a device, and in whole jobs.
-#include "runtime/cuda/program/channels_last.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,7 +8,6 @@
 #include "ops/core/spec.h"
 #include "runtime/base/file.h"
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 #include "tests/support/source_files.h"

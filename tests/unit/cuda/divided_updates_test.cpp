@@ -6,10 +6,10 @@
 #include <memory>
 #include <numeric>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_device.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/core/memory.h"
-#include "runtime/exec/ranks/together.h"
 #include "tests/unit/cuda/gpu_ranks.h"
 #include "tests/unit/job/compiled.h"
 

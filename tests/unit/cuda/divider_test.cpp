@@ -1,11 +1,9 @@
 // Divisions by multiplication, and the loops that use them, against plain ones.
-#include "runtime/cuda/loops/divider.h"
+#include "runtime/cuda/loops/loops.h"
 
 #include <catch2/catch.hpp>
 #include <random>
 #include <vector>
-
-#include "runtime/cuda/loops/loops.h"
 
 using namespace flow;
 using cuda::Divider;

@@ -1,13 +1,12 @@
 // Which steps become parts of products: plan to plan, without a device.
-#include "runtime/cuda/program/fuse_gradients.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
 
-#include "ops/matmul/cuda.h"
+#include "ops/products/cuda.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/job_builder.h"

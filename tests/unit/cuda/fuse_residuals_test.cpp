@@ -1,10 +1,9 @@
 // Which residual sums become parts of other steps: plan to plan, without a device.
-#include "runtime/cuda/program/fuse_residuals.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 

@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 
 namespace flow::test {

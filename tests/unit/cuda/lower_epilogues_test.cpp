@@ -1,5 +1,5 @@
 // Epilogue ops as steps, updates last: plan to plan, without a device.
-#include "runtime/cuda/program/lower_epilogues.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/base/ceil_div.h"
+#include "runtime/base/host_device.h"
 #include "tests/support/cuda/fake_driver.h"
 
 namespace flow::test {

@@ -9,11 +9,9 @@
 #include "compiler/compile.h"
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/cuda/program/channels_last.h"
-#include "runtime/cuda/program/fuse_residuals.h"
-#include "runtime/cuda/program/lower_epilogues.h"
+#include "runtime/cuda/program/passes.h"
 #include "runtime/exec/core/memory.h"
-#include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/cost.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/source_files.h"
 

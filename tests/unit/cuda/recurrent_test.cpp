@@ -1,5 +1,5 @@
 // Recurrent layers by the library: what it is asked, what it computes, and what it refuses.
-#include "runtime/cuda/program/lower_recurrent.h"
+#include "runtime/cuda/program/passes.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,6 @@
 #include "ops/recurrent/cuda_library.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/program/backend.h"
-#include "runtime/cuda/program/lower_epilogues.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/cuda/naive_libraries.h"

@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/program/fuse_gradients.h"
-#include "runtime/cuda/program/lower_epilogues.h"
+#include "runtime/cuda/program/passes.h"
 #include "runtime/io/npy.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/cuda/naive_libraries.h"

@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/cuda/fake_nccl.h"

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "runtime/base/array.h"
-#include "runtime/base/visit.h"
-#include "runtime/cuda/program/fuse_gradients.h"
+#include "runtime/base/element_types.h"
+#include "runtime/cuda/program/passes.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/job_builder.h"

@@ -1,5 +1,5 @@
 // What a run decides by values that it follows.
-#include "runtime/exec/core/decisions.h"
+#include "runtime/exec/run/decisions.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

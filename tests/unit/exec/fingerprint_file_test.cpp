@@ -1,5 +1,5 @@
 // The ring of fingerprints: what it keeps, and what it refuses.
-#include "runtime/exec/core/fingerprint_file.h"
+#include "runtime/exec/core/fingerprints.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // Initial values of variables.
-#include "runtime/exec/core/initialize.h"
+#include "runtime/exec/core/state.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

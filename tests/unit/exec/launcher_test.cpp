@@ -1,5 +1,5 @@
 // Which rank a launcher's variables say that a process is.
-#include "runtime/exec/ranks/launcher.h"
+#include "runtime/exec/ranks/mpi_module.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,5 +1,5 @@
 // Where NVIDIA's libraries are looked for, in a file system of the test's own.
-#include "runtime/exec/core/library_search.h"
+#include "runtime/exec/core/module.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,8 +5,8 @@
 #include <future>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/ranks/together.h"
-#include "runtime/exec/run/follower_threads.h"
+#include "runtime/exec/core/collectives.h"
+#include "runtime/exec/run/follower.h"
 
 namespace flow::exec {
 namespace {

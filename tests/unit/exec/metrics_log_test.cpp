@@ -1,5 +1,5 @@
 // metrics.jsonl: which rows stay.
-#include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/events/tensorboard.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "flow_version.h"
-#include "runtime/exec/core/library_search.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::exec {

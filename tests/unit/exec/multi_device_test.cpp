@@ -6,7 +6,6 @@
 #include "ops/core/spec.h"
 #include "runtime/compare/compare.h"
 #include "runtime/cpu/backend/backend.h"
-#include "runtime/exec/multi_device/split.h"
 #include "runtime/exec/run/run.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/run_job.h"

@@ -1,11 +1,11 @@
 // Fingerprints of several ranks, which are threads here.
-#include "runtime/exec/ranks/rank_fingerprints.h"
+#include "runtime/exec/ranks/rank_outputs.h"
 
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <vector>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "tests/support/thread_ranks.h"
 
 namespace flow::exec {

@@ -1,5 +1,5 @@
 // Hand-over between stages.
-#include "runtime/exec/core/step_counter.h"
+#include "runtime/exec/core/thread_pool.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

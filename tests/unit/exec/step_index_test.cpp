@@ -1,5 +1,5 @@
 // Epochs and batches.
-#include "runtime/exec/input/step_index.h"
+#include "runtime/exec/input/source.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,5 +1,5 @@
 // A limit expires unless what it limits is over.
-#include "runtime/exec/ranks/time_limit.h"
+#include "runtime/exec/ranks/monitor.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,10 +1,10 @@
 // Whole values between ranks, which are threads here.
-#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/core/collectives.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "tests/support/thread_ranks.h"
 
 namespace flow::exec {

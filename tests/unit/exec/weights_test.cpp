@@ -5,9 +5,9 @@
 #include <string>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/weights/mapped_variables.h"
-#include "runtime/exec/weights/original_names.h"
+#include "runtime/exec/weights/name_map.h"
 #include "runtime/exec/weights/propose_rules.h"
+#include "runtime/exec/weights/write_weights.h"
 #include "tests/unit/exec/fake_job.h"
 
 namespace flow::exec {

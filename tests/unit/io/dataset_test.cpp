@@ -6,8 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/base/half.h"
-#include "runtime/base/visit.h"
+#include "runtime/base/element_types.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 

@@ -4,9 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/io/events/crc32c.h"
-#include "runtime/io/events/protobuf.h"
-#include "runtime/io/events/record_file.h"
+#include "runtime/io/event_records.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::io {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/error.h"
-#include "runtime/io/accumulator.h"
+#include "runtime/io/reduction.h"
 #include "tests/unit/io/sink_case.h"
 
 namespace flow::io {

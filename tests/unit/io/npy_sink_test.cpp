@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/io/sink_case.h"

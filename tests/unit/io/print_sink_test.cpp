@@ -6,7 +6,7 @@
 #include <csignal>
 #include <limits>
 
-#include "runtime/base/half.h"
+#include "runtime/base/element_types.h"
 #include "tests/unit/io/sink_case.h"
 
 namespace flow::io {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/base/error.h"
-#include "runtime/io/permuted.h"
+#include "runtime/io/elements.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::io {

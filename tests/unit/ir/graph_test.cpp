@@ -3,7 +3,7 @@
 
 #include "compiler/ir/call_site.h"
 #include "ops/core/spec.h"
-#include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "runtime/base/file.h"
-#include "runtime/base/momentum_rates.h"
+#include "runtime/base/optimizer_math.h"
 #include "runtime/cpu/backend/backend.h"
-#include "runtime/exec/core/initialize.h"
+#include "runtime/exec/core/state.h"
 #include "runtime/plan/model/schedule.h"
 #include "tests/support/run_job.h"
 #include "tests/support/source_files.h"

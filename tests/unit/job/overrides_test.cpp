@@ -1,5 +1,5 @@
 // --set on the tree.
-#include "compiler/job/text/overrides.h"
+#include "compiler/job/text/merge.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "compiler/job/text/reader.h"
-#include "compiler/yaml/tree.h"
+#include "compiler/yaml/parse.h"
 
 namespace flow::job {
 

@@ -1,5 +1,5 @@
 // Jobs that cannot be models of ONNX.
-#include "runtime/onnx/export.h"
+#include "runtime/onnx/onnx.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/check/call_check.h"
+#include "runtime/plan/check/check.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan {

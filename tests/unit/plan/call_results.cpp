@@ -2,7 +2,7 @@
 #include "tests/unit/plan/call_results.h"
 
 #include "runtime/base/error.h"
-#include "runtime/plan/check/call_check.h"
+#include "runtime/plan/check/check.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan::sample {

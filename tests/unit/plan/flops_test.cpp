@@ -1,5 +1,5 @@
 // Operations against values computed by hand.
-#include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/cost.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // What a job computes otherwise, in the words of its file.
-#include "runtime/plan/job_changes.h"
+#include "runtime/plan/difference.h"
 
 #include <catch2/catch.hpp>
 

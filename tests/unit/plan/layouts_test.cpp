@@ -1,5 +1,5 @@
 // What each shard computes from its own rows, by what the record of an op says.
-#include "runtime/plan/model/layouts.h"
+#include "runtime/plan/model/shards.h"
 
 #include <catch2/catch.hpp>
 

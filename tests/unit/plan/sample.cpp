@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "runtime/plan/check/call_check.h"
+#include "runtime/plan/check/check.h"
 #include "runtime/plan/model/lifetimes.h"
 
 namespace flow::plan::sample {

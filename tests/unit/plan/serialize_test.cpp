@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json/checksum.h"
+#include "runtime/plan/json/json.h"
 #include "tests/unit/plan/sample.h"
 
 using namespace flow;

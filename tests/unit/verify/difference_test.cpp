@@ -1,5 +1,5 @@
 // Arrays compared bit for bit.
-#include "runtime/verify/difference.h"
+#include "runtime/verify/verify.h"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // Slopes of known functions against right and wrong gradients.
-#include "runtime/verify/directional.h"
+#include "runtime/verify/bench.h"
 
 #include <array>
 #include <catch2/catch.hpp>

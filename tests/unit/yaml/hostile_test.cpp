@@ -3,6 +3,7 @@
 #include <chrono>
 #include <random>
 
+#include "compiler/yaml/parse.h"
 #include "compiler/yaml/tree.h"
 
 using namespace flow;

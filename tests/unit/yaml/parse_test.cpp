@@ -1,8 +1,8 @@
 // Trees with exact places.
 #include <catch2/catch.hpp>
 
+#include "compiler/yaml/parse.h"
 #include "compiler/yaml/tree.h"
-#include "compiler/yaml/write.h"
 
 using namespace flow;
 using yaml::Kind;

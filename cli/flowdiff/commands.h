@@ -1,0 +1,108 @@
+// The commands of flowdiff: their options, what they share, and what each does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/compare/arrays.h"
+#include "runtime/compare/tolerance.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flow::tolerances {
+class TolerancesFile;
+}
+
+namespace flow::cli {
+
+/// `flowdiff GOLDEN OUT`, with --first and with --self-test.
+struct CompareOptions {
+  std::string golden, out;
+  std::optional<std::string> relative, absolute;
+  std::vector<std::string> tolerances, ignored;
+  std::optional<std::string> json, junit, markdown;
+  bool brief = false, append = false, strict = false, self_test = false;
+  bool first = false, no_rerun = false;
+  std::optional<std::string> output;  // of --first
+};
+
+/// Adds the arguments and flags of that command to the program.
+void declare_compare(CLI::App& app, CompareOptions& options);
+
+/// The folder's rules, and after them, which override them, those of the command line.
+compare::ToleranceRules rules_of(const CompareOptions& options,
+                                 std::vector<compare::ToleranceRule> of_folder);
+
+/// RequestError for a glob of the command line that matches none of the names: it would loosen or
+/// tighten nothing in silence.
+void check_globs(const CompareOptions& options, const std::vector<std::string>& names);
+
+/// RequestError where a report of the options cannot be written.
+void check_diff_reports(const CompareOptions& options);
+
+/// How each report is made, if it is asked for.
+struct ReportTexts {
+  std::function<std::string()> json, junit, markdown;
+};
+
+/// Writes those that are asked for. True where one took the place of the table on standard output.
+bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts);
+
+/// The tolerances.yaml of a golden folder as rules of a comparison.
+class FolderTolerances {
+ public:
+  /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.
+  explicit FolderTolerances(const compare::Side& golden);
+  ~FolderTolerances();
+
+  std::vector<compare::ToleranceRule> rules() const;
+  /// Reports what is wrong in the file, also globs that match none of the names and steps that no
+  /// array has, on standard error. False after an error.
+  bool check(const std::vector<std::string>& names) const;
+
+ private:
+  const compare::Side& golden_;
+  std::unique_ptr<tolerances::TolerancesFile> file_;  // null where there is none
+};
+
+/// Compares, prints and writes reports; the exit status.
+int run_compare(const CompareOptions& options);
+
+/// Finds the step and the tensor in which two runs part: compares fingerprints, makes both runs
+/// again up to that step, prints and writes reports; the exit status.
+int run_first(const CompareOptions& options);
+
+/// Prints which faults the tolerances of GOLDEN let through; the exit status.
+int run_self_test(const CompareOptions& options);
+
+/// `flowdiff calibrate JOB FILE -o tolerances.yaml`.
+struct CalibrateOptions {
+  std::string job, file, output;
+  std::vector<std::string> sets, watches;
+  std::optional<int64_t> steps;
+  bool force = false;
+};
+
+/// Adds the command to the program.
+CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options);
+
+int run_calibrate(const CalibrateOptions& options);
+
+/// `flowdiff update GOLDEN OUT`.
+struct UpdateOptions {
+  std::string golden, out, reason;
+  bool prune = false;
+};
+
+/// Adds the command to the program.
+CLI::App* declare_update(CLI::App& app, UpdateOptions& options);
+
+int run_update(const UpdateOptions& options);
+
+}  // namespace flow::cli

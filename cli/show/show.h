@@ -1,0 +1,67 @@
+// Jobs, plans, memory and profiles, as people read them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/source/source.h"
+#include "runtime/exec/core/profile.h"
+#include "runtime/exec/run/run.h"
+#include "runtime/plan/difference.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::cli {
+
+/// A line for each input and entry, networks indented, and the job's totals below. `all`:
+/// equal copies and networks are listed, too. `source`: the job file. Where `columns` are few,
+/// the least important ones of the table are left out.
+std::string show_job(const plan::Job& job, std::span<const WrittenEntry> written,
+                     const std::string& source, bool all, int columns = 100);
+
+/// A job with the entries of its file.
+struct WrittenJob {
+  const plan::Job& job;
+  std::vector<WrittenEntry> entries;
+};
+
+/// Entries that are added, removed or changed, and what changed of the job as a whole, a line each.
+/// `found`: all values of it that differ, with paths from the job on: "run.epochs".
+std::string diff_text(const WrittenJob& a, const WrittenJob& b,
+                      std::span<const plan::Difference> found);
+
+/// A line for each value of a plan that differs.
+std::string list_values(std::span<const plan::Difference> found);
+
+/// All inputs, variables, steps and outputs of a call, as aligned columns.
+std::string show_steps(const plan::Job& job);
+
+/// The commands that a run of the job starts, in full: for what, when, how and which.
+std::string show_commands(const plan::Job& job);
+
+/// A line for each tensor that ranks combine, and totals. RequestError if this many ranks cannot
+/// share the job's shards.
+std::string show_ranks(const plan::Job& job, int ranks);
+
+/// What each step of a call holds, in plain sizes, and at the fullest step, which results live from
+/// when to when. A backend adds its workspaces and what its layouts take.
+std::string show_memory(const plan::Job& job);
+
+/// What a device takes, exactly.
+std::string memory_text(const exec::JobMemory& job);
+/// Its sums as an object on a line, in bytes.
+std::string memory_json(const exec::JobMemory& job);
+
+/// A line for each entry of the job's graphs, the longest first: the median time of a step's
+/// forward pass, its gradients and its updates, and what that makes of the roof. An entry that is
+/// fused onto another one is counted there. `source`: the job file, whose lines go without its
+/// name.
+std::string entries_table(const exec::ProfileReport& report, const plan::Job& job,
+                          const std::string& source);
+
+/// A line for each thing that the threads of a run do, one for each entry of the job (see
+/// entries_table), then one for each step of a call, the longest first; the shortest are summed up.
+std::string profile_table(const exec::ProfileReport& report, const plan::Job& job,
+                          const std::string& source);
+
+}  // namespace flow::cli

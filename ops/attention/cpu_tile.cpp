@@ -1,0 +1,124 @@
+// The extents of an attention call, where its mask and its bias lie, and rows of scores: masked,
+// raised, summed.
+#include <algorithm>
+#include <utility>
+
+#include "ops/attention/attention.h"
+#include "ops/attention/cpu.h"
+#include "runtime/base/vector_math.h"
+#include "runtime/cpu/loops/block_sums.h"
+#include "runtime/cpu/loops/features.h"
+
+namespace flow::cpu {
+
+Attention::Attention(const Request& request, bool gradients) {
+  const auto at = ops::AttentionOperands::find(gradients, request.inputs.size(),
+                                               [&](size_t i) { return request.inputs[i].dtype; });
+  const Shape &q = request.inputs[at.query].shape, &k = request.inputs[at.query + 1].shape,
+              &v = request.inputs[at.query + 2].shape;
+  const int rank = q.rank();
+  batches = q.elements(0, rank - 2);
+  group = batches / k.elements(0, rank - 2);
+  queries = q[rank - 2];
+  keys = k[rank - 2];
+  depth = q[rank - 1];
+  value_depth = v[rank - 1];
+  scale = request.step.attributes.get<double>("scale");
+  causal = request.step.attributes.get<bool>("causal");
+  if (request.step.attributes.has("window"))
+    window = request.step.attributes.get<int64_t>("window");
+  if (request.step.attributes.has("diagonal"))
+    diagonal = request.step.attributes.get<int64_t>("diagonal");
+  if (at.mask) mask.emplace(*at.mask, request.inputs[*at.mask].shape, q, keys);
+  if (at.bias) bias.emplace(*at.bias, request.inputs[*at.bias].shape, q, keys);
+  if (!at.lengths) return;
+  lengths_operand_ = *at.lengths;
+  lengths_.emplace(request, request.inputs[*at.lengths], keys + 1);
+}
+
+ScoreOperand::ScoreOperand(size_t at, const Shape& shape, const Shape& query, int64_t keys)
+    : operand(at), elements(shape.elements()), rows(1), columns(1), offsets{0} {
+  const int rank = query.rank();
+  const auto step = [&](int axis) -> int64_t {
+    const int own = axis - (rank - shape.rank());
+    return own < 0 || shape[own] == 1 ? 0 : shape.elements(own + 1, shape.rank());
+  };
+  query_step = step(rank - 2);
+  key_step = step(rank - 1);
+  if (query_step > 0) rows = query[rank - 2];
+  if (key_step > 0) columns = keys;
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    std::vector<int64_t> inner;
+    for (const int64_t offset : offsets)
+      for (int64_t i = 0; i < query[axis]; ++i) inner.push_back(offset + i * step(axis));
+    offsets = std::move(inner);
+  }
+}
+
+}  // namespace flow::cpu
+
+namespace flow::cpu::fast {
+namespace {
+
+FLOW_VECTORISED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] = mask[i] ? scores[i] : kHidden;
+}
+
+}  // namespace
+
+void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
+  if (step == 1)
+    hide_each(reinterpret_cast<const uint8_t*>(mask), scores, n);
+  else if (!*mask)
+    std::fill_n(scores, n, kHidden);
+}
+
+FLOW_VECTORISED void add_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+  if (step == 0) {
+    const float all = *bias;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) scores[i] += all;
+    return;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] += bias[i];
+}
+
+void hide_by_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (bias[i * step] == kHidden) scores[i] = kHidden;
+}
+
+FLOW_VECTORISED bool all_finite(const float* x, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i] * 0.0f; }) == 0.0f;
+}
+
+FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] = math::exp_of_nonpositive(x[i] - shift);
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
+}
+
+FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return a[i] * b[i]; });
+}
+
+FLOW_VECTORISED float sum_row(const float* x, int64_t n) {
+  return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
+}
+
+FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
+}
+
+FLOW_VECTORISED void slope_seen(float* x, float shift, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = x[i] == kHidden ? 0.0f : math::exp_of_nonpositive(x[i] - shift);
+    dp[i] = x[i] == 0.0f ? 0.0f : x[i] * (dp[i] - expected);
+  }
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,152 @@
+// Arithmetic of numbers that broadcast, and scale; comparisons of two floats of one dtype, two
+// integers of any dtypes, or two bools -> bool; what connects bools; and where, which chooses by
+// them.
+#include <algorithm>
+#include <array>
+
+#include "ops/binary/binary.h"
+#include "ops/binary/cpu_loops.h"
+#include "runtime/base/host_device.h"
+#include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/broadcast.h"
+#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/vectors.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+Kernel prepare_scale(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [factor = static_cast<float>(request.step.attributes.get<double>("factor")),
+                   threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      scale_to(input<float>(buffers, 0) + first, factor, output<float>(buffers, 0) + first,
+               end - first);
+    });
+  };
+  return kernel;
+}
+
+using Block = Broadcast::Block;
+
+template <typename F, typename A, typename B>
+Kernel compare_as(const Request& request) {
+  return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
+    apply_block(F{}, block, input<A>(buffers, 0), input<B>(buffers, 1), output<bool>(buffers, 0));
+  });
+}
+
+/// Elements widened at a time: two arrays of them stay in the first cache.
+constexpr int64_t kWidened = 512;
+
+/// wide[i] = x[i * stride], of any integer dtype, for i below n.
+void widen(DType dtype, const std::byte* x, int64_t first, int64_t stride, int64_t n,
+           int64_t* wide) {
+  visit_integer(dtype, [&]<typename T>(T) {
+    const T* from = reinterpret_cast<const T*>(x) + first;
+    for (int64_t i = 0; i < n; ++i) wide[i] = static_cast<int64_t>(from[i * stride]);
+  });
+}
+
+/// Of integers of two dtypes, by value. A loop for each pair of them would be a hundred.
+template <typename F>
+Kernel compare_widened(const Request& request) {
+  return broadcast_kernel(request, [a = request.inputs[0].dtype, b = request.inputs[1].dtype](
+                                       const Block& block, const Buffers& buffers) {
+    std::array<int64_t, kWidened> wide_a, wide_b;
+    for (int64_t row = 0; row < block.rows; ++row) {
+      bool* y = output<bool>(buffers, 0) + block.out + row * block.columns;
+      for (int64_t i = 0; i < block.columns; i += kWidened) {
+        const int64_t n = std::min(kWidened, block.columns - i);
+        const auto widen_operand = [&](size_t k, DType dtype, int64_t* wide) {
+          const int64_t first = block.first[k] + row * block.row[k] + i * block.column[k];
+          widen(dtype, buffers.inputs[k], first, block.column[k], n, wide);
+        };
+        widen_operand(0, a, wide_a.data());
+        widen_operand(1, b, wide_b.data());
+        for (int64_t j = 0; j < n; ++j) y[i + j] = F{}(wide_a[j], wide_b[j]);
+      }
+    }
+  });
+}
+
+template <typename F>
+Kernel compare(const Request& request) {
+  const DType a = request.inputs[0].dtype, b = request.inputs[1].dtype;
+  if (a == DType::kBool) return compare_as<F, bool, bool>(request);
+  if (is_float(a))
+    return visit_float(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
+  if (a != b) return compare_widened<F>(request);
+  return visit_integer(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
+}
+
+struct ChooseByFlag {
+  template <typename T>
+  FLOW_INLINE T operator()(bool condition, T x, T y) const {
+    return condition ? x : y;
+  }
+};
+
+/// Elements of one size are chosen alike, whatever they mean.
+template <typename T>
+Kernel choose(const Request& request) {
+  return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
+    apply_block(ChooseByFlag{}, block, input<bool>(buffers, 0), input<T>(buffers, 1),
+                input<T>(buffers, 2), output<T>(buffers, 0));
+  });
+}
+
+Kernel prepare_logical_not(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      const bool* x = input<bool>(buffers, 0);
+      for (int64_t i = first; i < end; ++i) output<bool>(buffers, 0)[i] = !x[i];
+    });
+  };
+  return kernel;
+}
+
+Kernel prepare_where(const Request& request) {
+  return visit_size(size_of(request.outputs[0].dtype),
+                    [&]<typename T>(T) -> Kernel { return choose<T>(request); });
+}
+
+}  // namespace
+
+// A loop of each function, since not every compiler clones templates for what the CPU has.
+#define FLOW_PAIR_FUNCTOR(op, Function)                                                       \
+  FLOW_VECTORISED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
+                                 const float* a, const float* b, float* y) {                  \
+    apply_block(f, block, a, b, y);                                                           \
+  }
+#define FLOW_TRIPLE_FUNCTOR(op, Function)                                                     \
+  FLOW_VECTORISED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
+                                 const float* a, const float* b, const float* c, float* y) {  \
+    apply_block(f, block, a, b, c, y);                                                        \
+  }
+#include "ops/binary/binary.def"
+
+std::span<const KernelEntry> binary() {
+  static constexpr KernelEntry kKernels[] = {
+#define FLOW_ARITHMETIC(op, Function, ...) \
+  {#op, number_pair_kernel<functions::Function>, Layouts::kSame},
+#define FLOW_FLOAT_ARITHMETIC(op, Function, ...) \
+  {#op, pair_kernel<functions::Function>, Layouts::kSame},
+#define FLOW_ARITHMETIC_GRAD(op, Function, ...) \
+  {#op, triple_kernel<functions::Function>, Layouts::kSame},
+#include "ops/binary/binary.def"
+      {"scale", prepare_scale, Layouts::kSame},
+#define FLOW_COMPARISON(op, Function, ...) {#op, compare<functions::Function>, Layouts::kSame},
+#define FLOW_LOGICAL(op, Function, ...) \
+  {#op, compare_as<functions::Function, bool, bool>, Layouts::kSame},
+#include "ops/binary/binary.def"
+      {"logical_not", prepare_logical_not, Layouts::kSame},
+      {.op = "where", .prepare = prepare_where, .layouts = Layouts::kSame, .any_dtype = true},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::fast

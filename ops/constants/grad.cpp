@@ -1,0 +1,107 @@
+// Constants of job files: a fill whose value is checked, the identity matrix, and ranges as evenly
+// spaced numbers.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/grad/layers.h"
+#include "ops/core/limits.h"
+#include "runtime/base/text.h"
+
+namespace flow::grad {
+namespace {
+
+/// The user's word for it, whose value must be one of the dtype's.
+ir::ValueId expand_constant(LayerContext& context) {
+  if (!is_held_or_infinite(context, "value", context.attributes.get<double>("value"))) return {};
+  return context.add("fill", "", {}, context.attributes);
+}
+
+/// Ones without those above the diagonal, then without those below.
+ir::ValueId expand_eye(LayerContext& context) {
+  const auto extent = [&](const char* name) { return context.attributes.get<int64_t>(name); };
+  const ir::Attributes diagonal = {{"diagonal", extent("diagonal")}};
+  const ir::ValueId ones =
+      context.add("fill", "ones", {},
+                  {{"value", 1.0},
+                   {"shape", std::vector<int64_t>{extent("rows"), extent("columns")}},
+                   {"dtype", context.attributes.get<DType>("dtype")}});
+  const ir::ValueId lower = context.add("tril", "tril", {ones}, diagonal);
+  return context.add("triu", "", {lower}, diagonal);
+}
+
+using ir::ValueId;
+
+ValueId add_spaced(const LayerContext& context, double first, double last, int64_t count) {
+  return context.add("evenly_spaced", "", {},
+                     {{"first", first},
+                      {"last", last},
+                      {"count", count},
+                      {"dtype", context.attributes.get<DType>("dtype")}});
+}
+
+/// How many numbers there are before the end; 0 after an error.
+int64_t count_of_range(const LayerContext& context) {
+  const double start = context.attributes.get<double>("start");
+  const double stop = context.attributes.get<double>("stop");
+  const double step = context.attributes.get<double>("step");
+  const double count = std::ceil((stop - start) / step);
+  if (step != 0 && 1 <= count && count <= static_cast<double>(ops::kMaxSize))
+    return static_cast<int64_t>(count);
+  if (step == 0 || count < 1)
+    context.site().bad_attribute(step == 0 ? "step" : "stop", Diagnosis::kBadAttribute,
+                                 fmt::format("no number lies between {} and {} with step {}",
+                                             shortest(start), shortest(stop), shortest(step)));
+  else
+    context.site().bad_attribute(
+        "stop", Diagnosis::kTensorTooLarge,
+        fmt::format("{} numbers; at most {} are supported", shortest(count), ops::kMaxSize));
+  return 0;
+}
+
+ValueId expand_range(LayerContext& context) {
+  const auto dtype = context.attributes.get<DType>("dtype");
+  const bool whole = !is_float(dtype);
+  const double start = context.attributes.get<double>("start");
+  if (!is_held(context, "start", start)) return {};
+  const double step = context.attributes.get<double>("step");
+  if (whole && std::trunc(step) != step) {
+    context.site().bad_attribute(
+        "step", Diagnosis::kBadAttribute,
+        fmt::format("step {} makes numbers that {} does not hold", shortest(step), name_of(dtype)));
+    return {};
+  }
+  const int64_t count = count_of_range(context);
+  if (count == 0) return {};
+  const double last = start + static_cast<double>(count - 1) * step;
+  if (!is_held(context, "stop", last)) return {};
+  return add_spaced(context, start, last, count);
+}
+
+ValueId expand_linspace(LayerContext& context) {
+  const double start = context.attributes.get<double>("start");
+  const double stop = context.attributes.get<double>("stop");
+  if (!is_held(context, "start", start) || !is_held(context, "stop", stop)) return {};
+  if (!std::isfinite(stop - start)) {
+    context.site().bad_attribute("stop", Diagnosis::kBadAttribute,
+                                 fmt::format("the distance from {} to {} is not a finite number",
+                                             shortest(start), shortest(stop)));
+    return {};
+  }
+  const int64_t num = context.attributes.get<int64_t>("num");
+  return add_spaced(context, start, num == 1 ? start : stop, num);
+}
+
+}  // namespace
+
+std::span<const Rules> constants() {
+  static constexpr Rules kRules[] = {
+      {"constant", nullptr, expand_constant},
+      {"eye", nullptr, expand_eye},
+      {"range", nullptr, expand_range},
+      {"linspace", nullptr, expand_linspace},
+  };
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,205 @@
+// gather_nd and scatter_nd as gather, scatter_add and scatter_update of one axis, which joins those
+// that are indexed; and gradients of elements picked, written and added up along an axis, and of
+// counts.
+#include <fmt/format.h>
+
+#include "compiler/grad/gradients.h"
+#include "compiler/ir/rules.h"
+
+namespace flow::grad {
+namespace {
+
+using ir::ValueId;
+using Integers = std::vector<int64_t>;
+
+/// x has `batch` leading axes that are not indexed, then `indexed` ones, then those of slices.
+struct IndexedAxes {
+  int batch = 0, indexed = 0;
+};
+
+/// Reports indices that do not fit; nothing then.
+std::optional<IndexedAxes> indexed_axes(const LayerContext& context, int batch) {
+  const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
+  if (indices.rank() <= batch || x.rank() <= batch || indices.first(batch) != x.first(batch)) {
+    context.site().bad_operand(
+        1, Diagnosis::kShapeMismatch,
+        batch == 0
+            ? fmt::format("{} has no last axis with an index for each axis", indices.str())
+            : fmt::format("{} and {} do not share {} leading axes", x.str(), indices.str(), batch));
+    return {};
+  }
+  const int64_t indexed = indices[indices.rank() - 1];
+  if (indexed <= x.rank() - batch) return IndexedAxes{batch, static_cast<int>(indexed)};
+  context.site().bad_operand(1, Diagnosis::kShapeMismatch,
+                             fmt::format("the indices {} index {} axes; {} has {}", indices.str(),
+                                         indexed, x.str(), x.rank() - batch));
+  return {};
+}
+
+ValueId added(const LayerContext& context, std::string_view part, ValueId a, ValueId b) {
+  return a.valid() ? context.add("add", part, {a, b}, {}) : b;
+}
+
+/// What an index of an axis adds to the place in all axes: 0, stride, 2 stride, ...
+ValueId offsets(const LayerContext& context, const std::string& part, int64_t extent,
+                int64_t stride) {
+  return context.add("evenly_spaced", part, {},
+                     {{"first", 0.0},
+                      {"last", static_cast<double>((extent - 1) * stride)},
+                      {"count", extent},
+                      {"dtype", DType::kInt64}});
+}
+
+/// Indices (..., K) as places along the axis that joins the batch axes and the K that are indexed.
+/// They are gathered from tables, which check the index of each axis.
+ValueId joined_indices(const LayerContext& context, const IndexedAxes& axes) {
+  const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
+  const Shape picked = indices.first(indices.rank() - 1);
+  const int end = axes.batch + axes.indexed;
+  ValueId sum;
+  for (int axis = 0; axis < end; ++axis) {
+    const int64_t stride = x.elements(axis + 1, end);
+    ValueId part = offsets(context, fmt::format("offsets{}", axis), x[axis], stride);
+    if (axis < axes.batch) {
+      Integers along(static_cast<size_t>(picked.rank()), 1);
+      along[static_cast<size_t>(axis)] = x[axis];
+      part = context.add("reshape", fmt::format("batch{}", axis), {part}, {{"shape", along}});
+    } else {
+      const int k = axis - axes.batch;
+      const ValueId index = context.add("slice", fmt::format("indices{}", k), {context.operands[1]},
+                                        {{"index", fmt::format("[..., {}]", k)}});
+      part = context.add("gather", fmt::format("places{}", k), {part, index}, {});
+    }
+    sum = added(context, fmt::format("sum{}", axis), sum, part);
+  }
+  return sum;
+}
+
+/// x with the axes joined that indices are of.
+ValueId joined_axes(const LayerContext& context, const IndexedAxes& axes) {
+  const Shape x = context.operand(0).shape;
+  const int end = axes.batch + axes.indexed;
+  Integers shape = x.from(end).extents();
+  shape.insert(shape.begin(), x.elements(0, end));
+  return context.add("reshape", "joined", {context.operands[0]}, {{"shape", std::move(shape)}});
+}
+
+ValueId expand_gather_nd(LayerContext& context) {
+  const auto axes =
+      indexed_axes(context, static_cast<int>(context.attributes.get<int64_t>("batch_dims")));
+  if (!axes) return {};
+  return context.add("gather", "", {joined_axes(context, *axes), joined_indices(context, *axes)},
+                     {});
+}
+
+/// Reports updates of another shape or dtype than what they replace.
+bool updates_fit(const LayerContext& context, const IndexedAxes& axes) {
+  const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
+  Integers extents = indices.first(indices.rank() - 1).extents();
+  const Integers slice = x.from(axes.indexed).extents();
+  extents.insert(extents.end(), slice.begin(), slice.end());
+  ops::Call call = context.call();
+  if (call.same_dtype(0, 2)) call.have_shape(2, 3, Shape(std::move(extents)));
+  return !context.report(call);
+}
+
+ValueId expand_scatter_nd(LayerContext& context) {
+  const auto axes = indexed_axes(context, 0);
+  if (!axes || !updates_fit(context, *axes)) return {};
+  const bool adds = context.attributes.get<std::string>("reduction") == "add";
+  if (adds && context.operand(0).dtype != context.compute_dtype()) {
+    context.site().bad_operand(
+        0, Diagnosis::kDTypeMismatch,
+        fmt::format("`reduction: add` is of {}; found {}", name_of(context.compute_dtype()),
+                    name_of(context.operand(0).dtype)));
+    return {};
+  }
+  const Shape x = context.operand(0).shape;
+  const ValueId indices = joined_indices(context, *axes), whole = joined_axes(context, *axes);
+  const ValueId y = context.add(adds ? "scatter_add" : "scatter_update", "scatter",
+                                {whole, indices, context.operands[2]}, {});
+  return context.add("reshape", "", {y}, {{"shape", x.extents()}});
+}
+
+ir::Attributes axis_of(const GradientContext& context) {
+  return {{"axis", *context.node.attributes.find("axis")}};
+}
+
+std::vector<ValueId> take_along_axis_gradient(GradientContext& context) {
+  const ValueId zeros = zeros_like(context, 0, context.value_of(context.operand(0)), "zeros");
+  return {context.add("add_along_axis", 0, {zeros, context.operand(1), context.gradient()},
+                      axis_of(context)),
+          ValueId()};
+}
+
+std::vector<ValueId> add_along_axis_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(3);
+  if (context.wanted[0]) gradients[0] = context.gradient();
+  if (context.wanted[2])
+    gradients[2] = context.add("take_along_axis", 2, {context.gradient(), context.operand(1)},
+                               axis_of(context));
+  return gradients;
+}
+
+/// Where no later update has the same index, as bools: each writes its place along the axis, and
+/// finds it again unless another was written over it.
+ValueId last_updates(GradientContext& context) {
+  const Shape x = context.value_of(context.operand(0)).shape;
+  const Shape picked = context.value_of(context.operand(1)).shape;
+  const ValueId indices = context.operand(1);
+  const ValueId ones = filled(context, 2, 1, picked, DType::kInt64, "ones");
+  const ValueId none = filled(context, 2, 0, x, DType::kInt64, "none");
+  const ValueId places = context.add(
+      "cumsum", 2, {ones},
+      {{"axis", *context.node.attributes.find("axis")}, {"exclusive", false}, {"reverse", false}},
+      "places");
+  const ValueId written =
+      context.add("put_along_axis", 2, {none, indices, places}, axis_of(context), "written");
+  const ValueId found =
+      context.add("take_along_axis", 2, {written, indices}, axis_of(context), "found");
+  return context.add("equal", 2, {found, places}, {}, "last");
+}
+
+std::vector<ValueId> put_along_axis_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(3);
+  const ir::Value updates = context.value_of(context.operand(2));
+  const ValueId dy = context.gradient(), indices = context.operand(1);
+  if (context.wanted[0]) {
+    const ValueId zeros = zeros_like(context, 0, updates, "zeros");
+    gradients[0] = context.add("put_along_axis", 0, {dy, indices, zeros}, axis_of(context));
+  }
+  if (!context.wanted[2]) return gradients;
+  const ValueId last = last_updates(context);
+  const ValueId taken = context.add("take_along_axis", 2, {dy, indices}, axis_of(context), "taken");
+  const ValueId zero = filled(context, 2, 0, Shape{}, updates.dtype, "zero");
+  gradients[2] = context.add("where", 2, {last, taken, zero}, {});
+  return gradients;
+}
+
+/// Ones, added up at the integers.
+ValueId expand_bincount(LayerContext& context) {
+  const int64_t elements = context.operand(0).shape.elements();
+  const auto of_counts = [&](std::string_view part, double value, int64_t count) {
+    return context.add(
+        "fill", part, {},
+        {{"value", value}, {"shape", std::vector<int64_t>{count}}, {"dtype", DType::kInt64}});
+  };
+  const ValueId flat = context.add("reshape", "flat", {context.operands[0]},
+                                   {{"shape", std::vector<int64_t>{elements}}});
+  const ValueId zeros = of_counts("zeros", 0, context.attributes.get<int64_t>("size"));
+  const ValueId ones = of_counts("ones", 1, elements);
+  return context.add("add_along_axis", "", {zeros, flat, ones}, {{"axis", int64_t{0}}});
+}
+
+}  // namespace
+
+std::span<const Rules> indexing() {
+  static constexpr Rules kRules[] = {
+      {"gather_nd", nullptr, expand_gather_nd},      {"scatter_nd", nullptr, expand_scatter_nd},
+      {"take_along_axis", take_along_axis_gradient}, {"put_along_axis", put_along_axis_gradient},
+      {"add_along_axis", add_along_axis_gradient},   {"bincount", nullptr, expand_bincount},
+  };
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,322 @@
+// max_pool2d and avg_pool2d, whose padding does not count, with their gradients. The forward pass
+// of max_pool2d keeps, for each result, the place kh*KW+kw in its window of the first maximum in
+// row order (the first NaN, if there is one), so that the gradient needs no x.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/attributes.h"
+#include "runtime/base/array.h"
+#include "runtime/base/element_types.h"
+#include "runtime/base/host_device.h"
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/loops.h"
+#include "runtime/cuda/loops/threads.cuh"
+
+namespace flow::cuda {
+namespace {
+
+// Index is int32_t where all numbers and places fit, as nearly always, else int64_t.
+
+template <typename Index>
+struct Range {
+  Index first, end;
+};
+
+/// One axis of the windows: window i covers places [start(i), start(i) + size) of the input, of
+/// which those outside it are padding.
+template <typename Index>
+struct WindowAxis {
+  Index input, output, size, stride, before;
+  Divider by_input{input}, by_output{output}, by_size{size}, by_stride{stride};
+
+  FLOW_HOST_DEVICE Index start(Index i) const { return i * stride - before; }
+  /// The part of window i that lies in the input.
+  FLOW_HOST_DEVICE Range<Index> inside(Index i) const { return clipped(start(i), size); }
+  /// The part of the input from window i to the next one or, behind the last, to the end. The first
+  /// window's begins where the input does.
+  FLOW_HOST_DEVICE Range<Index> cell(Index i) const {
+    return clipped(start(i), i + 1 < output ? stride : input - start(i));
+  }
+  /// The windows that cover an element of the input.
+  FLOW_HOST_DEVICE Range<Index> covering(Index element) const {
+    const Index padded = element + before;
+    const Index first = padded < size ? 0 : by_stride.divide(padded - size).quotient + 1;
+    const Index end = by_stride.divide(padded).quotient + 1;
+    return {first, end < output ? end : output};
+  }
+
+ private:
+  FLOW_HOST_DEVICE Range<Index> clipped(Index first, Index count) const {
+    return {first < 0 ? 0 : first, first + count < input ? first + count : input};
+  }
+};
+
+/// An element of images [planes, rows, columns, channels], or a window over them. There is one
+/// channel, and a plane for each, but where channels lie last.
+template <typename Index>
+struct Pixel {
+  Index plane, row, column, channel;
+};
+
+/// The windows of a pool or its gradient.
+template <typename Index>
+struct Window {
+  WindowAxis<Index> rows, columns;
+  Index channels = 1;
+  Divider by_channels{channels};
+
+  /// Does no element lie in two windows?
+  bool apart() const { return rows.stride >= rows.size && columns.stride >= columns.size; }
+
+  /// Element i of the input.
+  FLOW_HOST_DEVICE Pixel<Index> element(Index i) const {
+    return pixel(i, rows.by_input, columns.by_input);
+  }
+  /// Window i, which makes element i of the output.
+  FLOW_HOST_DEVICE Pixel<Index> window(Index i) const {
+    return pixel(i, rows.by_output, columns.by_output);
+  }
+  /// Where an element of the input lies, or what a window makes.
+  FLOW_HOST_DEVICE Index input_at(const Pixel<Index>& at, Index row, Index column) const {
+    return ((at.plane * rows.input + row) * columns.input + column) * channels + at.channel;
+  }
+  FLOW_HOST_DEVICE Index output_at(const Pixel<Index>& at, Index row, Index column) const {
+    return ((at.plane * rows.output + row) * columns.output + column) * channels + at.channel;
+  }
+  /// The number kh * KW + kw of an element in a window over it.
+  FLOW_HOST_DEVICE Index place(const Pixel<Index>& window, Index row, Index column) const {
+    return (row - rows.start(window.row)) * columns.size + column - columns.start(window.column);
+  }
+
+ private:
+  FLOW_HOST_DEVICE Pixel<Index> pixel(Index i, const Divider& by_rows,
+                                      const Divider& by_columns) const {
+    const Division<Index> own = by_channels.divide(i), line = by_columns.divide(own.quotient),
+                          plane = by_rows.divide(line.quotient);
+    return {plane.quotient, plane.remainder, line.remainder, own.remainder};
+  }
+};
+
+/// f(a step's Window). `input`, `output`: [N, C, H, W], or [N, H, W, C] with channels last.
+template <typename F>
+auto visit_window(const ops::Attributes& attributes, const Shape& input, const Shape& output,
+                  bool channels_last, F f) {
+  using Extents = std::vector<int64_t>;
+  const auto &size = attributes.get<Extents>("ksize"), &stride = attributes.get<Extents>("strides"),
+             &padding = attributes.get<Extents>("padding");
+  const auto window = [&]<typename Index>(Index) {
+    const auto axis = [&](size_t i) {
+      const int logical = static_cast<int>(i) + (channels_last ? 1 : 2);
+      return WindowAxis<Index>{static_cast<Index>(input[logical]),
+                               static_cast<Index>(output[logical]), static_cast<Index>(size[i]),
+                               static_cast<Index>(stride[i]), static_cast<Index>(padding[2 * i])};
+    };
+    return Window<Index>{axis(0), axis(1), static_cast<Index>(channels_last ? input[3] : 1)};
+  };
+  const int64_t largest =
+      std::max({input.elements(), output.elements(), *std::ranges::max_element(size),
+                *std::ranges::max_element(stride), *std::ranges::max_element(padding)});
+  // Sums of up to four of them stay narrow.
+  return largest < kNarrow / 4 ? f(window(int32_t{})) : f(window(int64_t{}));
+}
+
+/// x -> y, n elements of it, a thread for each. places may be null.
+template <typename Index, typename T, typename Place>
+__global__ void pool(Window<Index> w, const T* x, T* y, Place* places, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Pixel<Index> window = w.window(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.inside(window.row), columns = w.columns.inside(window.column);
+    const bool any = rows.first < rows.end && columns.first < columns.end;
+    Wide<T> best = -static_cast<Wide<T>>(INFINITY);
+    Index place = any ? w.place(window, rows.first, columns.first) : 0;
+    for (Index row = rows.first; row < rows.end; ++row) {
+      for (Index column = columns.first; column < columns.end; ++column) {
+        const auto value = convert<Wide<T>>(x[w.input_at(window, row, column)]);
+        if (value <= best || best != best) continue;
+        best = value;
+        place = w.place(window, row, column);
+      }
+    }
+    y[i] = convert<T>(best);
+    if (places) places[i] = static_cast<Place>(place);
+  }
+}
+
+/// dx, n elements, a thread for each: the sum of dy over the windows that took the element, in row
+/// order.
+template <typename Index, typename T, typename Place>
+__global__ void spread(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Pixel<Index> at = w.element(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.covering(at.row), columns = w.columns.covering(at.column);
+    Wide<T> sum = 0;
+    for (Index row = rows.first; row < rows.end; ++row) {
+      for (Index column = columns.first; column < columns.end; ++column) {
+        const Index from = w.output_at(at, row, column);
+        const Index place = w.place({at.plane, row, column, at.channel}, at.row, at.column);
+        if (static_cast<Index>(places[from]) == place) sum += convert<Wide<T>>(dy[from]);
+      }
+    }
+    dx[i] = convert<T>(sum);
+  }
+}
+
+/// The same where windows lie apart: a thread for each of n windows writes dx up to the next ones.
+template <typename Index, typename T, typename Place>
+__global__ void spread_apart(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Pixel<Index> window = w.window(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.cell(window.row), columns = w.columns.cell(window.column);
+    const Division<Index> place = w.columns.by_size.divide(static_cast<Index>(places[i]));
+    const Index row_taken = w.rows.start(window.row) + place.quotient;
+    const Index column_taken = w.columns.start(window.column) + place.remainder;
+    const T sum = convert<T>(Wide<T>{0} + convert<Wide<T>>(dy[i]));  // -0 becomes 0, as in sums
+    for (Index row = rows.first; row < rows.end; ++row)
+      for (Index column = columns.first; column < columns.end; ++column)
+        dx[w.input_at(window, row, column)] =
+            row == row_taken && column == column_taken ? sum : T{};
+  }
+}
+
+/// Places are of uint8 where windows are small, else int32.
+template <typename F>
+auto visit_place(DType dtype, F f) {
+  return dtype == DType::kUInt8 ? f(uint8_t{}) : f(int32_t{});
+}
+
+template <typename T, typename Place, typename Index>
+Launch pool_launch(const Window<Index>& window, int64_t n) {
+  return [=](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, "max_pool2d", shape_for(n), pool<Index, T, Place>, window,
+           input<T>(buffers, 0), output<T>(buffers, 0), output<Place>(buffers, 1), n);
+  };
+}
+
+template <typename T, typename Place, typename Index>
+Launch spread_launch(const Window<Index>& window, int64_t elements, int64_t windows) {
+  const auto kernel = window.apart() ? spread_apart<Index, T, Place> : spread<Index, T, Place>;
+  return [=, n = window.apart() ? windows : elements](const Buffers& buffers,
+                                                      const LaunchState& state) {
+    launch(state.driver, state.stream, "max_pool2d_grad", shape_for(n), kernel, window,
+           input<T>(buffers, 0), input<Place>(buffers, 1), output<T>(buffers, 0), n);
+  };
+}
+
+/// A kernel over the windows of x that make y, whose launch is make(window, T{}, Place{}).
+template <typename Make>
+Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc& y, DType places,
+                   Make make) {
+  return visit_window(request.step.attributes, x.shape, y.shape, has_channels_last(request.step),
+                      [&](const auto& window) {
+                        return visit_any_float(x.dtype, [&](auto t) {
+                          return visit_place(places, [&](auto place) -> Kernel {
+                            return {make(window, t, place)};
+                          });
+                        });
+                      });
+}
+
+Kernel prepare_max_pool2d(const Request& request) {
+  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
+  return for_windows(request, x, y, request.outputs[1].dtype,
+                     [&]<typename T, typename Place>(const auto& window, T, Place) {
+                       return pool_launch<T, Place>(window, y.shape.elements());
+                     });
+}
+
+Kernel prepare_max_pool2d_grad(const Request& request) {
+  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
+  return for_windows(request, dx, dy, request.inputs[1].dtype,
+                     [&]<typename T, typename Place>(const auto& window, T, Place) {
+                       return spread_launch<T, Place>(window, dx.shape.elements(),
+                                                      dy.shape.elements());
+                     });
+}
+
+template <typename T, typename Index>
+__device__ T count_of(const Range<Index>& rows, const Range<Index>& columns) {
+  return static_cast<T>((rows.end - rows.first) * (columns.end - columns.first));
+}
+
+/// x -> y, n elements of it, a thread for each.
+template <typename Index, typename T>
+__global__ void average(Window<Index> w, const T* x, T* y, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Pixel<Index> window = w.window(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.inside(window.row), columns = w.columns.inside(window.column);
+    Wide<T> sum = 0;
+    for (Index row = rows.first; row < rows.end; ++row)
+      for (Index column = columns.first; column < columns.end; ++column)
+        sum += convert<Wide<T>>(x[w.input_at(window, row, column)]);
+    y[i] = convert<T>(sum / count_of<Wide<T>>(rows, columns));
+  }
+}
+
+/// dx, n elements, a thread for each: the sum of the shares of the windows over it.
+template <typename Index, typename T>
+__global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Pixel<Index> at = w.element(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.covering(at.row), columns = w.columns.covering(at.column);
+    Wide<T> sum = 0;
+    for (Index row = rows.first; row < rows.end; ++row)
+      for (Index column = columns.first; column < columns.end; ++column)
+        sum += convert<Wide<T>>(dy[w.output_at(at, row, column)]) /
+               count_of<Wide<T>>(w.rows.inside(row), w.columns.inside(column));
+    dx[i] = convert<T>(sum);
+  }
+}
+
+Kernel prepare_avg_pool2d(const Request& request) {
+  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
+  return visit_window(
+      request.step.attributes, x.shape, y.shape, has_channels_last(request.step),
+      [&]<typename Index>(const Window<Index>& window) {
+        return visit_any_float(x.dtype, [&]<typename T>(T) -> Kernel {
+          return {[window, n = y.shape.elements()](const Buffers& b, const LaunchState& state) {
+            launch(state.driver, state.stream, "avg_pool2d", shape_for(n), average<Index, T>,
+                   window, input<T>(b, 0), output<T>(b, 0), n);
+          }};
+        });
+      });
+}
+
+Kernel prepare_avg_pool2d_grad(const Request& request) {
+  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
+  return visit_window(
+      request.step.attributes, dx.shape, dy.shape, has_channels_last(request.step),
+      [&]<typename Index>(const Window<Index>& window) {
+        return visit_any_float(dy.dtype, [&]<typename T>(T) -> Kernel {
+          return {[window, n = dx.shape.elements()](const Buffers& b, const LaunchState& state) {
+            launch(state.driver, state.stream, "avg_pool2d_grad", shape_for(n), share_out<Index, T>,
+                   window, input<T>(b, 0), output<T>(b, 0), n);
+          }};
+        });
+      });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "max_pool2d", .prepare = prepare_max_pool2d, .channels_last = ChannelsLast::kFlag},
+      {.op = "max_pool2d_grad",
+       .prepare = prepare_max_pool2d_grad,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kFlag},
+      {.op = "avg_pool2d",
+       .prepare = prepare_avg_pool2d,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kFlag},
+      {.op = "avg_pool2d_grad",
+       .prepare = prepare_avg_pool2d_grad,
+       .order = Order::kOwn,
+       .channels_last = ChannelsLast::kFlag},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

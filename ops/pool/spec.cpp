@@ -1,0 +1,336 @@
+// Pools: maxima and means over windows of images, of lengths, which are images of height 1, and of
+// volumes; and over whole images.
+#include "ops/pool/pool.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "ops/core/axes.h"
+#include "ops/core/families.h"
+
+namespace flow::ops {
+namespace {
+
+WindowNames pool_names(int dimensions) { return {"ksize", "window", dimensions}; }
+
+/// Every window must hold an element of the input: a maximum of padding alone is none.
+bool pad_is_smaller(Call& call, int64_t pad, int64_t size) {
+  if (pad < size) return true;
+  call.bad_attribute(
+      "padding", Reason::kBadAttribute,
+      fmt::format("the padding is {} for a window of {}; expected less than the window", pad,
+                  size));
+  return false;
+}
+
+bool pads_are_smaller(Call& call, const std::vector<int64_t>& pads, const Windows& windows) {
+  for (size_t i = 0; i < pads.size(); ++i)
+    if (!pad_is_smaller(call, pads[i], windows.size[i / 2])) return false;
+  return true;
+}
+
+/// REQUIRES: `x` is of rank 4.
+std::optional<PooledImages> pooled_images(Call& call, const Shape& x) {
+  const auto pool = read_pool(call, {x[2], x[3]}, 2);
+  if (!pool) return {};
+  return PooledImages{x, {x[0], x[1], pool->placed.count[0], pool->placed.count[1]}, *pool};
+}
+
+void set_pool(Attributes& attributes, const std::optional<PooledImages>& of) {
+  if (!of) return;
+  attributes.set("ksize", of->pool.size());
+  attributes.set("strides", of->pool.strides());
+  attributes.set("padding", of->pool.placed.padding);
+}
+
+/// Offsets within a window are bytes where they fit.
+DType offset_dtype(const Pool& pool) {
+  const auto& size = pool.windows.size;
+  return size[0] * size[1] <= 256 ? DType::kUInt8 : DType::kInt32;
+}
+
+void infer_max_pool2d(Call& call) {
+  const auto of = read_pool2d(call);
+  if (!of) return;
+  const int batch_axis = batch_before(call.operand(0).batch_axis, 2);
+  call.result(call.dtype(0), of->y, batch_axis);
+  call.result(offset_dtype(of->pool), of->y, batch_axis);
+}
+
+void infer_max_pool2d_grad(Call& call) {
+  const auto of = read_pool2d_grad(call);
+  if (!of || !call.have_shape(0, 2, of->y)) return;
+  const DType offsets = offset_dtype(of->pool);
+  const int batch_axis = common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis);
+  if (call.dtype(1) != offsets)
+    call.bad_operand(1, Reason::kDTypeMismatch,
+                     fmt::format("offsets in such windows are {}, not {}", name_of(offsets),
+                                 name_of(call.dtype(1))));
+  else
+    call.result(call.dtype(0), of->x, batch_before(batch_axis, 2));
+}
+
+int64_t places_of_window(std::span<const Shape>, const Attributes& attributes) {
+  const auto& size = attributes.get<std::vector<int64_t>>("ksize");
+  return size[0] * size[1];
+}
+
+/// Where windows overlap, gradients that meet in an element are added.
+bool windows_are_disjoint(const Attributes& attributes) {
+  const auto& size = attributes.get<std::vector<int64_t>>("ksize");
+  const auto& strides = attributes.get<std::vector<int64_t>>("strides");
+  return size[0] <= strides[0] && size[1] <= strides[1];
+}
+
+bool is_pool_of(const Attributes& gradient, const Attributes& pool, const Shape& x) {
+  const auto same = [&](std::string_view name) { return *pool.find(name) == *gradient.find(name); };
+  return same("ksize") && same("padding") && same("strides") &&
+         x.extents() == gradient.get<std::vector<int64_t>>("input_shape");
+}
+
+void infer_avg_pool2d(Call& call) {
+  if (const auto of = read_pool2d(call))
+    call.result(call.dtype(0), of->y, batch_before(call.operand(0).batch_axis, 2));
+}
+
+void infer_avg_pool2d_grad(Call& call) {
+  const auto of = read_pool2d_grad(call);
+  if (of && call.have_shape(0, 1, of->y))
+    call.result(call.dtype(0), of->x, batch_before(call.operand(0).batch_axis, 2));
+}
+
+}  // namespace
+
+std::optional<Pool> read_pool(Call& call, std::array<int64_t, 2> input, int dimensions) {
+  const auto sizes = [&](std::string_view name) {
+    return pair_of(call, name, call.integers(name), dimensions);
+  };
+  const auto size = sizes("ksize");
+  if (!size) return {};  // strides may have their default from it
+  const auto strides = sizes("strides");
+  if (!strides) return {};
+  const Windows windows{*size, *strides, {1, 1}};
+  const auto placed =
+      place_windows(call, input, windows, call.attribute("padding"), pool_names(dimensions));
+  if (!placed || !pads_are_smaller(call, placed->padding, windows)) return {};
+  if ((*size)[0] > std::numeric_limits<int32_t>::max() / (*size)[1]) {
+    call.bad_attribute(
+        "ksize", Reason::kBadAttribute,
+        fmt::format("a window of {} x {} has too many elements to count", (*size)[0], (*size)[1]));
+    return {};
+  }
+  return Pool{windows, *placed};
+}
+
+std::optional<VolumeWindows> read_pool3d(Call& call) {
+  if (!has_rank(call, 0, 5, "(N, C, D, H, W)")) return {};
+  const auto windows = volume_windows(call, call.shape(0), "strides", "", pool_names(3));
+  if (!windows) return {};
+  for (const AxisWindows& along : *windows)
+    for (const int64_t pad : along.pads)
+      if (!pad_is_smaller(call, pad, along.size)) return {};
+  return windows;
+}
+
+std::optional<PooledImages> read_pool2d(Call& call) {
+  if (!has_rank(call, 0, 4, "(N, C, H, W)")) return {};
+  return pooled_images(call, call.shape(0));
+}
+
+std::optional<PooledImages> read_pool2d_grad(Call& call) {
+  const auto x = four_extents(call, "input_shape");
+  if (!x) return {};
+  return pooled_images(call, *x);
+}
+
+void normalise_pool(Call& call, Attributes& attributes) { set_pool(attributes, read_pool2d(call)); }
+
+void normalise_pool_grad(Call& call, Attributes& attributes) {
+  set_pool(attributes, read_pool2d_grad(call));
+}
+
+std::vector<AttributeSpec> pool_attributes(int dimensions) {
+  return {sizes_attribute("ksize", "",
+                          dimensions == 3 ? "window depth, height and width, or one number for all"
+                          : dimensions == 1 ? "window length"
+                                            : "window height and width, or one number for both"),
+          sizes_attribute("strides", "ksize", "step between windows, in elements"),
+          padding_attribute(dimensions)};
+}
+
+std::vector<AttributeSpec> pool_gradient_attributes() {
+  std::vector<AttributeSpec> attributes = pool_attributes();
+  attributes.push_back(input_shape_attribute());
+  return attributes;
+}
+
+std::span<const OpSpec> pool() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "max_pool1d",
+          .doc = "1D max pooling; on ties, the first element receives the gradient.",
+          .formula = "y[n, c, i] = max x[n, c, i s + u - pad]",
+          .operands = {{"in", "(N, C, L)"}},
+          .attributes = pool_attributes(1),
+      },
+      {
+          .name = "max_pool3d",
+          .doc = "3D max pooling; on ties, the first element receives the gradient.",
+          .formula = "y[n, c, i, j, k] = max x[n, c, i s + u - pad, j s + v - pad, k s + w - pad]",
+          .operands = {{"in", "(N, C, D, H, W)"}},
+          .attributes = pool_attributes(3),
+          .numpy = "pooled(x, ksize, strides, padding, np.nanmax)",
+          .examples = {"max_pool3d(f32[2,3,4,6,5]) ksize=2",
+                       "max_pool3d(f32[1,2,5,4,5]) ksize=3 strides=[2,1,2] padding=same",
+                       "max_pool3d(f32[1,2,4,4,5]) ksize=[1,2,3] strides=1 padding=[0,0,1,0,1,2]",
+                       "max_pool3d(f32[1,2,5,3,3]) ksize=[2,1,1] strides=[3,1,1]"},
+      },
+      {
+          .name = "global_max_pool",
+          .doc = "Global max pooling: the maximum of each channel.",
+          .formula = "y[n, c] = max x[n, c, ...]",
+          .operands = {{"in", "(N, C, ...)"}},
+          .attributes = {{"keepdims", AttributeType::kBool, "false",
+                          "keep the reduced axes with size 1"}},
+          .numpy = "np.max(x, tuple(range(2, x.ndim)), keepdims=keepdims)",
+          .examples = {"global_max_pool(f32[2,3,4,5])",
+                       "global_max_pool(f32[2,3,4]) keepdims=true"},
+      },
+      {
+          .name = "max_pool2d",
+          .doc = "2D max pooling; on ties, the first element receives the gradient.",
+          .formula = "y[n, c, i, j] = max x[n, c, i s + u - pad, j s + v - pad]",
+          .operands = {{.name = "in",
+                        .doc = "(N, C, H, W)",
+                        .low_precision = true,
+                        .images = Images::kActivations}},
+          .attributes = pool_attributes(),
+          .plan_attributes = {{"ksize", Kind::kSizes},
+                              {"padding", Kind::kPads},
+                              {"strides", Kind::kSizes}},
+          .results = {{.name = "out", .images = Images::kActivations},
+                      {.name = "argmax", .optional = true, .images = Images::kActivations}},
+          .normalise = normalise_pool,
+          .infer = infer_max_pool2d,
+          .rounds_operands = rounds_always,
+          .flops = {.windows = true},
+          .examples = {"max_pool2d(f32[2,3,6,6]) ksize=2",
+                       "max_pool2d(f32[2,3,7,5]) ksize=2 strides=2 padding=same",
+                       "max_pool2d(f32[1,2,7,8]) ksize=[3,2] strides=1",
+                       "max_pool2d(f32[1,1,8,8]) ksize=3 strides=2 padding=[1,0,1,1]",
+                       "max_pool2d(f32[1,1,40,40]) ksize=17 strides=8"},
+      },
+      {
+          .name = "max_pool2d_grad",
+          .doc = "Gradient of max_pool2d: adds each element of dy to the maximum of its window.",
+          .formula = "dx[argmax[i]] += dy[i]",
+          .operands = {{.name = "dy",
+                        .doc = "(N, C, H', W')",
+                        .low_precision = true,
+                        .images = Images::kActivations},
+                       {.name = "argmax",
+                        .doc = "offsets within windows, from max_pool2d",
+                        .accepts = Accepts::kInteger,
+                        .images = Images::kActivations,
+                        .limit = places_of_window}},
+          .attributes = pool_gradient_attributes(),
+          .plan_attributes = {{.name = "input_shape", .kind = Kind::kShape, .of_result = true},
+                              {"ksize", Kind::kSizes},
+                              {"padding", Kind::kPads},
+                              {"strides", Kind::kSizes}},
+          .results = {{.name = "out", .images = Images::kActivations}},
+          .normalise = normalise_pool_grad,
+          .infer = infer_max_pool2d_grad,
+          .linear = {0},
+          .rounds_operands = windows_are_disjoint,
+          .origin = Origin{.operand = 1,
+                           .op = "max_pool2d",
+                           .matches = is_pool_of,
+                           .expected = "the matching max_pool2d"},
+          .flops = {1, Flops::Each::kFirst},
+          .internal = true,
+      },
+      {
+          .name = "avg_pool1d",
+          .doc = "1D average pooling; the mean excludes the padding.",
+          .formula = "y[n, c, i] = mean x[n, c, i s + u - pad]",
+          .operands = {{"in", "(N, C, L)"}},
+          .attributes = pool_attributes(1),
+      },
+      {
+          .name = "avg_pool3d",
+          .doc = "3D average pooling; the mean excludes the padding.",
+          .formula = "y[n, c, i, j, k] = mean x[n, c, i s + u - pad, j s + v - pad, k s + w - pad]",
+          .operands = {{"in", "(N, C, D, H, W)"}},
+          .attributes = pool_attributes(3),
+          .numpy = "pooled(x, ksize, strides, padding, np.nanmean)",
+          .examples = {"avg_pool3d(f32[2,3,4,6,5]) ksize=2",
+                       "avg_pool3d(f32[1,2,5,4,5]) ksize=3 strides=[2,1,2] padding=same",
+                       "avg_pool3d(f32[1,2,4,4,5]) ksize=[1,2,3] strides=1 padding=[0,0,1,0,1,2]"},
+      },
+      {
+          .name = "adaptive_avg_pool",
+          .doc = "Averages over as many windows as the result has elements, nearly equal in size; "
+                 "neighbours may share elements.",
+          .formula = "y[n, c, i, ...] = mean x[n, c, floor(i H / h) : ceil((i + 1) H / h), ...]",
+          .operands = {{"in", "(N, C, ...)"}},
+          .attributes = {sizes_attribute("output_size", "",
+                                         "sizes of the result after the channels, or one number "
+                                         "for all")},
+          .numpy = "averaged(x, output_size)",
+          .examples = {"adaptive_avg_pool(f32[2,3,6,4]) output_size=[3,2]",
+                       "adaptive_avg_pool(f32[2,3,7,5]) output_size=[3,2]",
+                       "adaptive_avg_pool(f32[1,2,10]) output_size=4",
+                       "adaptive_avg_pool(f32[1,2,3,4]) output_size=6"},
+      },
+      {
+          .name = "avg_pool2d",
+          .doc = "2D average pooling; the mean excludes the padding.",
+          .formula = "y[n, c, i, j] = mean x[n, c, i s + u - pad, j s + v - pad]",
+          .operands = {{.name = "in", .doc = "(N, C, H, W)", .images = Images::kActivations}},
+          .attributes = pool_attributes(),
+          .plan_attributes = {{"ksize", Kind::kSizes},
+                              {"padding", Kind::kPads},
+                              {"strides", Kind::kSizes}},
+          .results = {{.name = "out", .images = Images::kActivations}},
+          .normalise = normalise_pool,
+          .infer = infer_avg_pool2d,
+          .linear = {0},
+          .flops = {.windows = true},
+          .examples = {"avg_pool2d(f32[2,3,6,6]) ksize=2",
+                       "avg_pool2d(f32[2,3,7,5]) ksize=2 strides=2 padding=same",
+                       "avg_pool2d(f32[1,2,7,8]) ksize=[3,2] strides=1",
+                       "avg_pool2d(f32[1,1,8,8]) ksize=3 strides=2 padding=[1,0,1,1]"},
+      },
+      {
+          .name = "global_avg_pool",
+          .doc = "Global average pooling: the mean of each channel.",
+          .formula = "y[n, c] = mean x[n, c, ...]",
+          .operands = {{"in", "(N, C, ...)"}},
+          .attributes = {{"keepdims", AttributeType::kBool, "false",
+                          "keep the reduced axes with size 1"}},
+      },
+      {
+          .name = "avg_pool2d_grad",
+          .doc = "Gradient of avg_pool2d: spreads each element of dy over its window.",
+          .formula = "dx[i] = sum dy[j] / count[j] over the windows j that contain i",
+          .operands = {{.name = "dy", .doc = "(N, C, H', W')", .images = Images::kActivations}},
+          .attributes = pool_gradient_attributes(),
+          .plan_attributes = {{.name = "input_shape", .kind = Kind::kShape, .of_result = true},
+                              {"ksize", Kind::kSizes},
+                              {"padding", Kind::kPads},
+                              {"strides", Kind::kSizes}},
+          .results = {{.name = "out", .images = Images::kActivations}},
+          .normalise = normalise_pool_grad,
+          .infer = infer_avg_pool2d_grad,
+          .linear = {0},
+          .flops = {.each = Flops::Each::kFirst, .windows = true},
+          .internal = true,
+          .examples = {"avg_pool2d_grad(f32[2,3,3,3]) ksize=2 input_shape=[2,3,6,6]"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

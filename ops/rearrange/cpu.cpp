@@ -1,0 +1,67 @@
+// tile: an array repeated along its axes. flip: its elements in reverse order along axes.
+// broadcast_to: an array repeated to a larger shape.
+#include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/broadcast.h"
+#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/strided_copy.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+/// Each axis of the result is two: the copies, and what is copied.
+Kernel prepare_tile(const Request& request) {
+  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
+  const Integers from = strides_of(x), to = strides_of(y);
+  std::vector<StridedCopy::Axis> axes;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t extent = x.shape[static_cast<int>(i)];
+    axes.push_back({integers(request, "multiples")[i], 0, to[i] * extent});
+    axes.push_back({extent, from[i], to[i]});
+  }
+  return copying(request, std::move(axes), 0);
+}
+
+/// The operand is read from its last element on along these axes.
+Kernel prepare_flip(const Request& request) {
+  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
+  std::vector<int64_t> from = strides_of(x);
+  int64_t first = 0;
+  for (const int64_t axis : integers(request, "axes")) {
+    int64_t& stride = from[static_cast<size_t>(axis)];
+    first += (x.shape[static_cast<int>(axis)] - 1) * stride;
+    stride = -stride;
+  }
+  return copying(request, axes_of(y.shape, from, strides_of(y)), first);
+}
+
+struct First {
+  template <typename T>
+  FLOW_INLINE T operator()(T a, T) const {
+    return a;
+  }
+};
+
+/// Elements of one size are repeated alike, whatever they mean.
+Kernel prepare_broadcast_to(const Request& request) {
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) {
+    return broadcast_kernel(request, [](const Broadcast::Block& block, const Buffers& buffers) {
+      const T* from = input<T>(buffers, 0);
+      apply_block(First{}, block, from, from, output<T>(buffers, 0));
+    });
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> rearrange() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "tile", .prepare = prepare_tile, .any_dtype = true},
+      {.op = "flip", .prepare = prepare_flip, .layouts = Layouts::kSame, .any_dtype = true},
+      {.op = "broadcast_to", .prepare = prepare_broadcast_to, .any_dtype = true},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::fast

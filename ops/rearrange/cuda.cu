@@ -1,0 +1,105 @@
+// tile: an array repeated along its axes. flip: its elements in reverse order along axes.
+// broadcast_to: an array repeated to a larger shape.
+#include "runtime/cuda/loops/families.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/loops/loops.h"
+#include "runtime/cuda/loops/map.cuh"
+#include "runtime/cuda/loops/strided_copy.cuh"
+#include "runtime/cuda/loops/threads.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// y[i] = x[i mod the extents of x]
+struct Repeats {
+  int rank = 0;
+  int64_t x[plan::kMaxRank] = {};                      // extents
+  Divider by_y[plan::kMaxRank], by_x[plan::kMaxRank];  // by extents
+};
+
+/// Index holds n.
+template <typename Index, typename T>
+__global__ void repeat(Repeats repeats, const T* x, T* y, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    Index rest = static_cast<Index>(i), from = 0, stride = 1;
+    for (int axis = repeats.rank - 1; axis >= 0; --axis) {
+      const Division<Index> own = repeats.by_y[axis].divide(rest);
+      from += repeats.by_x[axis].divide(own.remainder).remainder * stride;
+      stride *= static_cast<Index>(repeats.x[axis]);
+      rest = own.quotient;
+    }
+    y[i] = x[from];
+  }
+}
+
+Kernel prepare_tile(const Request& request) {
+  const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
+  Repeats repeats;
+  repeats.rank = x.rank();
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    repeats.x[axis] = x[axis];
+    repeats.by_x[axis] = Divider(x[axis]);
+    repeats.by_y[axis] = Divider(y[axis]);
+  }
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
+    return {[repeats, n = y.elements()](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "tile", shape_for(n),
+             n < kNarrow ? repeat<int32_t, T> : repeat<int64_t, T>, repeats, input<T>(buffers, 0),
+             output<T>(buffers, 0), n);
+    }};
+  });
+}
+
+/// Loops over x, read from its last element on along the axes, and over the result.
+ArrayPart flipped(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  const auto& axes = attribute<std::vector<int64_t>>(request, "axes");
+  ArrayPart part{{}, 0};
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const int64_t stride = stride_of(x, axis);
+    const bool reversed = std::ranges::count(axes, int64_t{axis}) > 0;
+    if (reversed) part.begin += (x[axis] - 1) * stride;
+    part.loops.add(x[axis], {reversed ? -stride : stride, stride});
+  }
+  return part;
+}
+
+Kernel prepare_flip(const Request& request) {
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
+    return {[part = flipped(request)](const Buffers& buffers, const LaunchState& state) {
+      launch_copy(state, "flip", part.loops, input<T>(buffers, 0) + part.begin,
+                  output<T>(buffers, 0));
+    }};
+  });
+}
+
+struct First {
+  template <typename T>
+  __device__ T operator()(T a, T) const {
+    return a;
+  }
+};
+
+Kernel prepare_broadcast_to(const Request& request) {
+  const Shape &x = request.inputs[0].shape, &out = request.outputs[0].shape;
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
+    return {[loops = broadcast_loops<2>({x, x}, out), n = out.elements()](
+                const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "broadcast_to", shape_for(n), map_pairs<T, T, First>,
+             loops, input<T>(buffers, 0), input<T>(buffers, 0), output<T>(buffers, 0), n, First{});
+    }};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::rearrange() {
+  static constexpr KernelEntry kKernels[] = {
+      {"tile", prepare_tile},
+      {"flip", prepare_flip},
+      {"broadcast_to", prepare_broadcast_to},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cuda

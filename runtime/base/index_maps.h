@@ -1,0 +1,154 @@
+// Where elements come from, on every device: those of a padded axis, of windows over images, and of
+// a shard of the batch.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/base/host_device.h"
+
+namespace flow {
+
+/// What stands around the elements that were there.
+enum class PadMode : uint8_t { kConstant, kReflect, kEdge };
+
+/// Of a plan's "constant", "reflect" or "edge".
+inline PadMode pad_mode(std::string_view name) {
+  if (name == "reflect") return PadMode::kReflect;
+  return name == "edge" ? PadMode::kEdge : PadMode::kConstant;
+}
+
+/// One axis: `before` places in front of n, `after` places after them. REQUIRES: kReflect: less
+/// than n on each side.
+struct PaddedAxis {
+  int64_t n, before, after;
+
+  /// The place in [0, n) that place `i` shows; -1 where it shows the constant.
+  FLOW_HOST_DEVICE int64_t source(PadMode mode, int64_t i) const {
+    const int64_t place = i - before;
+    if (0 <= place && place < n) return place;
+    if (mode == PadMode::kConstant) return -1;
+    if (mode == PadMode::kEdge) return place < 0 ? 0 : n - 1;
+    return place < 0 ? -place : 2 * (n - 1) - place;
+  }
+
+  /// How many places show place `at`, itself among them; not of a constant.
+  FLOW_HOST_DEVICE int64_t copies(PadMode mode, int64_t at) const {
+    return 1 + in_front(mode, at) + behind(mode, at);
+  }
+
+  /// The places that show `at`: itself, then those in front of it, then those after it.
+  FLOW_HOST_DEVICE int64_t copy(PadMode mode, int64_t at, int64_t number) const {
+    const int64_t front = in_front(mode, at);
+    if (number == 0) return before + at;
+    if (number <= front) return mode == PadMode::kEdge ? number - 1 : before - at;
+    return before + (mode == PadMode::kEdge ? n - 1 + number - front : 2 * (n - 1) - at);
+  }
+
+ private:
+  FLOW_HOST_DEVICE int64_t in_front(PadMode mode, int64_t at) const {
+    if (mode == PadMode::kEdge) return at == 0 ? before : 0;
+    return 0 < at && at <= before ? 1 : 0;
+  }
+  FLOW_HOST_DEVICE int64_t behind(PadMode mode, int64_t at) const {
+    if (mode == PadMode::kEdge) return at == n - 1 ? after : 0;
+    return at < n - 1 && n - 1 - at <= after ? 1 : 0;
+  }
+};
+
+/// Windows along one axis of images.
+struct UnfoldedAxis {
+  int64_t extent, windows, size, stride, dilation, before;
+
+  /// Where place `k` of window `i` lies; outside [0, extent) in the padding.
+  FLOW_HOST_DEVICE int64_t at(int64_t i, int64_t k) const {
+    return i * stride + k * dilation - before;
+  }
+  /// The window whose place `k` lies at `element`, or -1.
+  FLOW_HOST_DEVICE int64_t window(int64_t element, int64_t k) const {
+    const int64_t start = element + before - k * dilation;
+    return start >= 0 && start % stride == 0 && start / stride < windows ? start / stride : -1;
+  }
+};
+
+/// Images [planes, rows.extent, columns.extent], and columns
+/// [planes, rows.size, columns.size, rows.windows, columns.windows].
+struct UnfoldedImages {
+  int64_t planes;
+  UnfoldedAxis rows, columns;
+
+  FLOW_HOST_DEVICE int64_t windows() const { return rows.windows * columns.windows; }
+  FLOW_HOST_DEVICE int64_t places() const { return rows.size * columns.size; }
+  FLOW_HOST_DEVICE int64_t pixels() const { return rows.extent * columns.extent; }
+
+  /// An element of the columns: 0 where it lies in the padding.
+  template <typename T>
+  FLOW_HOST_DEVICE T unfolded(const T* images, int64_t element) const {
+    const int64_t line = element / columns.windows, place = line / rows.windows;
+    const int64_t plane = place / places(), own = place % places();
+    const int64_t row = rows.at(line % rows.windows, own / columns.size);
+    const int64_t column = columns.at(element % columns.windows, own % columns.size);
+    const bool inside = 0 <= row && row < rows.extent && 0 <= column && column < columns.extent;
+    return inside ? images[(plane * rows.extent + row) * columns.extent + column] : T(0);
+  }
+
+  /// A pixel as the sum of what lies there, place by place.
+  template <typename T>
+  FLOW_HOST_DEVICE double folded(const T* unfolded, int64_t pixel) const {
+    const int64_t plane = pixel / pixels(), own = pixel % pixels();
+    double sum = 0;
+    for (int64_t u = 0; u < rows.size; ++u) {
+      const int64_t i = rows.window(own / columns.extent, u);
+      if (i < 0) continue;
+      for (int64_t v = 0; v < columns.size; ++v) {
+        const int64_t j = columns.window(own % columns.extent, v);
+        if (j < 0) continue;
+        const int64_t place = (plane * rows.size + u) * columns.size + v;
+        sum += static_cast<double>(unfolded[(place * rows.windows + i) * columns.windows + j]);
+      }
+    }
+    return sum;
+  }
+};
+
+/// Of a step of `unfold` or `fold` with these attributes. `images`: [N, C, H, W].
+template <typename Attributes>
+UnfoldedImages unfolded_images(const Attributes& attributes, const Shape& images) {
+  using Integers = std::vector<int64_t>;
+  const auto axis = [&](size_t i) {
+    const auto number = [&](const char* name) {
+      return attributes.template get<Integers>(name)[i];
+    };
+    const auto& pads = attributes.template get<Integers>("padding");
+    UnfoldedAxis one{images[static_cast<int>(i) + 2], 0,
+                     number("kernel_size"),           number("strides"),
+                     number("dilation_rate"),         pads[2 * i]};
+    const int64_t padded = one.extent + pads[2 * i] + pads[2 * i + 1];
+    one.windows = (padded - one.dilation * (one.size - 1) - 1) / one.stride + 1;
+    return one;
+  };
+  return {images[0] * images[1], axis(0), axis(1)};
+}
+
+/// A shard's tensor consists of runs of elements that are adjacent in the whole batch, too.
+struct WholeIndex {
+  int64_t run;        // elements
+  int64_t distance;   // from the start of one run to that of the next, in the whole batch
+  int64_t per_shard;  // from the start of a shard to that of the next; 0: all shards have the same
+
+  /// The index in the whole batch of an element of a shard.
+  FLOW_HOST_DEVICE int64_t at(int64_t element, int64_t shard) const {
+    return element / run * distance + shard * per_shard + element % run;
+  }
+};
+
+/// `shape`: of a shard. REQUIRES: it has elements.
+inline WholeIndex whole_index(const Shape& shape, int batch_axis, int64_t shards) {
+  if (batch_axis < 0 || shards == 1) return {shape.elements(), shape.elements(), 0};
+  const int64_t run = shape.elements(batch_axis, shape.rank());
+  return {run, run * shards, run};
+}
+
+}  // namespace flow
