@@ -227,8 +227,8 @@ class NamePatternParser {
   }
 
   static std::optional<int64_t> digits(std::string_view text) {
-    constexpr size_t kMost = 6;
-    return is_digits(text) && text.size() <= kMost ? whole_number(text) : std::nullopt;
+    constexpr size_t kMostDigits = 6;
+    return is_digits(text) && text.size() <= kMostDigits ? whole_number(text) : std::nullopt;
   }
 
   bool check_reference(std::string_view text, NamePattern::Component& component,
