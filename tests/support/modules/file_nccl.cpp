@@ -51,7 +51,8 @@ void write(const Message& message) {
   std::ofstream(beside, std::ios::binary)
       .write(reinterpret_cast<const char*>(message.memory),
              static_cast<std::streamsize>(message.bytes));
-  fs::rename(beside, message.file);
+  std::error_code ignored;  // rank 0 has ended, and the folder with it
+  fs::rename(beside, message.file, ignored);
 }
 
 /// Leaves the memory as it is where the other rank ends before it sends.
@@ -107,7 +108,11 @@ NcclResult abort_comm(NcclComm* comm) {
   std::error_code ignored;
   rank.aborted = true;
   std::ofstream(rank.folder / kAborted) << rank.rank;
-  if (rank.rank == 0) fs::remove_all(rank.folder, ignored);
+  if (rank.rank != 0) return NcclResult::kSuccess;
+  // Moved first: a rank that writes meanwhile would keep a folder in which nothing says `aborted`.
+  const fs::path ended = rank.folder.string() + "-ended";
+  fs::rename(rank.folder, ended, ignored);
+  fs::remove_all(ended, ignored);
   return NcclResult::kSuccess;
 }
 
