@@ -76,7 +76,7 @@ std::string FlowrunChild::run(const std::vector<std::string>& words,
       .directory = fs::current_path(),
       .stopping = is_stopping};
   options.words.insert(options.words.end(), words.begin(), words.end());
-  options.keeper = &keeper_;
+  options.watchdog = &watchdog_;
   io::Process process(options);
   process.close_input();
   const auto status = process.wait({});

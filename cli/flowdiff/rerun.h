@@ -26,7 +26,7 @@ class FlowrunChild {
   const fs::path& directory() const { return work_.path(); }
 
  private:
-  const io::Keeper keeper_;
+  const io::Watchdog watchdog_;
   const WorkDirectory work_;
 };
 

@@ -285,9 +285,9 @@ int execute(const RunOptions& options, RankSession* session) {
     return execute_distributed(
         options,
         fmt::format("{}: job `{}`, whose `ids` names several machines,", job.where, job.name));
-  std::optional<io::Keeper> keeper;  // which this process forks while it is small
+  std::optional<io::Watchdog> watchdog;  // which this process forks while it is small
   const bool commands = !options.no_commands && !options.dry_run;
-  if (commands && !plan::commands_of(plan, job).empty()) keeper.emplace();
+  if (commands && !plan::commands_of(plan, job).empty()) watchdog.emplace();
   const RunDevices devices = choose_devices(*loaded, job, options, gpu, session);
   const auto backend = devices.open(gpu);
   const auto followers = start_followers(options, devices, gpu);
@@ -326,7 +326,7 @@ int execute(const RunOptions& options, RankSession* session) {
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
                            .say = say,
                            .stop_signal = [] { return stop_signal.load(); },
-                           .keeper = keeper ? &*keeper : nullptr,
+                           .watchdog = watchdog ? &*watchdog : nullptr,
                            .ranks = ranks_of(session, followers.get())};
   if (const std::string remark = session ? "" : remark_on_launcher(); !remark.empty()) say(remark);
   request.inputs = inputs_of(options);

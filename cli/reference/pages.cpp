@@ -139,8 +139,8 @@ std::string files_page() {
 
 std::span<const EnvironmentRow> environment_read() {
   static constexpr EnvironmentRow kRows[] = {
-      {"NO_COLOR", "Disables colour if it is set and not empty."},
-      {"TERM", "`dumb` disables colour and the progress bar."},
+      {"NO_COLOR", "Disables color if it is set and not empty."},
+      {"TERM", "`dumb` disables color and the progress bar."},
       {"LD_LIBRARY_PATH", "Directories in which `flowrun` looks for the CUDA libraries.", true},
       {"CUDA_HOME", "A CUDA toolkit whose libraries `flowrun` searches. `CUDA_PATH` is the same.",
        true},

@@ -39,7 +39,7 @@ Html picture_of_job(const fs::path& directory, const std::string& name, const pl
                               {"svg", Html::trusted(svg)}});
 }
 
-/// Least and greatest of neighbouring steps would hide the shape: the greatest is what matters.
+/// Least and greatest of neighboring steps would hide the shape: the greatest is what matters.
 std::vector<size_t> thinned(const std::vector<size_t>& live) {
   constexpr size_t kMost = 600;
   const size_t stride = (live.size() + kMost - 1) / kMost;

@@ -58,7 +58,7 @@ std::vector<std::vector<Arrow>> arrows_of(const Picture& picture) {
   return lists;
 }
 
-/// Nondecreasing numbers nearest to `wanted` by least squares: neighbours in the wrong order share
+/// Nondecreasing numbers nearest to `wanted` by least squares: neighbors in the wrong order share
 /// their mean (pool adjacent violators; Ayer and others, 1955).
 std::vector<double> ordered(const std::vector<double>& wanted) {
   std::vector<std::pair<double, int>> pools;  // sum, count
@@ -212,7 +212,7 @@ class Frame {
     return sum / static_cast<double>(nodes.size());
   }
 
-  /// Down to order each layer, up and down again to bring each box near its neighbours.
+  /// Down to order each layer, up and down again to bring each box near its neighbors.
   void place_across() {
     for (std::vector<size_t>& layer : layers_) {
       double last = 0;

@@ -24,7 +24,7 @@ std::string sink_text(const plan::Sink& sink) {
   if (const auto* npy = std::get_if<plan::NpySink>(&sink))
     return npy->per_step ? "npy, a file a step" : "npy";
   const auto metric_text = [](const plan::Metric& metric) {
-    return "metric " + std::string(plan::spelled(metric.type));
+    return "metric " + std::string(plan::enum_name(metric.type));
   };
   if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
     if (print->metric) return metric_text(*print->metric);
@@ -87,7 +87,7 @@ std::string stage_text(const plan::RateFunction& function,
   if (!values.rates.empty()) text += " " + list_text(values.rates);
   if (!values.boundaries.empty()) text += " at steps " + list_text(values.boundaries);
   if (warmup)
-    text += fmt::format(", {} warmup from {}x over {}", plan::spelled(warmup->type),
+    text += fmt::format(", {} warmup from {}x over {}", plan::enum_name(warmup->type),
                         shortest(warmup->multiplier),
                         counted(static_cast<uint64_t>(warmup->steps), "step"));
   return text;

@@ -81,7 +81,7 @@ Table steps_table(const plan::Job& job) {
       const plan::Tensor& made = job[step.outputs[0]];
       result = type_of(made);
       if (own[step.outputs[0].index()]) result += ", one a shard";
-      if (made.combine) result += fmt::format(", {} of shards", plan::spelled(*made.combine));
+      if (made.combine) result += fmt::format(", {} of shards", plan::enum_name(*made.combine));
     }
     const bool once = job.sharding && i >= job.sharding->steps.index();
     row({fmt::format("{}{}{}", i, once ? " once" : "", step.probe ? " tap" : ""), step.name,

@@ -58,7 +58,7 @@ class Sharing {
 
  private:
   std::vector<TensorId> deliverables() const {
-    const plan::WholeJob whole(job_);
+    const plan::UnshardedJob whole(job_);
     return exec::list_deliverables(job_, exec::list_deliveries(*whole, exec::StepIndex()));
   }
 
@@ -108,7 +108,7 @@ class Sharing {
     const std::string sent = bucket.small     ? "nothing"
                              : bucket.divided ? job_[update_of(tensor)->variable].name
                                               : "the result";
-    table.row({made.name, type_of(made), std::string(plan::spelled(*made.combine)),
+    table.row({made.name, type_of(made), std::string(plan::enum_name(*made.combine)),
                std::to_string(index), holders(bucket, tensor), sent});
   }
 

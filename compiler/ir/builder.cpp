@@ -38,7 +38,7 @@ bool countable(const Shape& shape, const std::string& name, Span span, Diags& di
 }
 
 void infer(const ops::OpSpec& op, ops::Call& call, Attributes& attributes) {
-  if (op.normalise) op.normalise(call, attributes);
+  if (op.normalize) op.normalize(call, attributes);
   if (!call.failed()) op.infer(call);
 }
 

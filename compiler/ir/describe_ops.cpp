@@ -27,7 +27,7 @@ bool is_activation(const ops::OpSpec& op) {
   ir::Attributes attributes;
   if (!complete_attributes(op, op.name, {}, diags, attributes)) return false;
   ops::Call call({ops::Operand{job.compute, shape, 0}}, attributes, job);
-  if (op.normalise) op.normalise(call, attributes);
+  if (op.normalize) op.normalize(call, attributes);
   if (!call.failed()) op.infer(call);
   if (call.failed()) return false;
   const ops::Result& y = call.results()[0];

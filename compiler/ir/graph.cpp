@@ -69,8 +69,9 @@ class Printer {
   }
 
   std::string combine_text(const Value& value) const {
-    return has_shards() && value.combine ? fmt::format(" combine={}", plan::spelled(*value.combine))
-                                         : "";
+    return has_shards() && value.combine
+               ? fmt::format(" combine={}", plan::enum_name(*value.combine))
+               : "";
   }
 
   void print(const Variable& variable) {

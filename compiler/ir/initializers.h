@@ -107,21 +107,21 @@ struct Kaiming {
 };
 
 template <>
-struct plan::Spelling<FanMode> {
+struct plan::EnumNames<FanMode> {
   static constexpr std::array<std::string_view, 3> words = {"fan_in", "fan_out", "fan_avg"};
 };
 template <>
-struct plan::Spelling<VarianceScaling::Distribution> {
+struct plan::EnumNames<VarianceScaling::Distribution> {
   static constexpr std::array<std::string_view, 3> words = {"truncated_normal", "random_normal",
                                                             "random_uniform"};
 };
 template <>
-struct plan::Spelling<Kaiming::Distribution> {
+struct plan::EnumNames<Kaiming::Distribution> {
   static constexpr std::array<std::string_view, 3> words = {"random_normal", "truncated_normal",
                                                             "random_uniform"};
 };
 template <>
-struct plan::Spelling<Kaiming::Nonlinearity> {
+struct plan::EnumNames<Kaiming::Nonlinearity> {
   static constexpr std::array<std::string_view, 3> words = {"relu", "leaky_relu", "linear"};
 };
 

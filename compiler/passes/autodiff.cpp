@@ -311,7 +311,7 @@ class Autodiff {
                               false, true, training_.losses.front().span);
   }
 
-  /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimised
+  /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimized
   /// of losses that shards have for themselves is their mean; of several losses, the sum of their
   /// means, which is that of the first one's elements, divided. `share_of_all`: a factor.
   void seed(const Loss& of, double share_of_all) {

@@ -14,7 +14,7 @@
 
 namespace flow::passes {
 
-/// What is minimised: a float tensor of any shape.
+/// What is minimized: a float tensor of any shape.
 struct Loss {
   ir::ValueId value;
   std::string name;  // as the file names it

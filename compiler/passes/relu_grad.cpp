@@ -84,7 +84,7 @@ class GradFuser {
 
  private:
   /// The batch_norm whose rectified result the relu_grad looks at, or null.
-  const ir::Node* normalisation_of(const ir::Node& relu_grad) const {
+  const ir::Node* normalization_of(const ir::Node& relu_grad) const {
     const ir::Node* relu = graph_.producer_of(relu_grad.operands[1]);
     if (!relu || relu->op->epilogue != Epilogue::kRelu || relu_grad.per_shard) return nullptr;
     const ir::Node* norm = graph_.producer_of(relu->operands[0]);
@@ -100,7 +100,7 @@ class GradFuser {
 
   bool fuse(const ir::Node& node) {
     const ir::Node* norm =
-        node.op->gradient_of == Epilogue::kRelu && !node.probe ? normalisation_of(node) : nullptr;
+        node.op->gradient_of == Epilogue::kRelu && !node.probe ? normalization_of(node) : nullptr;
     if (!norm) return false;
     const ValueId masked = node.results[0];
     const std::vector<size_t>& readers = readers_[masked.index()];

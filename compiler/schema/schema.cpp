@@ -256,10 +256,10 @@ class Object {
   }
   /// An object of one key, that of the alternative.
   template <typename... T>
-  requires plan::Spelled<std::variant<T...>> OrderedJson of(const std::variant<T...>&) {
+  requires plan::HasEnumNames<std::variant<T...>> OrderedJson of(const std::variant<T...>&) {
     OrderedJson any = OrderedJson::array();
     const auto add = [&any](OrderedJson alternative) {
-      const std::string key(plan::Spelling<std::variant<T...>>::words[any.size()]);
+      const std::string key(plan::EnumNames<std::variant<T...>>::words[any.size()]);
       any.push_back({{"type", "object"},
                      {"properties", {{key, std::move(alternative)}}},
                      {"required", OrderedJson::array({key})},

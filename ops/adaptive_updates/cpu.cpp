@@ -12,7 +12,7 @@ struct AdagradRates {
 };
 
 /// sum += g^2, w -= lr g / (sqrt(sum) + epsilon)
-FLOW_VECTORISED void adagrad_piece(const UpdateArrays<2>& arrays, const AdagradRates& rates,
+FLOW_VECTORIZED void adagrad_piece(const UpdateArrays<2>& arrays, const AdagradRates& rates,
                                    int64_t n) {
   const AdagradRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *sum = arrays.from[1];
@@ -30,7 +30,7 @@ struct AdadeltaRates {
   float scale, decay, rest, negative_rate, epsilon;  // rest: 1 - decay
 };
 
-FLOW_VECTORISED void adadelta_piece(const UpdateArrays<3>& arrays, const AdadeltaRates& rates,
+FLOW_VECTORIZED void adadelta_piece(const UpdateArrays<3>& arrays, const AdadeltaRates& rates,
                                     int64_t n) {
   const AdadeltaRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *square = arrays.from[1];
@@ -52,7 +52,7 @@ struct NadamRates : MeanRates {
   float correction, epsilon, decay;
 };
 
-FLOW_VECTORISED void nadam_piece(const UpdateArrays<3>& arrays, const NadamRates& rates,
+FLOW_VECTORIZED void nadam_piece(const UpdateArrays<3>& arrays, const NadamRates& rates,
                                  int64_t n) {
   const NadamRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1], *v = arrays.from[2];
@@ -90,7 +90,7 @@ template <bool rectified>
   }
 }
 
-FLOW_VECTORISED void radam_piece(const UpdateArrays<3>& arrays, const RadamRates& rates,
+FLOW_VECTORIZED void radam_piece(const UpdateArrays<3>& arrays, const RadamRates& rates,
                                  int64_t n) {
   if (rates.rectified)
     radam_loop<true>(arrays, rates, n);
@@ -105,7 +105,7 @@ struct LionRates : MeanRates {
 /// 1, -1, or 0 and NaN as they are.
 inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
 
-FLOW_VECTORISED void lion_piece(const UpdateArrays<2>& arrays, const LionRates& rates, int64_t n) {
+FLOW_VECTORIZED void lion_piece(const UpdateArrays<2>& arrays, const LionRates& rates, int64_t n) {
   const LionRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
   float *next_w = arrays.to[0], *next_m = arrays.to[1];
@@ -122,7 +122,7 @@ struct FtrlRates {
   float scale, inverse_rate, beta, l1, l2;
 };
 
-FLOW_VECTORISED void ftrl_loop(const UpdateArrays<3>& arrays, const FtrlRates& rates, int64_t n) {
+FLOW_VECTORIZED void ftrl_loop(const UpdateArrays<3>& arrays, const FtrlRates& rates, int64_t n) {
   const FtrlRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *sum = arrays.from[1], *z = arrays.from[2];
   float *next_w = arrays.to[0], *next_sum = arrays.to[1], *next_z = arrays.to[2];

@@ -31,12 +31,12 @@ template <bool kLargest, typename T>
   }
 }
 
-FLOW_VECTORISED void largest_of_columns(const float* x, int64_t n, int64_t inner, int64_t count,
+FLOW_VECTORIZED void largest_of_columns(const float* x, int64_t n, int64_t inner, int64_t count,
                                         int64_t* out) {
   reduce_columns<true>(x, n, inner, count, out);
 }
 
-FLOW_VECTORISED void smallest_of_columns(const float* x, int64_t n, int64_t inner, int64_t count,
+FLOW_VECTORIZED void smallest_of_columns(const float* x, int64_t n, int64_t inner, int64_t count,
                                          int64_t* out) {
   reduce_columns<false>(x, n, inner, count, out);
 }

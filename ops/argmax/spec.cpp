@@ -24,7 +24,7 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
           .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
           .attributes = {{"axis", AttributeType::kInteger, "-1", "axis to search"}},
           .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_argmax,
           .flops = {1, Flops::Each::kFirst},
           .numpy = numpy,

@@ -60,7 +60,7 @@ ScoreOperand::ScoreOperand(size_t at, const Shape& shape, const Shape& query, in
 namespace flow::cpu::fast {
 namespace {
 
-FLOW_VECTORISED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
+FLOW_VECTORIZED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) scores[i] = mask[i] ? scores[i] : kHidden;
 }
@@ -74,7 +74,7 @@ void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
     std::fill_n(scores, n, kHidden);
 }
 
-FLOW_VECTORISED void add_bias(const float* bias, int64_t step, float* scores, int64_t n) {
+FLOW_VECTORIZED void add_bias(const float* bias, int64_t step, float* scores, int64_t n) {
   if (step == 0) {
     const float all = *bias;
 #pragma omp simd
@@ -90,30 +90,30 @@ void hide_by_bias(const float* bias, int64_t step, float* scores, int64_t n) {
     if (bias[i * step] == kHidden) scores[i] = kHidden;
 }
 
-FLOW_VECTORISED bool all_finite(const float* x, int64_t n) {
+FLOW_VECTORIZED bool all_finite(const float* x, int64_t n) {
   return sum_of_terms<float>(n, [=](int64_t i) { return x[i] * 0.0f; }) == 0.0f;
 }
 
-FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
+FLOW_VECTORIZED float exp_less(float* x, float shift, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) x[i] = math::exp_of_nonpositive(x[i] - shift);
   return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
 }
 
-FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
+FLOW_VECTORIZED float dot_rows(const float* a, const float* b, int64_t n) {
   return sum_of_terms<float>(n, [=](int64_t i) { return a[i] * b[i]; });
 }
 
-FLOW_VECTORISED float sum_row(const float* x, int64_t n) {
+FLOW_VECTORIZED float sum_row(const float* x, int64_t n) {
   return sum_of_terms<float>(n, [=](int64_t i) { return x[i]; });
 }
 
-FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
+FLOW_VECTORIZED void slope_row(const float* p, float expected, float* dp, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
 }
 
-FLOW_VECTORISED void slope_seen(float* x, float shift, float expected, float* dp, int64_t n) {
+FLOW_VECTORIZED void slope_seen(float* x, float shift, float expected, float* dp, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     x[i] = x[i] == kHidden ? 0.0f : math::exp_of_nonpositive(x[i] - shift);

@@ -156,7 +156,7 @@ __device__ void finish_scores(const Attention& at, const BatchScores<S>& of, int
 
 /// Divides by the sums of weights; their logarithms go to `log_sums`, unless it is null.
 template <typename T>
-__device__ void normalise(const RowSums<T>& sums, int64_t rows, Part<T>& results, T* log_sums) {
+__device__ void normalize(const RowSums<T>& sums, int64_t rows, Part<T>& results, T* log_sums) {
   for (int i = 0; i < kOwn<T>; ++i) {
     const T sum = sums.sum[i];
     for (T& element : results.at[i]) element *= sum == 0 ? T{0} : 1 / sum;
@@ -188,7 +188,7 @@ __global__ void attend(Attention at, const S* query, const S* key, const S* valu
     add_products<S>(space, {value + from * at.value_depth, count, at.value_depth}, place.column,
                     results);
   }
-  normalise(sums, rows, results, log_sums && place.column == 0 ? log_sums + first : nullptr);
+  normalize(sums, rows, results, log_sums && place.column == 0 ? log_sums + first : nullptr);
   store_part(results, rows, at.value_depth, place.column, out + first * at.value_depth);
 }
 

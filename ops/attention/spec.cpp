@@ -191,7 +191,7 @@ int batch_of_query_grad(const Attended& all) {
 }
 
 /// `align` becomes the last key that query 0 attends to, where it is not key 0.
-void normalise_alignment(Call& call, Attributes& attributes) {
+void normalize_alignment(Call& call, Attributes& attributes) {
   const bool bottom_right = call.attribute<std::string>("align") == "bottom_right";
   attributes.erase("align");
   if (!bottom_right) return;
@@ -208,8 +208,8 @@ void normalise_alignment(Call& call, Attributes& attributes) {
 }
 
 /// Replaces NaN, which stands for the default scale. `infer` refuses a query without a depth.
-void normalise_attention(Call& call, Attributes& attributes) {
-  normalise_alignment(call, attributes);
+void normalize_attention(Call& call, Attributes& attributes) {
+  normalize_alignment(call, attributes);
   const Shape& query = call.shape(0);
   if (!std::isnan(call.attribute<double>("scale")) || query.rank() == 0) return;
   const int64_t depth = query[query.rank() - 1];
@@ -390,7 +390,7 @@ std::span<const OpSpec> attention() {
           .attributes = attention_attributes(),
           .plan_attributes = attention_plan_attributes(),
           .results = {{"out"}, {.name = "logsumexp", .optional = true}},
-          .normalise = normalise_attention,
+          .normalize = normalize_attention,
           .infer = infer_attention,
           .optional_by_dtype = true,
           .flops = {.product = attention_flops},

@@ -14,9 +14,9 @@ namespace {
 
 /// A call's sizes, and what it keeps in the workspace: two partial sums for each chunk and channel,
 /// then five vectors of C.
-class Normalisation {
+class Normalization {
  public:
-  explicit Normalisation(const Request& request)
+  explicit Normalization(const Request& request)
       : pieces_(view_along(request.inputs[0], axis_of(request))),
         epsilon_(request.step.attributes.get<double>("epsilon")),
         threads_(request.threads) {}
@@ -71,7 +71,7 @@ PerChannel from_channel(const PerChannel& k, int64_t channel) {
 }
 
 /// Mean and variance of all chunks' elements: the variance within chunks, and that of their means.
-RankChannels::Pair joined(const Normalisation& n, const double* means, const double* squares,
+RankChannels::Pair joined(const Normalization& n, const double* means, const double* squares,
                           int64_t c) {
   double sum = 0, within = 0, between = 0;
   for (int64_t chunk = 0; chunk < n.chunks(); ++chunk)
@@ -85,7 +85,7 @@ RankChannels::Pair joined(const Normalisation& n, const double* means, const dou
   return {mean, (within + between) / count};
 }
 
-double total(const Normalisation& n, const double* partials, int64_t c) {
+double total(const Normalization& n, const double* partials, int64_t c) {
   double sum = 0;
   for (int64_t chunk = 0; chunk < n.chunks(); ++chunk) sum += partials[chunk * n.channels() + c];
   return sum;
@@ -97,15 +97,15 @@ bool starts_with_relu(const Request& request) {
          request.step.epilogue[0].op->epilogue == ops::Epilogue::kRelu;
 }
 
-void normalise_all(const Normalisation& n, const PerChannel& k, bool rectify, const float* x,
+void normalize_all(const Normalization& n, const PerChannel& k, bool rectify, const float* x,
                    float* y) {
   n.for_each_piece([&](const ChannelPiece& p) {
-    normalise(p, from_channel(k, p.channel), rectify, x + p.offset, y + p.offset);
+    normalize(p, from_channel(k, p.channel), rectify, x + p.offset, y + p.offset);
   });
 }
 
 /// center, factor and term from operands `first` (gamma and beta) and `statistics` on.
-void set_normal(const Normalisation& n, const PerChannel& k, const Buffers& b, size_t first,
+void set_normal(const Normalization& n, const PerChannel& k, const Buffers& b, size_t first,
                 size_t statistics) {
   const float *gamma = input<float>(b, first), *beta = input<float>(b, first + 1);
   const float *mean = input<float>(b, statistics), *variance = input<float>(b, statistics + 1);
@@ -119,7 +119,7 @@ void set_normal(const Normalisation& n, const PerChannel& k, const Buffers& b, s
 bool is_rectified(const Request& request) { return request.step.attributes.get<bool>("rectified"); }
 
 Kernel prepare_batch_norm(const Request& request) {
-  const Normalisation n(request);
+  const Normalization n(request);
   const RankChannels ranks(request, n.channels(), n.workspace());
   const bool rectify = starts_with_relu(request);
   Kernel kernel;
@@ -146,13 +146,13 @@ Kernel prepare_batch_norm(const Request& request) {
       if (mean) mean[c] = k.center[c];
       if (variance) variance[c] = rounded;
     });
-    normalise_all(n, k, rectify, x, output<float>(b, 0));
+    normalize_all(n, k, rectify, x, output<float>(b, 0));
   };
   return kernel;
 }
 
 Kernel prepare_batch_norm_predict(const Request& request) {
-  const Normalisation n(request);
+  const Normalization n(request);
   const bool rectify = starts_with_relu(request);
   Kernel kernel;
   kernel.workspace = n.workspace();
@@ -160,13 +160,13 @@ Kernel prepare_batch_norm_predict(const Request& request) {
   kernel.launch = [n, rectify](const Buffers& b, const CallState&) {
     const PerChannel k = n.per_channel(b.workspace);
     set_normal(n, k, b, 1, 3);
-    normalise_all(n, k, rectify, input<float>(b, 0), output<float>(b, 0));
+    normalize_all(n, k, rectify, input<float>(b, 0), output<float>(b, 0));
   };
   return kernel;
 }
 
 Kernel prepare_batch_norm_grad_affine(const Request& request) {
-  const Normalisation n(request);
+  const Normalization n(request);
   Kernel kernel;
   kernel.workspace = n.workspace();
   kernel.launch = [n, rectified = is_rectified(request)](const Buffers& b, const CallState&) {
@@ -190,7 +190,7 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
 }
 
 Kernel prepare_batch_norm_grad(const Request& request) {
-  const Normalisation n(request);
+  const Normalization n(request);
   const RankChannels ranks(request, n.channels(), n.workspace());
   Kernel kernel;
   kernel.workspace = ranks.workspace();

@@ -42,7 +42,7 @@ template <size_t kSums, typename AddRow>
 
 /// y = (x - center) factor + term, and relu of it.
 template <bool kRectify>
-[[gnu::always_inline]] inline void normalise_piece(const ChannelPiece& p, const PerChannel& k,
+[[gnu::always_inline]] inline void normalize_piece(const ChannelPiece& p, const PerChannel& k,
                                                    const float* x, float* y) {
   for (int64_t row = 0; row < p.rows; ++row, x += p.row_stride, y += p.row_stride) {
     if (p.inner == 1) {
@@ -146,7 +146,7 @@ template <bool kRectified>
 
 }  // namespace
 
-FLOW_VECTORISED void moments_of_rows(const ChannelPiece& p, const float* x, double* mean,
+FLOW_VECTORIZED void moments_of_rows(const ChannelPiece& p, const float* x, double* mean,
                                      double* squares) {
   sum_rows<1>(p, {mean}, [&](int64_t row, RowSums<1>& parts) {
 #pragma omp simd
@@ -166,7 +166,7 @@ FLOW_VECTORISED void moments_of_rows(const ChannelPiece& p, const float* x, doub
   });
 }
 
-FLOW_VECTORISED void moments_of_runs(const ChannelPiece& p, const float* x, double* mean,
+FLOW_VECTORIZED void moments_of_runs(const ChannelPiece& p, const float* x, double* mean,
                                      double* squares) {
   for (int64_t c = 0; c < p.channels; ++c, x += p.inner) {
     double sum = 0, sum_of_squares = 0;
@@ -185,15 +185,15 @@ FLOW_VECTORISED void moments_of_runs(const ChannelPiece& p, const float* x, doub
   }
 }
 
-FLOW_VECTORISED void normalise(const ChannelPiece& p, const PerChannel& k, bool rectify,
+FLOW_VECTORIZED void normalize(const ChannelPiece& p, const PerChannel& k, bool rectify,
                                const float* x, float* y) {
   if (rectify)
-    normalise_piece<true>(p, k, x, y);
+    normalize_piece<true>(p, k, x, y);
   else
-    normalise_piece<false>(p, k, x, y);
+    normalize_piece<false>(p, k, x, y);
 }
 
-FLOW_VECTORISED void gradients_of(const ChannelPiece& p, const PerChannel& k, bool rectified,
+FLOW_VECTORIZED void gradients_of(const ChannelPiece& p, const PerChannel& k, bool rectified,
                                   const float* dy, const float* x, double* sums, double* products) {
   if (rectified)
     gradients_of_piece<true>(p, k, dy, x, sums, products);
@@ -201,7 +201,7 @@ FLOW_VECTORISED void gradients_of(const ChannelPiece& p, const PerChannel& k, bo
     gradients_of_piece<false>(p, k, dy, x, sums, products);
 }
 
-FLOW_VECTORISED void differentiate(const ChannelPiece& p, const PerChannel& k, bool rectified,
+FLOW_VECTORIZED void differentiate(const ChannelPiece& p, const PerChannel& k, bool rectified,
                                    const float* dy, const float* x, float* dx) {
   if (rectified)
     differentiate_piece<true>(p, k, dy, x, dx);

@@ -17,7 +17,7 @@ void moments_of_rows(const ChannelPiece& p, const float* x, double* mean, double
 void moments_of_runs(const ChannelPiece& p, const float* x, double* mean, double* squares);
 
 /// y = (x - center) factor + term, or relu of it. y may lie on x.
-void normalise(const ChannelPiece& p, const PerChannel& k, bool rectify, const float* x, float* y);
+void normalize(const ChannelPiece& p, const PerChannel& k, bool rectify, const float* x, float* y);
 
 /// Sums of dy, and of dy times x's distance from its center. `rectified`: of the dy that a relu of
 /// the result has passed on.

@@ -143,7 +143,7 @@ struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Several {
 
 /// Elements of kChannels channels, one after another, or all of one.
 template <typename T>
-struct Normalise {
+struct Normalize {
   const T *x, *residual;  // null without one
   PerChannel<Wide<T>> k;
   bool rectifies;
@@ -216,9 +216,9 @@ __global__ void apply(Channels channels, T* out, int64_t n, F f) {
 }
 
 /// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
-class Normalisation {
+class Normalization {
  public:
-  explicit Normalisation(const Request& request)
+  explicit Normalization(const Request& request)
       : epsilon_(attribute<double>(request, "epsilon")),
         element_(size_of(sum_of(request.inputs[0].dtype))) {
     const Shape& x = request.inputs[0].shape;
@@ -303,7 +303,7 @@ class Normalisation {
 /// A kernel whose launch is body(T{}, n, buffers, state).
 template <typename Body>
 Kernel for_step(const Request& request, Body body) {
-  const Normalisation n(request);
+  const Normalization n(request);
   return visit_any_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[n, body](const Buffers& b, const LaunchState& state) { body(T{}, n, b, state); },
             n.workspace()};
@@ -326,7 +326,7 @@ struct Following {
         rectifies(request.step.epilogue.size() > (sums ? 1 : 0)) {}
 
   template <typename T>
-  Normalise<T> after(const Buffers& b, const PerChannel<Wide<T>>& k) const {
+  Normalize<T> after(const Buffers& b, const PerChannel<Wide<T>>& k) const {
     const std::byte* residual = sums ? b.epilogue_operands[0][0] : nullptr;
     return {input<T>(b, 0), reinterpret_cast<const T*>(residual), k, rectifies};
   }
@@ -336,7 +336,7 @@ Kernel prepare_batch_norm(const Request& request) {
   refuse_synchronized(request);
   return for_step(request,
                   [following = Following(request)]<typename T>(
-                      T, const Normalisation& n, const Buffers& b, const LaunchState& state) {
+                      T, const Normalization& n, const Buffers& b, const LaunchState& state) {
                     using W = Wide<T>;
                     const T* x = input<T>(b, 0);
                     Pair* parts = n.parts(b.workspace);
@@ -352,7 +352,7 @@ Kernel prepare_batch_norm(const Request& request) {
 Kernel prepare_batch_norm_predict(const Request& request) {
   return for_step(request,
                   [following = Following(request)]<typename T>(
-                      T, const Normalisation& n, const Buffers& b, const LaunchState& state) {
+                      T, const Normalization& n, const Buffers& b, const LaunchState& state) {
                     using W = Wide<T>;
                     const Operands<W> from{input<W>(b, 1), input<W>(b, 2), input<W>(b, 3),
                                            input<W>(b, 4), nullptr,        nullptr};
@@ -363,7 +363,7 @@ Kernel prepare_batch_norm_predict(const Request& request) {
 
 Kernel prepare_batch_norm_grad_affine(const Request& request) {
   const bool rectified = attribute<bool>(request, "rectified");
-  return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
+  return for_step(request, [=]<typename T>(T, const Normalization& n, const Buffers& b,
                                            const LaunchState& state) {
     using W = Wide<T>;
     const Operands<W> from{input<W>(b, 2), input<W>(b, 3), input<W>(b, 4),
@@ -379,7 +379,7 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
 Kernel prepare_batch_norm_grad(const Request& request) {
   refuse_synchronized(request);
   const bool rectified = attribute<bool>(request, "rectified");
-  return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
+  return for_step(request, [=]<typename T>(T, const Normalization& n, const Buffers& b,
                                            const LaunchState& state) {
     using W = Wide<T>;
     const Operands<W> from{input<W>(b, 2), input<W>(b, 3), input<W>(b, 4),

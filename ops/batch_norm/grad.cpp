@@ -23,12 +23,12 @@ bool shards_have_rows(const ir::Graph& graph, const ir::Value& x, int axis) {
   return graph.shards > 1 && x.batch_axis >= 0 && x.batch_axis != axis;
 }
 
-/// The moving statistics take in those of this call, each of `count` values. `normalised`: the
+/// The moving statistics take in those of this call, each of `count` values. `normalized`: the
 /// first result of batch_norm.
-void move_statistics(const LayerContext& context, ValueId normalised, int64_t count,
+void move_statistics(const LayerContext& context, ValueId normalized, int64_t count,
                      ValueId moving_mean, ValueId moving_variance) {
   ir::Graph& graph = context.builder.graph();
-  const ir::Node& node = *graph.producer_of(normalised);
+  const ir::Node& node = *graph.producer_of(normalized);
   // The variance of a sample is that of where it comes from times (n - 1) / n.
   const double unbias = static_cast<double>(count) / static_cast<double>(count - 1);
   const ValueId moved = context.builder.add(

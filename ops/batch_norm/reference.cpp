@@ -8,8 +8,8 @@
 namespace flow::cpu::reference {
 namespace {
 
-struct Normalisation {
-  explicit Normalisation(const Request& request)
+struct Normalization {
+  explicit Normalization(const Request& request)
       : view(view_along(request.inputs[0], axis_of(request))),
         epsilon(request.step.attributes.get<double>("epsilon")) {
     const auto* given = request.step.attributes.find("rectified");
@@ -45,7 +45,7 @@ template <typename Body>
 Kernel for_each_channel(const Request& request, Body body) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [n = Normalisation(request), body](const Buffers& b, const CallState&) {
+    kernel.launch = [n = Normalization(request), body](const Buffers& b, const CallState&) {
       for (int64_t c = 0; c < n.view.channels; ++c) body(n, T{}, b, c);
     };
   });
@@ -54,7 +54,7 @@ Kernel for_each_channel(const Request& request, Body body) {
 
 /// Those of this rank's elements.
 template <typename T>
-RankChannels::Pair moments_of(const Normalisation& n, const Buffers& b, int64_t c) {
+RankChannels::Pair moments_of(const Normalization& n, const Buffers& b, int64_t c) {
   const auto count = static_cast<double>(n.view.count());
   double mean = 0, variance = 0;
   n.for_channel(c, [&](int64_t i) { mean += double_at<T>(b, 0, i) / count; });
@@ -65,7 +65,7 @@ RankChannels::Pair moments_of(const Normalisation& n, const Buffers& b, int64_t 
 }
 
 template <typename T>
-void normalise(const Normalisation& n, const Buffers& b, int64_t c, RankChannels::Pair moments) {
+void normalize(const Normalization& n, const Buffers& b, int64_t c, RankChannels::Pair moments) {
   const double mean = moments[0], variance = moments[1];
   if (T* means = output<T>(b, 1)) means[c] = static_cast<T>(mean);
   if (T* variances = output<T>(b, 2)) variances[c] = static_cast<T>(variance);
@@ -76,7 +76,7 @@ void normalise(const Normalisation& n, const Buffers& b, int64_t c, RankChannels
 }
 
 Kernel prepare_batch_norm(const Request& request) {
-  const Normalisation n(request);
+  const Normalization n(request);
   const RankChannels ranks(request, n.view.channels, 0);
   Kernel kernel;
   kernel.workspace = ranks.workspace();
@@ -86,7 +86,7 @@ Kernel prepare_batch_norm(const Request& request) {
       const auto own = [&](int64_t c) { return moments_of<T>(n, b, c); };
       ranks.exchange(b.workspace, own);
       for (int64_t c = 0; c < n.view.channels; ++c)
-        normalise<T>(n, b, c, ranks.moments(b.workspace, c, own));
+        normalize<T>(n, b, c, ranks.moments(b.workspace, c, own));
     };
   });
   return kernel;
@@ -94,7 +94,7 @@ Kernel prepare_batch_norm(const Request& request) {
 
 Kernel prepare_batch_norm_predict(const Request& request) {
   return for_each_channel(
-      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+      request, []<typename T>(const Normalization& n, T, const Buffers& b, int64_t c) {
         n.for_channel(c, [&](int64_t i) {
           output<T>(b, 0)[i] = static_cast<T>(n.normal(double_at<T>(b, 0, i), double_at<T>(b, 3, c),
                                                        double_at<T>(b, 4, c), double_at<T>(b, 1, c),
@@ -105,7 +105,7 @@ Kernel prepare_batch_norm_predict(const Request& request) {
 
 Kernel prepare_batch_norm_grad_affine(const Request& request) {
   return for_each_channel(
-      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+      request, []<typename T>(const Normalization& n, T, const Buffers& b, int64_t c) {
         double dgamma = 0, dbeta = 0;
         n.for_channel(c, [&](int64_t i) {
           const double dy = n.gradient<T>(b, c, i);
@@ -119,7 +119,7 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
 
 /// `sums`: dgamma and dbeta, over `count` elements.
 template <typename T>
-void differentiate(const Normalisation& n, const Buffers& b, int64_t c, double count,
+void differentiate(const Normalization& n, const Buffers& b, int64_t c, double count,
                    RankChannels::Pair sums) {
   const double inverse = n.inverse(double_at<T>(b, 5, c));
   n.for_channel(c, [&](int64_t i) {
@@ -131,7 +131,7 @@ void differentiate(const Normalisation& n, const Buffers& b, int64_t c, double c
 }
 
 Kernel prepare_batch_norm_grad(const Request& request) {
-  const Normalisation n(request);
+  const Normalization n(request);
   const RankChannels ranks(request, n.view.channels, 0);
   Kernel kernel;
   kernel.workspace = ranks.workspace();

@@ -7,9 +7,9 @@
 namespace flow::ops {
 namespace {
 
-/// Of what is normalised over all axes but `axis`: of the whole batch, or by each shard of its own
+/// Of what is normalized over all axes but `axis`: of the whole batch, or by each shard of its own
 /// rows.
-int normalised_batch(const Call& call, int batch_axis, int axis) {
+int normalized_batch(const Call& call, int batch_axis, int axis) {
   return call.job().shards > 1 ? batch_axis : batch_along(batch_axis, axis);
 }
 
@@ -19,7 +19,7 @@ void infer_batch_norm(Call& call) {
   const Operand& x = call.operand(0);
   const Shape channels{x.shape[*axis]};
   if (!call.have_shape(1, 3, channels)) return;
-  call.result(x.dtype, x.shape, normalised_batch(call, x.batch_axis, *axis));
+  call.result(x.dtype, x.shape, normalized_batch(call, x.batch_axis, *axis));
   for (int i = 0; i < 2; ++i)
     call.result(x.dtype, channels, batch_of_vector(x.batch_axis, *axis),
                 combined(x.batch_axis, Combine::kMean));
@@ -54,7 +54,7 @@ void infer_batch_norm_grad(Call& call) {
   if (!axis) return;
   const Operand& dy = call.operand(0);
   const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
-  call.result(dy.dtype, dy.shape, normalised_batch(call, batch_axis, *axis));
+  call.result(dy.dtype, dy.shape, normalized_batch(call, batch_axis, *axis));
 }
 
 void infer_move_statistics(Call& call) {
@@ -145,7 +145,7 @@ std::span<const OpSpec> batch_norm() {
           .results = {{"out"},
                       {.name = "mean", .optional = true},
                       {.name = "variance", .optional = true}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_batch_norm,
           .takes = {Epilogue::kRelu},
           .layer = "batch_normalization",
@@ -164,7 +164,7 @@ std::span<const OpSpec> batch_norm() {
               {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}}),
           .attributes = batch_norm_attributes(),
           .plan_attributes = {{"axis", Kind::kAxis}, {"epsilon", Kind::kMagnitude}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_batch_norm_predict,
           .in_place = {0},
           .elementwise = true,
@@ -186,7 +186,7 @@ std::span<const OpSpec> batch_norm() {
                               {"epsilon", Kind::kMagnitude},
                               {"rectified", Kind::kFlag}},
           .results = {{"out"}, {"dbeta"}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_batch_norm_grad_affine,
           .linear = {0},
           .flops = {5, Flops::Each::kFirst},
@@ -203,7 +203,7 @@ std::span<const OpSpec> batch_norm() {
                               {"epsilon", Kind::kMagnitude},
                               {"rectified", Kind::kFlag},
                               synchronized_in_plans()},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_batch_norm_grad,
           .in_place = {0, 1},
           .elementwise = true,

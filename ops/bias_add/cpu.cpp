@@ -10,7 +10,7 @@ namespace flow::cpu::fast {
 namespace {
 
 /// y[row, c] = x[row, c] + bias[c]
-FLOW_VECTORISED void add_bias_to_rows(const float* x, const float* bias, float* y, int64_t rows,
+FLOW_VECTORIZED void add_bias_to_rows(const float* x, const float* bias, float* y, int64_t rows,
                                       int64_t channels) {
   for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
 #pragma omp simd
@@ -19,7 +19,7 @@ FLOW_VECTORISED void add_bias_to_rows(const float* x, const float* bias, float* 
 }
 
 /// y[i] = x[i] + bias
-FLOW_VECTORISED void add_bias_to_run(const float* x, float bias, float* y, int64_t n) {
+FLOW_VECTORIZED void add_bias_to_run(const float* x, float bias, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] + bias;
 }

@@ -118,12 +118,12 @@ Kernel prepare_where(const Request& request) {
 
 // A loop of each function, since not every compiler clones templates for what the CPU has.
 #define FLOW_PAIR_FUNCTOR(op, Function)                                                       \
-  FLOW_VECTORISED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
+  FLOW_VECTORIZED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
                                  const float* a, const float* b, float* y) {                  \
     apply_block(f, block, a, b, y);                                                           \
   }
 #define FLOW_TRIPLE_FUNCTOR(op, Function)                                                     \
-  FLOW_VECTORISED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
+  FLOW_VECTORIZED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
                                  const float* a, const float* b, const float* c, float* y) {  \
     apply_block(f, block, a, b, c, y);                                                        \
   }

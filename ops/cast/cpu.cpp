@@ -16,7 +16,7 @@ void cast_piece(const From* x, To* y, int64_t n) {
 }
 
 /// What a uint8 dataset's images go through.
-FLOW_VECTORISED void widen_bytes(const uint8_t* x, float* y, int64_t n) {
+FLOW_VECTORIZED void widen_bytes(const uint8_t* x, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
 }

@@ -66,7 +66,7 @@ class PatchCutter {
 }
 
 /// The patches of a padded image.
-FLOW_VECTORISED void cut_padded(const PatchGeometry& g, int64_t padded_row, const uint16_t* padded,
+FLOW_VECTORIZED void cut_padded(const PatchGeometry& g, int64_t padded_row, const uint16_t* padded,
                                 uint16_t* to) {
   // The pixels of a row of the kernel lie together where it has no gaps.
   const int64_t runs = g.dilation[1] == 1 ? 1 : g.kernel[1];

@@ -74,15 +74,15 @@ void set_windows(Attributes& attributes, const std::optional<Convolved>& of) {
   attributes.set("padding", of->padding);
 }
 
-void normalise_convolution(Call& call, Attributes& attributes) {
+void normalize_convolution(Call& call, Attributes& attributes) {
   set_windows(attributes, read_convolution(call));
 }
 
-void normalise_convolution_grad_data(Call& call, Attributes& attributes) {
+void normalize_convolution_grad_data(Call& call, Attributes& attributes) {
   set_windows(attributes, read_convolution_grad_data(call));
 }
 
-void normalise_convolution_grad_weight(Call& call, Attributes& attributes) {
+void normalize_convolution_grad_weight(Call& call, Attributes& attributes) {
   set_windows(attributes, read_convolution_grad_weight(call));
 }
 
@@ -111,7 +111,7 @@ void infer_convolution_grad_weight(Call& call) {
               images == 0 ? Combine::kSum : Combine::kNone);
 }
 
-/// Of the primitive and its gradients, all normalised.
+/// Of the primitive and its gradients, all normalized.
 std::vector<AttributeSpec> convolution_attributes() {
   return {sizes_attribute("strides", "1", "step between windows, in elements"),
           {"padding", AttributeType::kPadding, "valid", "top, bottom, left, right"},
@@ -172,7 +172,7 @@ std::span<const OpSpec> convolution() {
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
-          .normalise = normalise_convolution,
+          .normalize = normalize_convolution,
           .infer = infer_convolution,
           .product = true,
           .linear = {0, 1},
@@ -199,7 +199,7 @@ std::span<const OpSpec> convolution() {
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
-          .normalise = normalise_convolution_grad_data,
+          .normalize = normalize_convolution_grad_data,
           .infer = infer_convolution_grad_data,
           .product = true,
           .linear = {0, 1},
@@ -224,7 +224,7 @@ std::span<const OpSpec> convolution() {
                               {"strides", Kind::kSizes},
                               {.name = "weight_shape", .kind = Kind::kShape, .of_result = true}},
           .results = {{.name = "out", .images = Images::kFilters}},
-          .normalise = normalise_convolution_grad_weight,
+          .normalize = normalize_convolution_grad_weight,
           .infer = infer_convolution_grad_weight,
           .product = true,
           .linear = {0, 1},

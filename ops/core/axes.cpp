@@ -33,14 +33,14 @@ std::optional<int> axis_in_range(Call& call, int64_t axis, const Shape& shape) {
   return {};
 }
 
-void normalise_axis(Call& call, Attributes& attributes, size_t i) {
+void normalize_axis(Call& call, Attributes& attributes, size_t i) {
   const auto axis = axis_in_range(call, call.attribute<int64_t>("axis"), call.shape(i));
   if (axis) attributes.set("axis", int64_t{*axis});
 }
 
-void normalise_axis(Call& call, Attributes& attributes) { normalise_axis(call, attributes, 0); }
+void normalize_axis(Call& call, Attributes& attributes) { normalize_axis(call, attributes, 0); }
 
-void normalise_axes(Call& call, Attributes& attributes, size_t i) {
+void normalize_axes(Call& call, Attributes& attributes, size_t i) {
   const Shape& shape = call.shape(i);
   std::vector<int64_t> axes;
   for (const int64_t given : call.integers("axis")) {

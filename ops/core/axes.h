@@ -15,18 +15,18 @@ std::optional<int> axis_in(int64_t axis, int rank);
 std::optional<int> axis_in_range(Call& call, int64_t axis, const Shape& shape);
 
 /// The attribute `axis`, which may be negative, becomes an axis of operand i.
-void normalise_axis(Call& call, Attributes& attributes, size_t i);
-/// The same of operand 0, as a NormaliseRule.
-void normalise_axis(Call& call, Attributes& attributes);
+void normalize_axis(Call& call, Attributes& attributes, size_t i);
+/// The same of operand 0, as a NormalizeRule.
+void normalize_axis(Call& call, Attributes& attributes);
 
 /// The attribute `axis` becomes `axes`: sorted axes of operand i, all of them where the list is
 /// empty. Reports those out of range or repeated.
-void normalise_axes(Call& call, Attributes& attributes, size_t i);
+void normalize_axes(Call& call, Attributes& attributes, size_t i);
 
-/// The normalised attribute `axis` as one of operand i; reports one out of range.
+/// The normalized attribute `axis` as one of operand i; reports one out of range.
 std::optional<int> axis_of(Call& call, size_t i = 0);
 
-/// Whether the normalised attribute `axes` are axes of that shape; reports them if not.
+/// Whether the normalized attribute `axes` are axes of that shape; reports them if not.
 bool have_axes(Call& call, const Shape& shape);
 
 // Each takes the batch axis of an operand and returns that of a result.

@@ -10,18 +10,18 @@
 namespace flow::cpu {
 namespace {
 
-FLOW_VECTORISED void add_bias(const float* in, const float* bias, float* out, int64_t n) {
+FLOW_VECTORIZED void add_bias(const float* in, const float* bias, float* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = in[i] + bias[i];
 }
 
-FLOW_VECTORISED void add_bias_relu(const float* in, const float* bias, float* out, int64_t n) {
+FLOW_VECTORIZED void add_bias_relu(const float* in, const float* bias, float* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const float sum = in[i] + bias[i];
     out[i] = sum <= 0 ? 0 : sum;
   }
 }
 
-FLOW_VECTORISED void relu_row(const float* in, float* out, int64_t n) {
+FLOW_VECTORIZED void relu_row(const float* in, float* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = in[i] <= 0 ? 0 : in[i];
 }
 

@@ -71,7 +71,7 @@ struct AttributeSpec {
   std::string_view instead = {};             // what to do where a number is wanted, and none stands
 };
 
-/// What a normalised attribute holds, for the plan check.
+/// What a normalized attribute holds, for the plan check.
 enum class Kind {
   kFlag,
   kDType,
@@ -93,7 +93,7 @@ enum class Kind {
   kShape       // extents of at least 1, up to kMaxRank, that can be counted
 };
 
-/// An attribute as plans, shape functions and kernels have it, after OpSpec::normalise.
+/// An attribute as plans, shape functions and kernels have it, after OpSpec::normalize.
 struct PlanAttribute {
   std::string_view name;
   Kind kind;
@@ -157,11 +157,11 @@ enum class Domain : uint8_t {
   kAboveOne,  // [1.1, 2.1]: functions undefined below 1
 };
 
-/// Replaces attributes as job files write them by their normalised form: a negative axis by the one
+/// Replaces attributes as job files write them by their normalized form: a negative axis by the one
 /// it means, `same` by four pads. Reports what cannot be. `attributes` are those that the call
 /// borrows.
-using NormaliseRule = void (*)(Call& call, Attributes& attributes);
-/// Makes the results, or reports why there are none. Attributes are normalised and of their kinds,
+using NormalizeRule = void (*)(Call& call, Attributes& attributes);
+/// Makes the results, or reports why there are none. Attributes are normalized and of their kinds,
 /// operands as many and of the dtypes that the record says; nothing else can be relied on.
 using InferRule = void (*)(Call& call);
 /// In a mixed job, may operands be rounded to 16 bits instead of the result, with the same bits?
@@ -179,7 +179,7 @@ struct OpSpec {
   std::vector<PlanAttribute> plan_attributes = {};
   /// The first is what an entry stands for, others are its ports.
   std::vector<ResultSpec> results = {{"out"}};
-  NormaliseRule normalise = nullptr;
+  NormalizeRule normalize = nullptr;
   InferRule infer = nullptr;
   /// Operands whose memory the first result may reuse.
   std::vector<size_t> in_place = {};

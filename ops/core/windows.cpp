@@ -25,7 +25,7 @@ void report_padding(Call& call, size_t given, int wanted) {
                                  given == 1 ? "dimension" : "dimensions", kCounts[wanted]));
 }
 
-/// [N, H, W, C] of gray, colour or with transparency.
+/// [N, H, W, C] of gray, color or with transparency.
 bool looks_channels_last(const Shape& x) {
   return x.rank() == 4 && (x[3] == 1 || x[3] == 3 || x[3] == 4) && x[1] > 4 && x[2] > 4;
 }

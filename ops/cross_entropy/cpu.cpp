@@ -75,19 +75,19 @@ Kernel prepare_sparse_grad(const Request& request) {
 }
 
 /// sum z ((max - x) + log_sum)
-FLOW_VECTORISED double weighted_sum(const float* z, const float* x, RowSum row, int64_t n) {
+FLOW_VECTORIZED double weighted_sum(const float* z, const float* x, RowSum row, int64_t n) {
   const auto max = static_cast<double>(row.max);
   return sum_of_terms<double>(n, [=](int64_t i) {
     return static_cast<double>(z[i]) * ((max - static_cast<double>(x[i])) + row.log_sum);
   });
 }
 
-FLOW_VECTORISED double sum_of(const float* z, int64_t n) {
+FLOW_VECTORIZED double sum_of(const float* z, int64_t n) {
   return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(z[i]); });
 }
 
 /// dx = dy (sum p - z)
-FLOW_VECTORISED void gradient_row(const float* z, const float* p, float sum, float dy, float* dx,
+FLOW_VECTORIZED void gradient_row(const float* z, const float* p, float sum, float dy, float* dx,
                                   int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dx[i] = dy * (sum * p[i] - z[i]);

@@ -213,7 +213,7 @@ std::span<const OpSpec> cross_entropy() {
           .operands = {class_labels(), {"logits", "(..., C)"}, class_weights()},
           .attributes = sparse_loss_attributes(),
           .results = {{"out"}, {.name = "prob", .optional = true}},
-          .normalise = drop_attributes,
+          .normalize = drop_attributes,
           .infer = infer_loss,
           .flops = {5, Flops::Each::kSecond},
           .examples = {"sparse_softmax_cross_entropy_with_logits(i32[5], f32[5,10])",

@@ -10,7 +10,7 @@ namespace flow::cpu::fast {
 namespace {
 
 /// mask[i] = words[i] >= threshold, the largest word that is dropped plus one.
-FLOW_VECTORISED void keep_words(const uint32_t* words, uint64_t threshold, bool* mask, int64_t n) {
+FLOW_VECTORIZED void keep_words(const uint32_t* words, uint64_t threshold, bool* mask, int64_t n) {
   // A rate just below 1 rounds to 2^32, which no word reaches.
   const bool none = threshold > UINT32_MAX;
   const auto least = static_cast<uint32_t>(threshold);
@@ -20,7 +20,7 @@ FLOW_VECTORISED void keep_words(const uint32_t* words, uint64_t threshold, bool*
 
 /// y = mask ? x * factor : 0, by bits: a branch on a random mask is mispredicted half of the time,
 /// and GCC makes one of the conditional.
-FLOW_VECTORISED void mask_piece(const float* x, const bool* mask, float factor, float* y,
+FLOW_VECTORIZED void mask_piece(const float* x, const bool* mask, float factor, float* y,
                                 int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {

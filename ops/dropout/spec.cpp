@@ -6,7 +6,7 @@ namespace flow::ops {
 namespace {
 
 /// The draw has the name that the layer gives it; of a call that no layer made, the op's.
-void normalise_dropout(Call& /*call*/, Attributes& attributes) {
+void normalize_dropout(Call& /*call*/, Attributes& attributes) {
   if (!attributes.has("consumer")) attributes.set("consumer", std::string("dropout"));
 }
 
@@ -46,7 +46,7 @@ std::span<const OpSpec> dropout() {
           .attributes = {rate_attribute()},
           .plan_attributes = {{"consumer", Kind::kText}, {"rate", Kind::kFraction}},
           .results = {{"out"}, {.name = "mask", .optional = true}},
-          .normalise = normalise_dropout,
+          .normalize = normalize_dropout,
           .infer = infer_dropout,
           .in_place = {0},
           .trains_otherwise = true,

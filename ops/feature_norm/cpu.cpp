@@ -35,7 +35,7 @@ struct FeatureRows {
 };
 
 /// out[i] = the sum of parts[k * n + i] over the chunks, for `count` features.
-FLOW_VECTORISED void add_columns(const float* parts, int64_t chunks, int64_t n, int64_t count,
+FLOW_VECTORIZED void add_columns(const float* parts, int64_t chunks, int64_t n, int64_t count,
                                  float* out) {
   constexpr int64_t kAtOnce = 64;
   for (int64_t first = 0; first < count; first += kAtOnce) {
@@ -70,7 +70,7 @@ struct RowStatistics {
   float *mean, *variance;
 };
 
-FLOW_VECTORISED void normalise_rows(const float* x, int64_t rows, int64_t n, double epsilon,
+FLOW_VECTORIZED void normalize_rows(const float* x, int64_t rows, int64_t n, double epsilon,
                                     const float* gamma, const float* beta, float* y,
                                     RowStatistics statistics) {
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
@@ -92,7 +92,7 @@ struct FeatureSums {
   float *dgamma, *dbeta;
 };
 
-FLOW_VECTORISED void differentiate_rows(const float* dy, const float* x, int64_t rows, int64_t n,
+FLOW_VECTORIZED void differentiate_rows(const float* dy, const float* x, int64_t rows, int64_t n,
                                         double epsilon, const float* gamma, const float* means,
                                         const float* variances, float* dx, FeatureSums sums) {
   if (sums.dgamma) std::fill_n(sums.dgamma, n, 0.0f);
@@ -126,7 +126,7 @@ Kernel prepare_layer_normalize(const Request& request) {
                    threads = request.threads](const Buffers& b, const CallState&) {
     float *mean = output<float>(b, 1), *variance = output<float>(b, 2);
     r.for_chunks(threads, [&](int64_t first, int64_t end) {
-      normalise_rows(input<float>(b, 0) + first * r.features, end - first, r.features, epsilon,
+      normalize_rows(input<float>(b, 0) + first * r.features, end - first, r.features, epsilon,
                      input<float>(b, 1), input<float>(b, 2),
                      output<float>(b, 0) + first * r.features,
                      {mean ? mean + first : nullptr, variance ? variance + first : nullptr});
@@ -158,7 +158,7 @@ Kernel prepare_layer_normalize_grad(const Request& request) {
 }
 
 /// `inverses`, 1 / rms of each row, may be null.
-FLOW_VECTORISED void rms_normalise_rows(const float* x, int64_t rows, int64_t n, double epsilon,
+FLOW_VECTORIZED void rms_normalize_rows(const float* x, int64_t rows, int64_t n, double epsilon,
                                         const float* gamma, float* y, float* inverses) {
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
     double squares = 0;
@@ -172,7 +172,7 @@ FLOW_VECTORISED void rms_normalise_rows(const float* x, int64_t rows, int64_t n,
 }
 
 /// `dgamma`, the sum over these rows, may be null.
-FLOW_VECTORISED void rms_differentiate_rows(const float* dy, const float* x, int64_t rows,
+FLOW_VECTORIZED void rms_differentiate_rows(const float* dy, const float* x, int64_t rows,
                                             int64_t n, const float* gamma, const float* inverses,
                                             float* dx, float* dgamma) {
   if (dgamma) std::fill_n(dgamma, n, 0.0f);
@@ -196,7 +196,7 @@ Kernel prepare_rms_normalize(const Request& request) {
     r.for_chunks(threads, [&](int64_t first, int64_t end) {
       const int64_t at = first * r.features;
       float* inverses = output<float>(b, 1);
-      rms_normalise_rows(input<float>(b, 0) + at, end - first, r.features, epsilon,
+      rms_normalize_rows(input<float>(b, 0) + at, end - first, r.features, epsilon,
                          input<float>(b, 1), output<float>(b, 0) + at,
                          inverses ? inverses + first : nullptr);
     });

@@ -108,7 +108,7 @@ __device__ double inverse_deviation(double variance, double epsilon) {
 
 /// A block of kTeam threads for each row.
 template <int kTeam, typename T>
-__global__ void normalise_features(FeatureRows r, double epsilon, const T* x, const T* gamma,
+__global__ void normalize_features(FeatureRows r, double epsilon, const T* x, const T* gamma,
                                    const T* beta, T* y, T* means, T* variances) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
@@ -152,7 +152,7 @@ __global__ void differentiate_features(FeatureRows r, double epsilon, const T* d
   }
 }
 
-/// Sums over rows: of dy times the normalised x, and of dy.
+/// Sums over rows: of dy times the normalized x, and of dy.
 struct FeatureSums {
   double dgamma, dbeta;
 
@@ -188,7 +188,7 @@ Kernel prepare_layer_normalize(const Request& request) {
     return {[r = feature_rows(request), epsilon = attribute<double>(request, "epsilon")](
                 const Buffers& b, const LaunchState& state) {
       const auto kernel =
-          is_short(r) ? normalise_features<kWarp, T> : normalise_features<kThreads, T>;
+          is_short(r) ? normalize_features<kWarp, T> : normalize_features<kThreads, T>;
       launch(state.driver, state.stream, "layer_normalize", shape_for_teams(r), kernel, r, epsilon,
              input<T>(b, 0), input<T>(b, 1), input<T>(b, 2), output<T>(b, 0), output<T>(b, 1),
              output<T>(b, 2));
@@ -219,7 +219,7 @@ Kernel prepare_layer_normalize_grad(const Request& request) {
 
 /// A block of kTeam threads for each row. `inverses`, 1 / rms of each row, may be null.
 template <int kTeam, typename T>
-__global__ void rms_normalise_rows(FeatureRows r, double epsilon, const T* x, const T* gamma, T* y,
+__global__ void rms_normalize_rows(FeatureRows r, double epsilon, const T* x, const T* gamma, T* y,
                                    T* inverses) {
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
     const T* from = x + row * r.features;
@@ -251,7 +251,7 @@ __global__ void rms_differentiate_rows(FeatureRows r, const T* dy, const T* x, c
   }
 }
 
-/// The sum over rows of dy times the normalised x.
+/// The sum over rows of dy times the normalized x.
 template <typename T>
 struct GammaGradient {
   using Sums = double;
@@ -271,7 +271,7 @@ Kernel prepare_rms_normalize(const Request& request) {
     return {[r = feature_rows(request), epsilon = attribute<double>(request, "epsilon")](
                 const Buffers& b, const LaunchState& state) {
       const auto kernel =
-          is_short(r) ? rms_normalise_rows<kWarp, T> : rms_normalise_rows<kThreads, T>;
+          is_short(r) ? rms_normalize_rows<kWarp, T> : rms_normalize_rows<kThreads, T>;
       launch(state.driver, state.stream, "rms_normalize", shape_for_teams(r), kernel, r, epsilon,
              input<T>(b, 0), input<T>(b, 1), output<T>(b, 0), output<T>(b, 1));
     }};

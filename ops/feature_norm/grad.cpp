@@ -10,7 +10,7 @@ namespace {
 
 using ir::ValueId;
 
-ir::Attributes normalised_from(int64_t axis, const LayerContext& context) {
+ir::Attributes normalized_from(int64_t axis, const LayerContext& context) {
   return {{"axis", axis}, {"epsilon", *context.attributes.find("epsilon")}};
 }
 
@@ -26,7 +26,7 @@ ValueId expand_layer_norm(LayerContext& context) {
       add_affine(context, x.dtype, x.shape.from(*axis), context.attributes.get<bool>("scale"),
                  context.attributes.get<bool>("center"));
   return context.add("layer_normalize", "normalize", {context.operands[0], gamma, beta},
-                     normalised_from(*axis, context));
+                     normalized_from(*axis, context));
 }
 
 std::vector<ValueId> layer_normalize_gradient(GradientContext& context) {

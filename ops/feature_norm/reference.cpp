@@ -22,7 +22,7 @@ struct Rows {
 };
 
 template <typename T>
-void normalise_row(const Rows& r, const Buffers& b, int64_t row) {
+void normalize_row(const Rows& r, const Buffers& b, int64_t row) {
   const int64_t first = row * r.features;
   const auto n = static_cast<double>(r.features);
   double mean = 0, variance = 0;
@@ -37,7 +37,7 @@ void normalise_row(const Rows& r, const Buffers& b, int64_t row) {
   if (output<T>(b, 2)) output<T>(b, 2)[row] = static_cast<T>(variance);
 }
 
-/// dx of one row; `normal(i)` is x's element i, normalised.
+/// dx of one row; `normal(i)` is x's element i, normalized.
 template <typename T, typename Normal>
 void differentiate_row(const Rows& r, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * r.features;
@@ -59,7 +59,7 @@ Kernel prepare_layer_normalize(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [r = Rows(request)](const Buffers& b, const CallState&) {
-      for (int64_t row = 0; row < r.rows; ++row) normalise_row<T>(r, b, row);
+      for (int64_t row = 0; row < r.rows; ++row) normalize_row<T>(r, b, row);
     };
   });
   return kernel;
@@ -100,7 +100,7 @@ struct RmsRows {
 };
 
 template <typename T>
-void rms_normalise_row(const RmsRows& r, double epsilon, const Buffers& b, int64_t row) {
+void rms_normalize_row(const RmsRows& r, double epsilon, const Buffers& b, int64_t row) {
   const int64_t first = row * r.features;
   double mean = 0;
   for (int64_t i = 0; i < r.features; ++i)
@@ -113,7 +113,7 @@ void rms_normalise_row(const RmsRows& r, double epsilon, const Buffers& b, int64
   if (output<T>(b, 1)) output<T>(b, 1)[row] = static_cast<T>(inverse);
 }
 
-/// dx of one row; `normal(row, i)` is x's element i, normalised.
+/// dx of one row; `normal(row, i)` is x's element i, normalized.
 template <typename T, typename Normal>
 void rms_differentiate_row(const RmsRows& r, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * r.features;
@@ -133,7 +133,7 @@ Kernel prepare_rms_normalize(const Request& request) {
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [r = RmsRows(request), epsilon = number(request, "epsilon")](const Buffers& b,
                                                                                  const CallState&) {
-      for (int64_t row = 0; row < r.rows; ++row) rms_normalise_row<T>(r, epsilon, b, row);
+      for (int64_t row = 0; row < r.rows; ++row) rms_normalize_row<T>(r, epsilon, b, row);
     };
   });
   return kernel;

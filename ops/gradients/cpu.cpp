@@ -11,7 +11,7 @@ namespace flow::cpu::fast {
 namespace {
 
 /// g + l1*sign(w) + l2*w
-FLOW_VECTORISED void regularize_piece(const float* g, const float* w, float l1, float l2, float* to,
+FLOW_VECTORIZED void regularize_piece(const float* g, const float* w, float l1, float l2, float* to,
                                       int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
@@ -21,7 +21,7 @@ FLOW_VECTORISED void regularize_piece(const float* g, const float* w, float l1, 
 }
 
 /// The sum of squares, in float64: those of large gradients have no float.
-FLOW_VECTORISED double sum_squares(const float* x, int64_t n) {
+FLOW_VECTORIZED double sum_squares(const float* x, int64_t n) {
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};
   int64_t i = 0;

@@ -1,4 +1,4 @@
-// group_normalize: the channels of each image in groups, each normalised by its own mean and
+// group_normalize: the channels of each image in groups, each normalized by its own mean and
 // variance; and its gradients. Two trips over memory each: for the sums, and for the result.
 #include <cmath>
 
@@ -87,7 +87,7 @@ struct RunMoments {
 }
 
 /// Those of x [n], block by block, so that each is read from memory once.
-FLOW_VECTORISED void find_moments(const float* x, int64_t n, RunMoments& found) {
+FLOW_VECTORIZED void find_moments(const float* x, int64_t n, RunMoments& found) {
   constexpr int64_t kBlock = 8 * kSumBlock;  // 16 KiB
   found = {};
   for (int64_t first = 0; first < n; first += kBlock, x += kBlock) {
@@ -107,7 +107,7 @@ struct RowConstants {
 };
 
 /// y = (x - center) inverse gamma + beta, for `count` channels.
-FLOW_VECTORISED void normalise_channels(const float* x, int64_t count, int64_t inner,
+FLOW_VECTORIZED void normalize_channels(const float* x, int64_t count, int64_t inner,
                                         const RowConstants& row, const float* gamma,
                                         const float* beta, float* y) {
   const float center = row.center, inverse = row.inverse;
@@ -124,7 +124,7 @@ FLOW_VECTORISED void normalise_channels(const float* x, int64_t count, int64_t i
 }
 
 /// For each of `count` channels the sums of dy, and of dy times x's distance from its mean.
-FLOW_VECTORISED void sum_channels(const float* dy, const float* x, int64_t count, int64_t inner,
+FLOW_VECTORIZED void sum_channels(const float* dy, const float* x, int64_t count, int64_t inner,
                                   float center, float* sums, float* products) {
   if (inner == 1) {
 #pragma omp simd
@@ -148,7 +148,7 @@ FLOW_VECTORISED void sum_channels(const float* dy, const float* x, int64_t count
 }
 
 /// dx = inverse gamma dy - term - (x - center) slope, for `count` channels.
-FLOW_VECTORISED void differentiate_channels(const float* dy, const float* x, int64_t count,
+FLOW_VECTORIZED void differentiate_channels(const float* dy, const float* x, int64_t count,
                                             int64_t inner, const RowConstants& row,
                                             const float* gamma, float* dx) {
   const float center = row.center, inverse = row.inverse, term = row.term, slope = row.slope;
@@ -238,7 +238,7 @@ Kernel prepare_group_normalize(const Request& request) {
         },
         [&](const ChannelRun& run) {
           const int64_t c = run.channel % g.channels;
-          normalise_channels(x + run.channel * g.inner, run.count, g.inner, constants[run.row],
+          normalize_channels(x + run.channel * g.inner, run.count, g.inner, constants[run.row],
                              gamma + c, beta + c, y + run.channel * g.inner);
         });
   };

@@ -1,4 +1,4 @@
-// group_normalize: the channels of each image in groups, each normalised by its own mean and
+// group_normalize: the channels of each image in groups, each normalized by its own mean and
 // variance; and its gradients. Sums are cut into parts by the shape alone and added up in fixed
 // trees, in float64.
 #include <cmath>
@@ -78,7 +78,7 @@ struct Normal {
 
 /// A team for each row and part, of which there is one where no `parts` are given.
 template <int kTeam, typename T>
-__global__ void normalise_rows(Groups g, const Pair* parts, const T* x, const T* gamma,
+__global__ void normalize_rows(Groups g, const Pair* parts, const T* x, const T* gamma,
                                const T* beta, Normal<T> to) {
   const auto n = static_cast<double>(g.elements);
   for (int64_t row = blockIdx.x; row < g.rows; row += gridDim.x) {
@@ -210,7 +210,7 @@ Kernel prepare_group_normalize(const Request& request) {
                 launch(state.driver, state.stream, "group_normalize_sums", shape,
                        sum_parts<kThreads, T>, g, x, parts);
               const auto kernel =
-                  is_short(g.elements) ? normalise_rows<kWarp, T> : normalise_rows<kThreads, T>;
+                  is_short(g.elements) ? normalize_rows<kWarp, T> : normalize_rows<kThreads, T>;
               launch(state.driver, state.stream, "group_normalize", shape, kernel, g, parts, x,
                      input<T>(b, 1), input<T>(b, 2),
                      Normal<T>{output<T>(b, 0), output<T>(b, 1), output<T>(b, 2)});

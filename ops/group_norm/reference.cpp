@@ -27,7 +27,7 @@ struct Groups {
 };
 
 template <typename T>
-void normalise_group(const Groups& g, const Buffers& b, int64_t row) {
+void normalize_group(const Groups& g, const Buffers& b, int64_t row) {
   const int64_t first = row * g.elements(), end = first + g.elements();
   const auto n = static_cast<double>(g.elements());
   double mean = 0, variance = 0;
@@ -42,7 +42,7 @@ void normalise_group(const Groups& g, const Buffers& b, int64_t row) {
   if (output<T>(b, 2)) output<T>(b, 2)[row] = static_cast<T>(variance);
 }
 
-/// dx of one group; `normal(i)` is x's element i, normalised.
+/// dx of one group; `normal(i)` is x's element i, normalized.
 template <typename T, typename Normal>
 void differentiate_group(const Groups& g, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * g.elements(), end = first + g.elements();
@@ -64,7 +64,7 @@ Kernel prepare_group_normalize(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [g = Groups(request)](const Buffers& b, const CallState&) {
-      for (int64_t row = 0; row < g.rows(); ++row) normalise_group<T>(g, b, row);
+      for (int64_t row = 0; row < g.rows(); ++row) normalize_group<T>(g, b, row);
     };
   });
   return kernel;

@@ -10,7 +10,7 @@ void infer_group_normalize(Call& call) {
   if (!has_groups(call)) return;
   const Operand& x = call.operand(0);
   if (!call.have_shape(1, 3, {x.shape[1]})) return;
-  const int batch_axis = batch_before(x.batch_axis, 1);  // the first axis is not normalised
+  const int batch_axis = batch_before(x.batch_axis, 1);  // the first axis is not normalized
   call.result(x.dtype, x.shape, batch_axis);
   const auto groups = call.attribute<int64_t>("groups");
   for (int i = 0; i < 2; ++i) call.result(x.dtype, {x.shape[0], groups}, batch_axis);

@@ -31,7 +31,7 @@ double sum_of(const double (&lanes)[kSumLanes]) {
 }
 
 /// The sums of squares of two arrays.
-FLOW_VECTORISED TwoSums squares(const float* a, const float* b, int64_t n) {
+FLOW_VECTORIZED TwoSums squares(const float* a, const float* b, int64_t n) {
   double of_a[kSumLanes] = {}, of_b[kSumLanes] = {};
   int64_t i = 0;
   for (; i + kSumLanes <= n; i += kSumLanes) {
@@ -55,7 +55,7 @@ struct LarsRates {
 };
 
 /// m = b*m - r*(scale*g + wd*w), w += m
-FLOW_VECTORISED void lars_piece(const UpdateArrays<2>& arrays, const LarsRates& rates, int64_t n) {
+FLOW_VECTORIZED void lars_piece(const UpdateArrays<2>& arrays, const LarsRates& rates, int64_t n) {
   const LarsRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
   float *next_w = arrays.to[0], *next_m = arrays.to[1];
@@ -79,7 +79,7 @@ inline float movement(const LambRates& r, float w, float m, float v) {
 }
 
 /// Moves m and v.
-FLOW_VECTORISED void lamb_means(const UpdateArrays<3>& arrays, const LambRates& rates, int64_t n) {
+FLOW_VECTORIZED void lamb_means(const UpdateArrays<3>& arrays, const LambRates& rates, int64_t n) {
   const LambRates r = rates;
   const float *g = arrays.g, *m = arrays.from[1], *v = arrays.from[2];
   float *next_m = arrays.to[1], *next_v = arrays.to[2];
@@ -92,7 +92,7 @@ FLOW_VECTORISED void lamb_means(const UpdateArrays<3>& arrays, const LambRates& 
 }
 
 /// The sums of squares of the variable and of its movement.
-FLOW_VECTORISED TwoSums lamb_squares(const UpdateArrays<3>& arrays, const LambRates& rates,
+FLOW_VECTORIZED TwoSums lamb_squares(const UpdateArrays<3>& arrays, const LambRates& rates,
                                      int64_t n) {
   const LambRates r = rates;
   const float *w = arrays.from[0], *m = arrays.to[1], *v = arrays.to[2];
@@ -116,7 +116,7 @@ FLOW_VECTORISED TwoSums lamb_squares(const UpdateArrays<3>& arrays, const LambRa
   return {sum_of(of_w), sum_of(of_a)};
 }
 
-FLOW_VECTORISED void lamb_piece(const UpdateArrays<3>& arrays, const LambRates& rates,
+FLOW_VECTORIZED void lamb_piece(const UpdateArrays<3>& arrays, const LambRates& rates,
                                 float negative_rate, int64_t n) {
   const LambRates r = rates;
   const float *w = arrays.from[0], *m = arrays.to[1], *v = arrays.to[2];
@@ -195,7 +195,7 @@ struct SquareRates {
   float square_scale, share;  // square_scale: of squares, as scale^2
 };
 
-FLOW_VECTORISED void mean_piece(const UpdateArrays<1>& arrays, const SquareRates& rates,
+FLOW_VECTORIZED void mean_piece(const UpdateArrays<1>& arrays, const SquareRates& rates,
                                 int64_t n) {
   const SquareRates r = rates;
   const float *square = arrays.g, *mean = arrays.from[0];
@@ -231,7 +231,7 @@ struct AdafactorRates {
 };
 
 /// The sums of squares of the variable and of its update.
-FLOW_VECTORISED TwoSums adafactor_squares(const AdafactorArrays& arrays,
+FLOW_VECTORIZED TwoSums adafactor_squares(const AdafactorArrays& arrays,
                                           const AdafactorRates& rates, int64_t n) {
   const AdafactorRates r = rates;
   const float *g = arrays.g, *w = arrays.w, *mean_square = arrays.mean_square;
@@ -256,7 +256,7 @@ FLOW_VECTORISED TwoSums adafactor_squares(const AdafactorArrays& arrays,
 }
 
 /// `negative_rate`, `decay`: times the update, and the variable.
-FLOW_VECTORISED void adafactor_piece(const AdafactorArrays& arrays, const AdafactorRates& rates,
+FLOW_VECTORIZED void adafactor_piece(const AdafactorArrays& arrays, const AdafactorRates& rates,
                                      float negative_rate, float decay, int64_t n) {
   const AdafactorRates r = rates;
   const float *g = arrays.g, *w = arrays.w, *mean_square = arrays.mean_square;

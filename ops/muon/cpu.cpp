@@ -11,7 +11,7 @@ struct DirectionRates {
 };
 
 /// m = momentum m + rest g; the direction is m.
-FLOW_VECTORISED void direction_piece(const UpdateArrays<1>& arrays, float* direction,
+FLOW_VECTORIZED void direction_piece(const UpdateArrays<1>& arrays, float* direction,
                                      const DirectionRates& rates, int64_t n) {
   const DirectionRates r = rates;
   const float *g = arrays.g, *m = arrays.from[0];
@@ -25,7 +25,7 @@ FLOW_VECTORISED void direction_piece(const UpdateArrays<1>& arrays, float* direc
 }
 
 /// The same; the direction is rest g + momentum m.
-FLOW_VECTORISED void nesterov_direction_piece(const UpdateArrays<1>& arrays, float* direction,
+FLOW_VECTORIZED void nesterov_direction_piece(const UpdateArrays<1>& arrays, float* direction,
                                               const DirectionRates& rates, int64_t n) {
   const DirectionRates r = rates;
   const float *g = arrays.g, *m = arrays.from[0];
@@ -40,7 +40,7 @@ FLOW_VECTORISED void nesterov_direction_piece(const UpdateArrays<1>& arrays, flo
 }
 
 /// a I + b gram + c square, without the identity.
-FLOW_VECTORISED void polynomial_piece(const float* gram, const float* square, float* out, float b,
+FLOW_VECTORIZED void polynomial_piece(const float* gram, const float* square, float* out, float b,
                                       float c, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) out[i] = b * gram[i] + c * square[i];
@@ -50,7 +50,7 @@ struct MuonRates {
   float negative_rate, decay;
 };
 
-FLOW_VECTORISED void muon_piece(const UpdateArrays<1>& arrays, const MuonRates& rates, int64_t n) {
+FLOW_VECTORIZED void muon_piece(const UpdateArrays<1>& arrays, const MuonRates& rates, int64_t n) {
   const MuonRates r = rates;
   const float *d = arrays.g, *w = arrays.from[0];
   float* next_w = arrays.to[0];

@@ -7,7 +7,7 @@ namespace flow::cpu::fast {
 namespace {
 
 /// w += a * g, the product rounded before the sum.
-FLOW_VECTORISED void sgd_piece(const UpdateArrays<1>& arrays, float a, int64_t n) {
+FLOW_VECTORIZED void sgd_piece(const UpdateArrays<1>& arrays, float a, int64_t n) {
   const float *g = arrays.g, *w = arrays.from[0];
   float* updated = arrays.to[0];
 #pragma omp simd
@@ -19,7 +19,7 @@ struct MomentumRates {
 };
 
 /// m = b*m + scale*g, w -= lr*m
-FLOW_VECTORISED void momentum_piece(const UpdateArrays<2>& arrays, const MomentumRates& rates,
+FLOW_VECTORIZED void momentum_piece(const UpdateArrays<2>& arrays, const MomentumRates& rates,
                                     int64_t n) {
   const MomentumRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
@@ -33,7 +33,7 @@ FLOW_VECTORISED void momentum_piece(const UpdateArrays<2>& arrays, const Momentu
 }
 
 /// m = b*m + scale*g, w -= lr*(scale*g + b*m)
-FLOW_VECTORISED void nesterov_piece(const UpdateArrays<2>& arrays, const MomentumRates& rates,
+FLOW_VECTORIZED void nesterov_piece(const UpdateArrays<2>& arrays, const MomentumRates& rates,
                                     int64_t n) {
   const MomentumRates r = rates;
   const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
@@ -76,11 +76,11 @@ template <size_t kMoved>
   }
 }
 
-FLOW_VECTORISED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& rates, int64_t n) {
+FLOW_VECTORIZED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& rates, int64_t n) {
   adam_loop(arrays, rates, n);
 }
 
-FLOW_VECTORISED void amsgrad_piece(const UpdateArrays<4>& arrays, const AdamRates& rates,
+FLOW_VECTORIZED void amsgrad_piece(const UpdateArrays<4>& arrays, const AdamRates& rates,
                                    int64_t n) {
   adam_loop(arrays, rates, n);
 }
@@ -124,22 +124,22 @@ template <bool kCentered, bool kMomentum>
   }
 }
 
-FLOW_VECTORISED void rmsprop_piece(const UpdateArrays<2>& arrays, const RmspropRates& rates,
+FLOW_VECTORIZED void rmsprop_piece(const UpdateArrays<2>& arrays, const RmspropRates& rates,
                                    int64_t n) {
   rmsprop_loop<false, false>(arrays, rates, n);
 }
 
-FLOW_VECTORISED void centered_rmsprop_piece(const UpdateArrays<3>& arrays,
+FLOW_VECTORIZED void centered_rmsprop_piece(const UpdateArrays<3>& arrays,
                                             const RmspropRates& rates, int64_t n) {
   rmsprop_loop<true, false>(arrays, rates, n);
 }
 
-FLOW_VECTORISED void momentum_rmsprop_piece(const UpdateArrays<3>& arrays,
+FLOW_VECTORIZED void momentum_rmsprop_piece(const UpdateArrays<3>& arrays,
                                             const RmspropRates& rates, int64_t n) {
   rmsprop_loop<false, true>(arrays, rates, n);
 }
 
-FLOW_VECTORISED void centered_momentum_rmsprop_piece(const UpdateArrays<4>& arrays,
+FLOW_VECTORIZED void centered_momentum_rmsprop_piece(const UpdateArrays<4>& arrays,
                                                      const RmspropRates& rates, int64_t n) {
   rmsprop_loop<true, true>(arrays, rates, n);
 }

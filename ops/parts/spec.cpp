@@ -74,7 +74,7 @@ std::optional<int> stacked_axis(Call& call) {
   return axis;
 }
 
-void normalise_stack(Call& call, Attributes& attributes) {
+void normalize_stack(Call& call, Attributes& attributes) {
   if (const auto axis = stacked_axis(call)) attributes.set("axis", int64_t{*axis});
 }
 
@@ -131,7 +131,7 @@ std::optional<Integers> sizes_of_parts(Call& call, int axis) {
 }
 
 /// The attribute `parts` is replaced by `sizes`, the extents of the parts along the axis.
-void normalise_split(Call& call, Attributes& attributes) {
+void normalize_split(Call& call, Attributes& attributes) {
   const auto axis = axis_in_range(call, call.attribute<int64_t>("axis"), call.shape(0));
   auto sizes = axis ? sizes_of_parts(call, *axis) : std::nullopt;
   if (!sizes) return;
@@ -156,7 +156,7 @@ void infer_split(Call& call) {
 }
 
 /// The attribute `index` is replaced by what it means for operand 0.
-void normalise_slice(Call& call, Attributes& attributes) {
+void normalize_slice(Call& call, Attributes& attributes) {
   const auto bad = [&](const std::string& complaint) {
     call.bad_attribute("index", Reason::kBadAttribute, "`index`: " + complaint);
   };
@@ -248,7 +248,7 @@ std::span<const OpSpec> parts() {
           .operands = {{"in", "equal shapes except along `axis`", Accepts::kAny, true}},
           .attributes = {{"axis", AttributeType::kInteger, "", "axis to concatenate along"}},
           .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_concat,
           .linear_in_all = true,
           .moves_elements = true,
@@ -266,7 +266,7 @@ std::span<const OpSpec> parts() {
           .attributes = {{"axis", AttributeType::kInteger, "0",
                           "position of the new axis in the result"}},
           .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalise = normalise_stack,
+          .normalize = normalize_stack,
           .infer = infer_stack,
           .linear_in_all = true,
           .moves_elements = true,
@@ -289,7 +289,7 @@ std::span<const OpSpec> parts() {
                           .min = 1}},
           .plan_attributes = {{"axis", Kind::kAxis}, {"sizes", Kind::kParts}},
           .results = {{.name = "out", .variadic = true}},
-          .normalise = normalise_split,
+          .normalize = normalize_split,
           .infer = infer_split,
           .secondary_gradients = true,
           .linear = {0},
@@ -310,7 +310,7 @@ std::span<const OpSpec> parts() {
                               {.name = "shape", .kind = Kind::kShape, .of_result = true},
                               {"starts", Kind::kIntegers},
                               {"steps", Kind::kIntegers}},
-          .normalise = normalise_slice,
+          .normalize = normalize_slice,
           .infer = infer_slice,
           .linear = {0},
           .moves_elements = true,

@@ -69,7 +69,7 @@ template <typename T, typename Place>
   }
 }
 
-/// The same of a plane [H, W] of one channel, side by side for neighbouring windows.
+/// The same of a plane [H, W] of one channel, side by side for neighboring windows.
 template <typename T, typename Place>
 [[gnu::always_inline]] inline void pool_row_of_one(const Window& w, int64_t row, const T* x, T* y,
                                                    Place* places) {
@@ -121,7 +121,7 @@ template <typename T, typename Place>
 
 // A function for each, since not every compiler clones templates for what the CPU has.
 #define FLOW_POOL_ROW(T, Place)                                                                   \
-  FLOW_VECTORISED void pool_one(const Window& w, int64_t channels, int64_t row, const T* x, T* y, \
+  FLOW_VECTORIZED void pool_one(const Window& w, int64_t channels, int64_t row, const T* x, T* y, \
                                 Place* places) {                                                  \
     pool_any_row(w, channels, row, x, y, places);                                                 \
   }
@@ -204,7 +204,7 @@ template <bool kAssigns, typename T, typename Place>
 }
 
 #define FLOW_SPREAD_ROW(T, Place)                                                              \
-  FLOW_VECTORISED void spread_one(const Window& w, int64_t channels, int64_t row, const T* dy, \
+  FLOW_VECTORIZED void spread_one(const Window& w, int64_t channels, int64_t row, const T* dy, \
                                   const Place* places, T* dx) {                                \
     if (std::is_same_v<T, uint16_t> || w.tiles())                                              \
       spread_any_row<true>(w, channels, row, dy, places, dx);                                  \

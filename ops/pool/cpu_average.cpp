@@ -18,7 +18,7 @@ float share_of(Places rows, Places columns) {
 }
 
 /// One row of windows: x is an input plane [H, W, C], y a row [OW, C].
-FLOW_VECTORISED void average_row(const Window& w, int64_t channels, int64_t row, const float* x,
+FLOW_VECTORIZED void average_row(const Window& w, int64_t channels, int64_t row, const float* x,
                                  float* y) {
   const Places kh = w.rows.inside(row);
   for (int64_t column = 0; column < w.columns.output; ++column, y += channels) {
@@ -42,8 +42,8 @@ FLOW_VECTORISED void average_row(const Window& w, int64_t channels, int64_t row,
   }
 }
 
-/// The same of a plane [H, W] of one channel, side by side for neighbouring windows.
-FLOW_VECTORISED void average_row_of_one(const Window& w, int64_t row, const float* x, float* y) {
+/// The same of a plane [H, W] of one channel, side by side for neighboring windows.
+FLOW_VECTORIZED void average_row_of_one(const Window& w, int64_t row, const float* x, float* y) {
   const Places kh = w.rows.inside(row);
   const int64_t stride = w.columns.stride;
   for (int64_t c0 = 0; c0 < w.columns.output; c0 += kSumBlock) {
@@ -66,7 +66,7 @@ FLOW_VECTORISED void average_row_of_one(const Window& w, int64_t row, const floa
 }
 
 /// The gradient of one row of windows is added to dx, a plane [H, W, C].
-FLOW_VECTORISED void spread_row(const Window& w, int64_t channels, int64_t row, const float* dy,
+FLOW_VECTORIZED void spread_row(const Window& w, int64_t channels, int64_t row, const float* dy,
                                 float* dx) {
   const Places kh = w.rows.inside(row);
   for (int64_t column = 0; column < w.columns.output; ++column, dy += channels) {
@@ -84,7 +84,7 @@ FLOW_VECTORISED void spread_row(const Window& w, int64_t channels, int64_t row, 
 }
 
 /// The same into a plane [H, W] of one channel.
-FLOW_VECTORISED void spread_row_of_one(const Window& w, int64_t row, const float* dy, float* dx) {
+FLOW_VECTORIZED void spread_row_of_one(const Window& w, int64_t row, const float* dy, float* dx) {
   const Places kh = w.rows.inside(row);
   const int64_t stride = w.columns.stride;
   for (int64_t c0 = 0; c0 < w.columns.output; c0 += kSumBlock) {

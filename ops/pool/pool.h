@@ -34,8 +34,8 @@ std::optional<PooledImages> read_pool2d(Call& call);
 /// The same of a gradient, whose attribute `input_shape` is the shape of x.
 std::optional<PooledImages> read_pool2d_grad(Call& call);
 
-void normalise_pool(Call& call, Attributes& attributes);
-void normalise_pool_grad(Call& call, Attributes& attributes);
+void normalize_pool(Call& call, Attributes& attributes);
+void normalize_pool_grad(Call& call, Attributes& attributes);
 
 /// The pool over a volume (N, C, D, H, W) that the attributes describe. Reports what is wrong with
 /// it.

@@ -144,9 +144,9 @@ std::optional<PooledImages> read_pool2d_grad(Call& call) {
   return pooled_images(call, *x);
 }
 
-void normalise_pool(Call& call, Attributes& attributes) { set_pool(attributes, read_pool2d(call)); }
+void normalize_pool(Call& call, Attributes& attributes) { set_pool(attributes, read_pool2d(call)); }
 
-void normalise_pool_grad(Call& call, Attributes& attributes) {
+void normalize_pool_grad(Call& call, Attributes& attributes) {
   set_pool(attributes, read_pool2d_grad(call));
 }
 
@@ -211,7 +211,7 @@ std::span<const OpSpec> pool() {
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations},
                       {.name = "argmax", .optional = true, .images = Images::kActivations}},
-          .normalise = normalise_pool,
+          .normalize = normalize_pool,
           .infer = infer_max_pool2d,
           .rounds_operands = rounds_always,
           .flops = {.windows = true},
@@ -240,7 +240,7 @@ std::span<const OpSpec> pool() {
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
-          .normalise = normalise_pool_grad,
+          .normalize = normalize_pool_grad,
           .infer = infer_max_pool2d_grad,
           .linear = {0},
           .rounds_operands = windows_are_disjoint,
@@ -272,7 +272,7 @@ std::span<const OpSpec> pool() {
       {
           .name = "adaptive_avg_pool",
           .doc = "Averages over as many windows as the result has elements, nearly equal in size; "
-                 "neighbours may share elements.",
+                 "neighbors may share elements.",
           .formula = "y[n, c, i, ...] = mean x[n, c, floor(i H / h) : ceil((i + 1) H / h), ...]",
           .operands = {{"in", "(N, C, ...)"}},
           .attributes = {sizes_attribute("output_size", "",
@@ -294,7 +294,7 @@ std::span<const OpSpec> pool() {
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
-          .normalise = normalise_pool,
+          .normalize = normalize_pool,
           .infer = infer_avg_pool2d,
           .linear = {0},
           .flops = {.windows = true},
@@ -322,7 +322,7 @@ std::span<const OpSpec> pool() {
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
-          .normalise = normalise_pool_grad,
+          .normalize = normalize_pool_grad,
           .infer = infer_avg_pool2d_grad,
           .linear = {0},
           .flops = {.each = Flops::Each::kFirst, .windows = true},

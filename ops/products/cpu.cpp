@@ -30,7 +30,7 @@ namespace flow::cpu {
 namespace {
 
 /// w += a * g: the product is rounded, then the sum, as the update that stands apart does.
-FLOW_VECTORISED void update(const float* gradient, float a, float* w, int64_t n) {
+FLOW_VECTORIZED void update(const float* gradient, float a, float* w, int64_t n) {
   for (int64_t i = 0; i < n; ++i) w[i] += a * gradient[i];
 }
 

@@ -21,7 +21,7 @@ Shape padded(const Shape& shape, int rank) {
   return Shape(std::move(extents));
 }
 
-/// Elements between neighbours along a leading axis; 0 where the operand is repeated.
+/// Elements between neighbors along a leading axis; 0 where the operand is repeated.
 int64_t broadcast_stride(const Shape& shape, int axis) {
   return shape[axis] == 1 ? 0 : shape.elements(axis + 1, shape.rank());
 }

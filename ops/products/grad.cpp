@@ -48,7 +48,7 @@ using Integers = std::vector<int64_t>;
 
 /// A tensor with a label for each axis: a letter of the equation, or a digit for an axis of `...`,
 /// the last of which is 7.
-struct Labelled {
+struct Labeled {
   ValueId value;
   std::string labels;
 };
@@ -73,7 +73,7 @@ class Einsum {
       operands_[i] = with_diagonals(std::move(operands_[i]));
       operands_[i] = summed(std::move(operands_[i]), later(i) + output_ + earlier(i));
     }
-    Labelled product = operands_[0];
+    Labeled product = operands_[0];
     for (size_t i = 1; i < operands_.size(); ++i)
       product = contracted(product, operands_[i], later(i) + output_);
     return add("reshape", {ordered(product, output_).value}, "", {{"shape", extents(output_)}});
@@ -150,7 +150,7 @@ class Einsum {
     const Shape shape = context_.operand(i).shape;
     const auto labels = labels_of(term, static_cast<size_t>(shape.rank()));
     if (!labels) return false;
-    Labelled operand{context_.operands[i], ""};
+    Labeled operand{context_.operands[i], ""};
     Integers kept;
     for (int axis = 0; axis < shape.rank(); ++axis) {
       const char label = (*labels)[static_cast<size_t>(axis)];
@@ -175,7 +175,7 @@ class Einsum {
   /// `...`, then the letters that occur once.
   bool imply_output() {
     std::string all, once;
-    for (const Labelled& operand : operands_) all += operand.labels;
+    for (const Labeled& operand : operands_) all += operand.labels;
     for (const char label : all)
       if (label > '9' && std::ranges::count(all, label) == 1) once += label;
     std::ranges::sort(once);
@@ -200,7 +200,7 @@ class Einsum {
   }
 
   /// The axes in that order, of the same labels.
-  Labelled ordered(const Labelled& of, const std::string& labels) {
+  Labeled ordered(const Labeled& of, const std::string& labels) {
     const std::string present = filtered(labels, of.labels, true);
     if (of.labels == present) return of;
     Integers perm;
@@ -210,7 +210,7 @@ class Einsum {
 
   /// An operand with a label twice: the elements where both axes are at the same place, which lie
   /// n + 1 apart in the n * n of both.
-  Labelled with_diagonals(Labelled operand) {
+  Labeled with_diagonals(Labeled operand) {
     for (size_t first = 0; first < operand.labels.size();) {
       const char label = operand.labels[first];
       const size_t second = operand.labels.find(label, first + 1);
@@ -224,7 +224,7 @@ class Einsum {
     return operand;
   }
 
-  Labelled diagonal(const Labelled& operand, size_t first, size_t second) {
+  Labeled diagonal(const Labeled& operand, size_t first, size_t second) {
     const char label = operand.labels[first];
     const int64_t n = extents_.at(label);
     Integers perm;
@@ -246,7 +246,7 @@ class Einsum {
   }
 
   /// The sum over axes that nothing else needs.
-  Labelled summed(Labelled operand, const std::string& needed) {
+  Labeled summed(Labeled operand, const std::string& needed) {
     Integers axes;
     for (size_t axis = 0; axis < operand.labels.size(); ++axis)
       if (!has(needed, operand.labels[axis])) axes.push_back(static_cast<int64_t>(axis));
@@ -262,10 +262,10 @@ class Einsum {
     bool transposed;
   };
 
-  Matrices as_matrices(const Labelled& operand, const std::string& batch, const std::string& rows,
+  Matrices as_matrices(const Labeled& operand, const std::string& batch, const std::string& rows,
                        const std::string& columns) {
     const bool transposed = !rows.empty() && operand.labels == batch + columns + rows;
-    const Labelled moved = transposed ? operand : ordered(operand, batch + rows + columns);
+    const Labeled moved = transposed ? operand : ordered(operand, batch + rows + columns);
     Integers shape = extents(batch);
     shape.push_back(elements(transposed ? columns : rows));
     shape.push_back(elements(transposed ? rows : columns));
@@ -273,7 +273,7 @@ class Einsum {
   }
 
   /// The product of two operands, summed over labels of both that are not needed.
-  Labelled contracted(const Labelled& a, const Labelled& b, const std::string& needed) {
+  Labeled contracted(const Labeled& a, const Labeled& b, const std::string& needed) {
     const std::string both = filtered(a.labels, b.labels, true);
     const std::string batch = filtered(both, needed, true), sums = filtered(both, needed, false);
     const std::string rows = filtered(a.labels, b.labels, false);
@@ -289,7 +289,7 @@ class Einsum {
   }
 
   /// Elementwise, or an outer product.
-  ValueId multiplied(const Labelled& a, const Labelled& b, const std::string& batch,
+  ValueId multiplied(const Labeled& a, const Labeled& b, const std::string& batch,
                      const std::string& rows, const std::string& columns) {
     Integers left = extents(batch + rows), right = extents(batch);
     left.resize(left.size() + columns.size(), 1);
@@ -303,7 +303,7 @@ class Einsum {
   }
 
   const LayerContext& context_;
-  std::vector<Labelled> operands_;
+  std::vector<Labeled> operands_;
   std::map<char, int64_t> extents_;
   std::string dots_;  // of the longest `...`
   std::string output_;

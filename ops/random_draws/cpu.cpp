@@ -10,7 +10,7 @@ namespace {
 
 // values[i] of kRandomWords words, in whole blocks.
 
-FLOW_VECTORISED void draw_values(const NormalDraw& draw, const uint32_t* words, double* values) {
+FLOW_VECTORIZED void draw_values(const NormalDraw& draw, const uint32_t* words, double* values) {
   const double mean = draw.mean, stddev = draw.stddev;
 #pragma omp simd
   for (int64_t i = 0; i < kRandomWords; i += 2) {
@@ -20,13 +20,13 @@ FLOW_VECTORISED void draw_values(const NormalDraw& draw, const uint32_t* words, 
   }
 }
 
-FLOW_VECTORISED void draw_values(const UniformDraw& draw, const uint32_t* words, double* values) {
+FLOW_VECTORIZED void draw_values(const UniformDraw& draw, const uint32_t* words, double* values) {
   const double minimum = draw.minimum, range = draw.range;
 #pragma omp simd
   for (int64_t i = 0; i < kRandomWords; ++i) values[i] = minimum + range * unit_of(words[i]);
 }
 
-FLOW_VECTORISED void draw_values(const GumbelDraw& /*draw*/, const uint32_t* words,
+FLOW_VECTORIZED void draw_values(const GumbelDraw& /*draw*/, const uint32_t* words,
                                  double* values) {
 #pragma omp simd
   for (int64_t i = 0; i < kRandomWords; ++i) values[i] = gumbel_of(words[i]);

@@ -18,7 +18,7 @@ void name_draw(Call& /*call*/, Attributes& attributes) {
 }
 
 /// A draw like an operand has no shape of its own.
-void normalise_draw(Call& call, Attributes& attributes) {
+void normalize_draw(Call& call, Attributes& attributes) {
   name_draw(call, attributes);
   if (call.operands() == 0) return;
   const auto* shape = std::get_if<std::vector<int64_t>>(attributes.find("shape"));
@@ -107,7 +107,7 @@ OpSpec draw_spec(std::string_view name, std::string_view doc, std::string_view f
                         .optional = true}},
           .attributes = std::move(parameters),
           .plan_attributes = std::move(in_plans),
-          .normalise = normalise_draw,
+          .normalize = normalize_draw,
           .infer = infer,
           .numpy = numpy,
           .examples = std::move(examples)};
@@ -148,7 +148,7 @@ std::span<const OpSpec> random_draws() {
           .operands = {{"in", "probabilities"}},
           .attributes = {{"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
           .plan_attributes = {{"consumer", Kind::kText}, {"dtype", Kind::kDType}},
-          .normalise = name_draw,
+          .normalize = name_draw,
           .infer = infer_bernoulli,
           .in_place = {0},
           .elementwise = true,
@@ -177,7 +177,7 @@ std::span<const OpSpec> random_draws() {
           .operands = {{"in", "(..., C), weights"}},
           .attributes = {count_attribute("samples", "indices of each row", "1")},
           .plan_attributes = {{"consumer", Kind::kText}, {"samples", Kind::kCount}},
-          .normalise = name_draw,
+          .normalize = name_draw,
           .infer = infer_draw_indices,
           .internal = true,
           .domain = Domain::kPositive,

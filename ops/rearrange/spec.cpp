@@ -41,7 +41,7 @@ void infer_tile(Call& call) {
   call.result(x.dtype, std::move(out), batch_axis);
 }
 
-void normalise_flip(Call& call, Attributes& attributes) { normalise_axes(call, attributes, 0); }
+void normalize_flip(Call& call, Attributes& attributes) { normalize_axes(call, attributes, 0); }
 
 /// A batch axis in reverse order does not count: the padding of a predict batch would come first.
 void infer_flip(Call& call) {
@@ -103,7 +103,7 @@ std::span<const OpSpec> rearrange() {
           .attributes = {{"axis", AttributeType::kIntegers, "all",
                           "axis to reverse, or a list of axes"}},
           .plan_attributes = {{"axes", Kind::kAxes}},
-          .normalise = normalise_flip,
+          .normalize = normalize_flip,
           .infer = infer_flip,
           .linear = {0},
           .moves_elements = true,

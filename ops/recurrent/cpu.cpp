@@ -26,7 +26,7 @@ void multiply(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, co
 
 /// x: what the input makes of the gates i, f, g, o; w: what the state makes of them, then the
 /// gates.
-FLOW_VECTORISED void lstm_gates(const float* x, float* w, int64_t n, float* c, float* h) {
+FLOW_VECTORIZED void lstm_gates(const float* x, float* w, int64_t n, float* c, float* h) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float i = math::sigmoid(x[j] + w[j]);
@@ -43,7 +43,7 @@ FLOW_VECTORISED void lstm_gates(const float* x, float* w, int64_t n, float* c, f
 }
 
 /// dh, dc: of the state that the step made; then dc of the one before it. d: of the gates.
-FLOW_VECTORISED void lstm_gates_grad(const float* gates, const float* c, const float* c_before,
+FLOW_VECTORIZED void lstm_gates_grad(const float* gates, const float* c, const float* c_before,
                                      const float* dy, const float* dh, int64_t n, float* dc,
                                      float* d) {
 #pragma omp simd
@@ -60,7 +60,7 @@ FLOW_VECTORISED void lstm_gates_grad(const float* gates, const float* c, const f
 }
 
 /// w: what the state makes of r, z, n; then r, z, n, W_n h + b_n.
-FLOW_VECTORISED void gru_gates(const float* x, const float* bias, float* w, int64_t n, float* h) {
+FLOW_VECTORIZED void gru_gates(const float* x, const float* bias, float* w, int64_t n, float* h) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float r = math::sigmoid(x[j] + (w[j] + bias[j]));
@@ -76,7 +76,7 @@ FLOW_VECTORISED void gru_gates(const float* x, const float* bias, float* w, int6
 }
 
 /// w: what the state makes of r and z; then these gates. rh: r h.
-FLOW_VECTORISED void gru_reset(const float* x, const float* bias, const float* h, float* w,
+FLOW_VECTORIZED void gru_reset(const float* x, const float* bias, const float* h, float* w,
                                int64_t n, float* rh) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -87,7 +87,7 @@ FLOW_VECTORISED void gru_reset(const float* x, const float* bias, const float* h
 }
 
 /// w: r, z and W_n (r h), then the new gate.
-FLOW_VECTORISED void gru_update(const float* x, const float* bias, float* w, int64_t n, float* h) {
+FLOW_VECTORIZED void gru_update(const float* x, const float* bias, float* w, int64_t n, float* h) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float next = math::tanh(x[2 * n + j] + (w[2 * n + j] + bias[2 * n + j]));
@@ -98,7 +98,7 @@ FLOW_VECTORISED void gru_update(const float* x, const float* bias, float* w, int
 
 /// dh: of the state that the step made; then what of it goes past the gates to the one before it.
 /// d: of what the input makes of the gates; w: of what the state makes.
-FLOW_VECTORISED void gru_gates_grad(const float* gates, const float* h_before, const float* dy,
+FLOW_VECTORIZED void gru_gates_grad(const float* gates, const float* h_before, const float* dy,
                                     int64_t n, float* dh, float* d, float* w) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -114,7 +114,7 @@ FLOW_VECTORISED void gru_gates_grad(const float* gates, const float* h_before, c
 }
 
 /// The same where the reset gate comes first: of z and n, then, from `u` of r h, of r.
-FLOW_VECTORISED void gru_update_grad(const float* gates, const float* h_before, const float* dy,
+FLOW_VECTORIZED void gru_update_grad(const float* gates, const float* h_before, const float* dy,
                                      int64_t n, float* dh, float* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -125,7 +125,7 @@ FLOW_VECTORISED void gru_update_grad(const float* gates, const float* h_before, 
     dh[j] = out * z;
   }
 }
-FLOW_VECTORISED void gru_reset_grad(const float* gates, const float* h_before, const float* u,
+FLOW_VECTORIZED void gru_reset_grad(const float* gates, const float* h_before, const float* u,
                                     int64_t n, float* dh, float* d, float* rh) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -136,13 +136,13 @@ FLOW_VECTORISED void gru_reset_grad(const float* gates, const float* h_before, c
   }
 }
 
-FLOW_VECTORISED void tanh_step(const float* x, const float* w, int64_t n, float* h) {
+FLOW_VECTORIZED void tanh_step(const float* x, const float* w, int64_t n, float* h) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) h[j] = math::tanh(x[j] + w[j]);
 }
 
 /// NaN stays NaN.
-FLOW_VECTORISED void relu_step(const float* x, const float* w, int64_t n, float* h) {
+FLOW_VECTORIZED void relu_step(const float* x, const float* w, int64_t n, float* h) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float sum = x[j] + w[j];
@@ -150,13 +150,13 @@ FLOW_VECTORISED void relu_step(const float* x, const float* w, int64_t n, float*
   }
 }
 
-FLOW_VECTORISED void tanh_step_grad(const float* y, const float* dy, const float* dh, int64_t n,
+FLOW_VECTORIZED void tanh_step_grad(const float* y, const float* dy, const float* dh, int64_t n,
                                     float* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) d[j] = (dh[j] + dy[j]) * (1 - y[j] * y[j]);
 }
 
-FLOW_VECTORISED void relu_step_grad(const float* y, const float* dy, const float* dh, int64_t n,
+FLOW_VECTORIZED void relu_step_grad(const float* y, const float* dy, const float* dh, int64_t n,
                                     float* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -165,7 +165,7 @@ FLOW_VECTORISED void relu_step_grad(const float* y, const float* dy, const float
   }
 }
 
-FLOW_VECTORISED void add_row(const float* x, int64_t n, float* y) {
+FLOW_VECTORIZED void add_row(const float* x, int64_t n, float* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) y[j] += x[j];
 }

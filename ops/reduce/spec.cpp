@@ -15,7 +15,7 @@ bool is_among(const Integers& axes, int axis) {
   return std::ranges::find(axes, int64_t{axis}) != axes.end();
 }
 
-void normalise_reduce(Call& call, Attributes& attributes) { normalise_axes(call, attributes, 0); }
+void normalize_reduce(Call& call, Attributes& attributes) { normalize_axes(call, attributes, 0); }
 
 template <Combine kHow>
 void infer_reduce(Call& call) {
@@ -34,8 +34,8 @@ void infer_reduce(Call& call) {
 }
 
 /// Operand 1 of a gradient is what was reduced.
-void normalise_reduce_grad(Call& call, Attributes& attributes) {
-  normalise_axes(call, attributes, 1);
+void normalize_reduce_grad(Call& call, Attributes& attributes) {
+  normalize_axes(call, attributes, 1);
 }
 
 /// Where the batch axis of a result lies in what was reduced.
@@ -79,7 +79,7 @@ OpSpec reduction(std::string_view name, std::string_view doc, std::string_view f
           .operands = {{"in", "any shape", accepts}},
           .attributes = reduce_attributes(),
           .plan_attributes = reduce_plan_attributes(),
-          .normalise = normalise_reduce,
+          .normalize = normalize_reduce,
           .infer = infer_reduce<kHow>,
           .linear = kLinear ? std::vector<size_t>{0} : std::vector<size_t>(),
           .flops = {1, Flops::Each::kFirst},
@@ -95,7 +95,7 @@ OpSpec reduction_grad(std::string_view name, std::string_view doc, std::string_v
           .operands = std::move(operands),
           .attributes = reduce_attributes(),
           .plan_attributes = reduce_plan_attributes(),
-          .normalise = normalise_reduce_grad,
+          .normalize = normalize_reduce_grad,
           .infer = infer_reduce_grad,
           .linear = {0},
           .internal = true};

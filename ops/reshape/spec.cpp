@@ -23,7 +23,7 @@ void report_unfilled_shape(Call& call, const Shape& wanted) {
 }
 
 /// A -1 becomes what the other extents leave.
-void normalise_reshape(Call& call, Attributes& attributes) {
+void normalize_reshape(Call& call, Attributes& attributes) {
   const Shape given(call.integers("shape"));
   if (std::ranges::any_of(given, [](int64_t extent) { return extent == 0 || extent < -1; }))
     return report_bad_shape(
@@ -76,7 +76,7 @@ std::span<const OpSpec> reshape() {
           .attributes = {{"shape", AttributeType::kIntegers, "",
                           "new shape; one size can be -1 and is inferred"}},
           .plan_attributes = {{.name = "shape", .kind = Kind::kShape, .of_result = true}},
-          .normalise = normalise_reshape,
+          .normalize = normalize_reshape,
           .infer = infer_reshape,
           .in_place = {0},
           .view = true,
@@ -129,7 +129,7 @@ std::span<const OpSpec> reshape() {
           .operands = {{"x", "any shape that has the axis", Accepts::kAny}},
           .attributes = {{"axis", AttributeType::kInteger, "", "batch axis of the result"}},
           .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_shard_rows,
           .dropped = true,
           .internal = true,

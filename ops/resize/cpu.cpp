@@ -45,7 +45,7 @@ struct AxisTaps {
 };
 
 /// y = weight * x, n floats. Without a weight, x is not looked at.
-FLOW_VECTORISED void scale_line(float weight, const float* x, int64_t n, float* y) {
+FLOW_VECTORIZED void scale_line(float weight, const float* x, int64_t n, float* y) {
   if (weight == 0) {
     std::fill_n(y, n, 0.0f);
     return;
@@ -56,7 +56,7 @@ FLOW_VECTORISED void scale_line(float weight, const float* x, int64_t n, float* 
 
 /// Elements [first, end) of an axis whose elements are `size` floats: y[i, :] = sum of
 /// weight * x[index, :].
-FLOW_VECTORISED void mix_lines(const AxisTaps& axis, int64_t first, int64_t end, int64_t size,
+FLOW_VECTORIZED void mix_lines(const AxisTaps& axis, int64_t first, int64_t end, int64_t size,
                                const float* x, float* y) {
   const int32_t* indices = axis.indices.data();
   const float* weights = axis.weights.data();
@@ -81,8 +81,8 @@ FLOW_VECTORISED void mix_lines(const AxisTaps& axis, int64_t first, int64_t end,
   }
 }
 
-/// The same of a whole axis of floats, side by side for neighbours.
-FLOW_VECTORISED void mix_floats(const AxisTaps& axis, const float* x, float* y) {
+/// The same of a whole axis of floats, side by side for neighbors.
+FLOW_VECTORIZED void mix_floats(const AxisTaps& axis, const float* x, float* y) {
   for (int64_t c0 = 0; c0 < axis.count; c0 += kMixed) {
     const int64_t count = std::min(kMixed, axis.count - c0);
     float sums[kMixed] = {};

@@ -154,7 +154,7 @@ std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
   return std::array{*height, *width};
 }
 
-void normalise_resize(Call& call, Attributes& attributes) {
+void normalize_resize(Call& call, Attributes& attributes) {
   if (!has_rank(call, 0, 4, "(N, C, H, W)")) return;
   if (const auto size = wanted_size(call, call.shape(0)))
     attributes.set("size", std::vector<int64_t>{(*size)[0], (*size)[1]});
@@ -306,7 +306,7 @@ std::span<const OpSpec> resize() {
           .operands = {{"in", "(N, C, H, W)"}},
           .attributes = resize_attributes(),
           .plan_attributes = resize_plan_attributes(),
-          .normalise = normalise_resize,
+          .normalize = normalize_resize,
           .infer = infer_resize,
           .linear = {0},
           .flops = {2 * kMostTaps},

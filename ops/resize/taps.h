@@ -20,7 +20,7 @@ struct Taps {
   std::vector<double> weights;
 };
 
-/// Of a resize from `in` to `out` elements, with the normalised attributes of `resize`.
+/// Of a resize from `in` to `out` elements, with the normalized attributes of `resize`.
 /// REQUIRES: both are at most kMostResized, and fit the scale.
 Taps resize_taps(const Attributes& attributes, int64_t in, int64_t out);
 

@@ -25,7 +25,7 @@ ValueId expand_l2_normalize(LayerContext& context) {
   return context.add("multiply", "", {x, scale}, {});
 }
 
-/// The mean of `size` neighbouring channels, of which zeros stand for those that do not exist.
+/// The mean of `size` neighboring channels, of which zeros stand for those that do not exist.
 ValueId mean_of_channels(const LayerContext& context, ValueId x, const Shape& shape, int64_t size) {
   const ValueId images =
       context.add("reshape", "images", {x},

@@ -26,7 +26,7 @@ std::span<const OpSpec> response_norm() {
           .name = "local_response_norm",
           .doc =
               "Local response normalization (Krizhevsky et al., 2012): divides by the squares of "
-              "neighbouring channels.",
+              "neighboring channels.",
           .formula = "y[c] = x[c] / (k + alpha / size sum x[i]^2)^beta, "
                      "c - floor(size / 2) <= i <= c + floor((size - 1) / 2)",
           .operands = {{"in", "(N, C, ...)"}},

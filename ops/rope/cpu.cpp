@@ -82,13 +82,13 @@ template <typename T>
     std::memcpy(y + turned, x + turned, static_cast<size_t>(r.depth - turned) * sizeof(T));
 }
 
-FLOW_VECTORISED void turn_rows(const Rotation& r, int64_t rows, const float* x, const float* turns,
+FLOW_VECTORIZED void turn_rows(const Rotation& r, int64_t rows, const float* x, const float* turns,
                                float* y) {
   for (int64_t row = 0; row < rows; ++row)
     turn_row(r, x + row * r.depth, turns + row * 2 * r.pairs, y + row * r.depth);
 }
 
-FLOW_VECTORISED void turn_rows(const Rotation& r, int64_t rows, const double* x,
+FLOW_VECTORIZED void turn_rows(const Rotation& r, int64_t rows, const double* x,
                                const double* turns, double* y) {
   for (int64_t row = 0; row < rows; ++row)
     turn_row(r, x + row * r.depth, turns + row * 2 * r.pairs, y + row * r.depth);

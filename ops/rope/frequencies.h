@@ -8,7 +8,7 @@
 
 namespace flow::ops {
 
-/// Radians per position of each pair, of a call of `rope` with normalised attributes.
+/// Radians per position of each pair, of a call of `rope` with normalized attributes.
 std::vector<double> rope_frequencies(const Attributes& attributes);
 
 /// Does pair i have features i and i + pairs? Else it has 2 i and 2 i + 1.

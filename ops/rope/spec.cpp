@@ -30,7 +30,7 @@ double scaled_by_wavelength(double frequency, double scaled, double context,
 constexpr double kLargest = 1e30;
 
 /// Without `dims` all features are rotated. `infer` refuses a tensor without features.
-void normalise_rope(Call& call, Attributes& attributes) {
+void normalize_rope(Call& call, Attributes& attributes) {
   const Shape& x = call.shape(0);
   if (x.rank() > 0 && !attributes.find("dims")) attributes.set("dims", x[x.rank() - 1]);
 }
@@ -193,7 +193,7 @@ std::span<const OpSpec> rope() {
           .operands = {{"in", "(..., T, D)"}, positions_operand()},
           .attributes = rope_attributes(),
           .plan_attributes = rope_plan_attributes(),
-          .normalise = normalise_rope,
+          .normalize = normalize_rope,
           .infer = infer_rope,
           .in_place = {0},
           .linear = {0},
@@ -211,7 +211,7 @@ std::span<const OpSpec> rope() {
           .operands = {{"dy", "(..., T, D)"}, positions_operand()},
           .attributes = rope_attributes(),
           .plan_attributes = rope_plan_attributes(),
-          .normalise = normalise_rope,
+          .normalize = normalize_rope,
           .infer = infer_rope,
           .in_place = {0},
           .linear = {0},

@@ -9,7 +9,7 @@ namespace flow::ops {
 namespace {
 
 /// The draw has the name that the layer gives it; of a call that no layer made, the op's.
-void normalise_sample(Call& /*call*/, Attributes& attributes) {
+void normalize_sample(Call& /*call*/, Attributes& attributes) {
   if (!attributes.has("consumer")) attributes.set("consumer", std::string("sample"));
 }
 
@@ -81,7 +81,7 @@ std::span<const OpSpec> sample() {
                           {"temperature", Kind::kMagnitude},
                           {"top_k", Kind::kOffset},
                           {"top_p", Kind::kMagnitude}},
-      .normalise = normalise_sample,
+      .normalize = normalize_sample,
       .infer = infer_sample,
       .draws_by_position = true,
       .flops = {2, Flops::Each::kFirst},

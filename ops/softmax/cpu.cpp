@@ -19,13 +19,13 @@
 namespace flow::cpu {
 namespace {
 
-FLOW_VECTORISED void subtract_all(const float* x, float max, float log_sum, float* y, int64_t n) {
+FLOW_VECTORIZED void subtract_all(const float* x, float max, float log_sum, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log_sum;
 }
 
 /// y = exp(x - shift), and the sum of that.
-FLOW_VECTORISED double exp_and_sum(const float* x, float shift, float* y, int64_t n) {
+FLOW_VECTORIZED double exp_and_sum(const float* x, float shift, float* y, int64_t n) {
   double total = 0;
   for (int64_t first = 0; first < n; first += kSumBlock) {
     const int64_t block = std::min(n - first, kSumBlock);
@@ -39,7 +39,7 @@ FLOW_VECTORISED double exp_and_sum(const float* x, float shift, float* y, int64_
 }
 
 /// The same, all in double.
-FLOW_VECTORISED double exp_and_wide_sum(const float* x, float shift, float* y, int64_t n) {
+FLOW_VECTORIZED double exp_and_wide_sum(const float* x, float shift, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp_of_nonpositive(x[i] - shift);
   return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(y[i]); });
@@ -224,27 +224,27 @@ Kernel rows_kernel(const Request& request, int axis, RowFunction run, RowsFuncti
 }
 
 /// The sum of dy y.
-FLOW_VECTORISED double sum_of_products(const float* dy, const float* y, int64_t n) {
+FLOW_VECTORIZED double sum_of_products(const float* dy, const float* y, int64_t n) {
   double sum = 0;
   add_terms(n, sum, [=](int64_t i) { return dy[i] * y[i]; });
   return sum;
 }
 
-FLOW_VECTORISED double sum_in_blocks(const float* dy, int64_t n) {
+FLOW_VECTORIZED double sum_in_blocks(const float* dy, int64_t n) {
   double sum = 0;
   add_terms(n, sum, [=](int64_t i) { return dy[i]; });
   return sum;
 }
 
 /// dx = y (dy - sum(dy y))
-FLOW_VECTORISED void softmax_grad_with(const float* dy, const float* y, float sum, float* dx,
+FLOW_VECTORIZED void softmax_grad_with(const float* dy, const float* y, float sum, float* dx,
                                        int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum);
 }
 
 /// dx = dy - e^y sum(dy)
-FLOW_VECTORISED void log_softmax_grad_with(const float* dy, const float* y, float sum, float* dx,
+FLOW_VECTORIZED void log_softmax_grad_with(const float* dy, const float* y, float sum, float* dx,
                                            int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp_of_nonpositive(y[i]) * sum;
@@ -270,7 +270,7 @@ using OfRows = std::array<T, kMostBeside>;
       rows, [=](int64_t i, int64_t at) { largest[i] = x[at] > largest[i] ? x[at] : largest[i]; });
 }
 
-FLOW_VECTORISED void softmax_beside(const float* x, float* y, const RowsBeside& rows) {
+FLOW_VECTORIZED void softmax_beside(const float* x, float* y, const RowsBeside& rows) {
   OfRows<float> largest, factors;
   OfRows<double> sums{};
   find_largest(x, rows, largest.data());
@@ -282,7 +282,7 @@ FLOW_VECTORISED void softmax_beside(const float* x, float* y, const RowsBeside& 
   for_rows_beside(rows, [&](int64_t i, int64_t at) { y[at] *= factors[i]; });
 }
 
-FLOW_VECTORISED void log_softmax_beside(const float* x, float* y, const RowsBeside& rows) {
+FLOW_VECTORIZED void log_softmax_beside(const float* x, float* y, const RowsBeside& rows) {
   OfRows<float> largest, log_sums;
   OfRows<double> sums{};
   find_largest(x, rows, largest.data());
@@ -293,7 +293,7 @@ FLOW_VECTORISED void log_softmax_beside(const float* x, float* y, const RowsBesi
   for_rows_beside(rows, [&](int64_t i, int64_t at) { y[at] = (x[at] - largest[i]) - log_sums[i]; });
 }
 
-FLOW_VECTORISED void softmax_grad_beside(const float* dy, const float* y, float* dx,
+FLOW_VECTORIZED void softmax_grad_beside(const float* dy, const float* y, float* dx,
                                          const RowsBeside& rows) {
   OfRows<double> sums{};
   for_rows_beside(rows,
@@ -303,7 +303,7 @@ FLOW_VECTORISED void softmax_grad_beside(const float* dy, const float* y, float*
   });
 }
 
-FLOW_VECTORISED void log_softmax_grad_beside(const float* dy, const float* y, float* dx,
+FLOW_VECTORIZED void log_softmax_grad_beside(const float* dy, const float* y, float* dx,
                                              const RowsBeside& rows) {
   OfRows<double> sums{};
   for_rows_beside(rows, [&](int64_t i, int64_t at) { sums[i] += static_cast<double>(dy[at]); });

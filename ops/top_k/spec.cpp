@@ -81,7 +81,7 @@ std::span<const OpSpec> top_k() {
                          {"axis", AttributeType::kInteger, "-1", "axis to search"}},
           .plan_attributes = {{"axis", Kind::kAxis}, {"k", Kind::kCount}},
           .results = {{"values"}, {.name = "indices", .optional = true}},
-          .normalise = normalise_axis,
+          .normalize = normalize_axis,
           .infer = infer_top_k,
           .flops = {1, Flops::Each::kFirst},
           .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",

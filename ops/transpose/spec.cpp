@@ -14,7 +14,7 @@ using Integers = std::vector<int64_t>;
 
 /// The attribute `perm` with axes counted from the front; those that operand 0 has not stay as they
 /// are. All of them in reverse where the list is empty.
-void normalise_perm(Call& call, Attributes& attributes) {
+void normalize_perm(Call& call, Attributes& attributes) {
   const int rank = call.shape(0).rank();
   Integers perm = call.integers("perm");
   if (perm.empty()) {
@@ -73,7 +73,7 @@ std::span<const OpSpec> transpose() {
       .attributes = {{"perm", AttributeType::kIntegers, "reversed",
                       "source axis of each result axis; negative values count from the end"}},
       .plan_attributes = {{"perm", Kind::kIntegers}},
-      .normalise = normalise_perm,
+      .normalize = normalize_perm,
       .infer = infer_transpose,
       .linear = {0},
       .moves_elements = true,

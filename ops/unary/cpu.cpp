@@ -126,13 +126,13 @@ Kernel test_kernel(const Request& request) {
 
 // A loop of each function, since not every compiler clones templates for what the CPU has.
 #define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                           \
-  FLOW_VECTORISED void op##_piece(functions::Function<float> f, const float* x, float* y, \
+  FLOW_VECTORIZED void op##_piece(functions::Function<float> f, const float* x, float* y, \
                                   int64_t n) {                                            \
     map_all(f, x, y, n);                                                                  \
   }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                              \
   FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                             \
-  FLOW_VECTORISED void op##_grad_piece(functions::Function<float> f, const float* dy, \
+  FLOW_VECTORIZED void op##_grad_piece(functions::Function<float> f, const float* dy, \
                                        const float* v, float* dx, int64_t n) {        \
     gradient_all(f, dy, v, dx, n);                                                    \
   }

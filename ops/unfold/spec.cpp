@@ -41,7 +41,7 @@ std::optional<Unfolded> read_fold(Call& call) {
   return read_windows(call, *size);
 }
 
-void set_normalised(Attributes& attributes, const Unfolded& of) {
+void set_normalized(Attributes& attributes, const Unfolded& of) {
   const auto list = [](const std::array<int64_t, 2>& pair) {
     return Integers(pair.begin(), pair.end());
   };
@@ -51,14 +51,14 @@ void set_normalised(Attributes& attributes, const Unfolded& of) {
   attributes.set("padding", of.placed.padding);
 }
 
-void normalise_unfold(Call& call, Attributes& attributes) {
-  if (const auto of = read_unfold(call)) set_normalised(attributes, *of);
+void normalize_unfold(Call& call, Attributes& attributes) {
+  if (const auto of = read_unfold(call)) set_normalized(attributes, *of);
 }
 
-void normalise_fold(Call& call, Attributes& attributes) {
+void normalize_fold(Call& call, Attributes& attributes) {
   const auto of = read_fold(call);
   if (!of) return;
-  set_normalised(attributes, *of);
+  set_normalized(attributes, *of);
   const auto size = pair_of(call, "output_size", call.integers("output_size"));
   attributes.set("output_size", Integers(size->begin(), size->end()));
 }
@@ -128,7 +128,7 @@ std::span<const OpSpec> unfold() {
           .operands = {{"in", "(N, C, H, W)"}},
           .attributes = window_attributes(),
           .plan_attributes = plan_attributes_of_windows(),
-          .normalise = normalise_unfold,
+          .normalize = normalize_unfold,
           .infer = infer_unfold,
           .linear = {0},
           .moves_elements = true,
@@ -146,7 +146,7 @@ std::span<const OpSpec> unfold() {
           .operands = {{"in", "(N, C kh kw, windows)"}},
           .attributes = fold_attributes(),
           .plan_attributes = plan_attributes_of_fold(),
-          .normalise = normalise_fold,
+          .normalize = normalize_fold,
           .infer = infer_fold,
           .linear = {0},
           .numpy = "folded(x, output_size, kernel_size, strides, padding, dilation_rate)",

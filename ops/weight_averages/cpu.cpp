@@ -11,7 +11,7 @@ namespace flow::cpu::fast {
 namespace {
 
 /// ema += rest * (w - ema): an average that has reached its variable stays there.
-FLOW_VECTORISED void ema_piece(const float* w, const float* ema, float* updated, float rest,
+FLOW_VECTORIZED void ema_piece(const float* w, const float* ema, float* updated, float rest,
                                int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) updated[i] = ema[i] + rest * (w[i] - ema[i]);
@@ -35,7 +35,7 @@ Kernel prepare_ema_update(const Request& request) {
 }
 
 /// slow + alpha (w - slow)
-FLOW_VECTORISED void lookahead_piece(const float* slow, const float* w, float* next, float alpha,
+FLOW_VECTORIZED void lookahead_piece(const float* slow, const float* w, float* next, float alpha,
                                      int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) next[i] = slow[i] + alpha * (w[i] - slow[i]);

@@ -155,7 +155,7 @@ void find_shifted(const LookInput& input, Looks& found) {
       }
 }
 
-/// A fixed number in [-1, 1) for each element of a row, by the finaliser of SplitMix64 (Steele, Lea
+/// A fixed number in [-1, 1) for each element of a row, by the finalizer of SplitMix64 (Steele, Lea
 /// and Flood, 2014).
 double weight_of(size_t element) {
   uint64_t bits = (element + 1) * 0x9E3779B97F4A7C15;

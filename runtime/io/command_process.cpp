@@ -77,7 +77,7 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.acknowledges = options_.ack;
   if (context_.stopping) process.stopping = [this] { return is_stopping(); };
   process.patience = context_.patience;
-  process.keeper = context_.keeper;
+  process.watchdog = context_.watchdog;
   return process;
 }
 

@@ -17,7 +17,7 @@
 
 namespace flow::io {
 
-class Keeper;
+class Watchdog;
 
 /// What all commands of a run share.
 struct CommandContext {
@@ -28,9 +28,9 @@ struct CommandContext {
   bool output_to_stderr = false;
   std::function<void(const std::string&)> say = {};  // remarks; may be empty
   std::function<bool()> stopping = {};               // has the run been asked to stop? May be empty
-  double patience = 30;            // seconds that commands have then for what they are at
-  const Keeper* keeper = nullptr;  // ends them when this process is killed; may be null
-  bool hides_launcher = false;     // as in ProcessOptions: of a distributed run
+  double patience = 30;                // seconds that commands have then for what they are at
+  const Watchdog* watchdog = nullptr;  // ends them when this process is killed; may be null
+  bool hides_launcher = false;         // as in ProcessOptions: of a distributed run
 };
 
 /// One command: a process for the whole run, or one for each event.

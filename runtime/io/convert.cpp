@@ -80,7 +80,7 @@ std::optional<Misfit> convert_row(const std::byte* from, bool swap, const Affine
 }
 
 /// Bytes scaled to float32: the same bits as the table's, many at once.
-FLOW_VECTORISED void scale_bytes(const uint8_t* from, double scale, float* out, size_t elements) {
+FLOW_VECTORIZED void scale_bytes(const uint8_t* from, double scale, float* out, size_t elements) {
   for (size_t i = 0; i < elements; ++i)
     out[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
 }

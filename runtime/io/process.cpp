@@ -105,8 +105,8 @@ struct ChildOptions {
   fs::path directory;                    // where it works
   int standard_input = -1;               // above 3
   bool output_to_stderr = false;
-  int third = -1;   // descriptor 3; above 3
-  int keeper = -1;  // told of the child's process group before the program starts
+  int third = -1;     // descriptor 3; above 3
+  int watchdog = -1;  // told of the child's process group before the program starts
 };
 
 /// What the child reads of the parent's memory, in which it runs until the program starts.
@@ -124,8 +124,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* 
   const ChildOptions& options = start.options;
   ::setpgid(0, 0);
   const pid_t own = ::getpid();
-  if (options.keeper >= 0 && ::write(options.keeper, &own, sizeof own) < 0) {
-    // The keeper was killed.
+  if (options.watchdog >= 0 && ::write(options.watchdog, &own, sizeof own) < 0) {
+    // The watchdog was killed.
   }
   bool good = ::dup2(options.standard_input, STDIN_FILENO) >= 0;
   if (options.output_to_stderr) good = good && ::dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
@@ -150,8 +150,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* 
   }
   start.error = errno;
   const pid_t gone = -own;
-  if (options.keeper >= 0 && ::write(options.keeper, &gone, sizeof gone) < 0) {
-    // The keeper was killed.
+  if (options.watchdog >= 0 && ::write(options.watchdog, &gone, sizeof gone) < 0) {
+    // The watchdog was killed.
   }
   ::_exit(127);
 }
@@ -212,7 +212,7 @@ std::string ExitStatus::str() const {
 }
 
 Process::Process(const ProcessOptions& options)
-    : stopping_(options.stopping), patience_(options.patience), keeper_(options.keeper) {
+    : stopping_(options.stopping), patience_(options.patience), watchdog_(options.watchdog) {
   adopt_orphans();
   Pipe input = make_pipe(), acknowledgements;
   make_nonblocking(input.write);  // the child's end stays as programs expect it
@@ -223,7 +223,7 @@ Process::Process(const ProcessOptions& options)
                       .standard_input = input.read.get(),
                       .output_to_stderr = options.output_to_stderr,
                       .third = acknowledgements.write.get(),
-                      .keeper = keeper_ ? keeper_->door() : -1});
+                      .watchdog = watchdog_ ? watchdog_->door() : -1});
   input_ = std::move(input.write);
   acknowledgements_ = std::move(acknowledgements.read);
 }
@@ -324,7 +324,7 @@ bool Process::group_has_ended() {
   }
   // What is not waited for keeps the number of the group from being given to another one.
   if (::kill(-pid_, 0) == 0 || errno != ESRCH) return false;
-  if (keeper_) keeper_->forget(pid_);
+  if (watchdog_) watchdog_->forget(pid_);
   return group_ended_ = true;
 }
 

@@ -1,4 +1,4 @@
-// A child process that is written to: its pipe, its acknowledgements, its end; and the keeper,
+// A child process that is written to: its pipe, its acknowledgements, its end; and the watchdog,
 // which ends the commands of a run whose own process is killed.
 #pragma once
 
@@ -21,15 +21,15 @@ namespace flow::io {
 /// A small process next to this one. It knows the process groups that commands lead, and ends them
 /// once this process is gone, however that came. A parent-death signal would reach the leaders of
 /// the groups only, and follows the thread that started them.
-class Keeper {
+class Watchdog {
  public:
   /// Forks, so do this early: what this process holds now stays in memory twice once it changes.
   /// RunError when it cannot.
-  Keeper();
+  Watchdog();
   /// Waits for its end. REQUIRES: all groups are forgotten or may be ended.
-  ~Keeper();
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
 
   /// A child writes its pid_t here when it has a group of its own.
   int door() const { return door_.get(); }
@@ -68,7 +68,7 @@ struct ProcessOptions {
   /// `patience` seconds. May be empty.
   std::function<bool()> stopping = {};
   double patience = 0;
-  const Keeper* keeper = nullptr;  // ends it when this process is killed; may be null
+  const Watchdog* watchdog = nullptr;  // ends it when this process is killed; may be null
 };
 
 /// A program in a process group of its own, so that Ctrl-C at the terminal does not reach it, with
@@ -118,7 +118,7 @@ class Process {
 
   const std::function<bool()> stopping_;
   const double patience_;
-  const Keeper* const keeper_;
+  const Watchdog* const watchdog_;
   Deadline out_of_patience_;
   pid_t pid_ = -1;
   Descriptor input_, acknowledgements_;

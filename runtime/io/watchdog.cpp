@@ -25,7 +25,7 @@ namespace flow::io {
 
 namespace {
 
-constexpr const char* kKeeperName = "flow-keeper";
+constexpr const char* kWatchdogName = "flow-watchdog";
 
 /// The groups that live. Those beyond its size end with a run that ends by itself only.
 struct Groups {
@@ -51,7 +51,7 @@ struct Groups {
     return true;
   }
 };
-Groups groups;  // of the keeper
+Groups groups;  // of the watchdog
 
 /// Away from the terminal, from pipes that someone reads to their end, and from the name by which
 /// the run may be killed.
@@ -63,9 +63,9 @@ void stand_aside(int door, std::span<char> shown) {
   if (::chdir("/") != 0) {
     // Then this folder stays in use.
   }
-  ::prctl(PR_SET_NAME, kKeeperName);
+  ::prctl(PR_SET_NAME, kWatchdogName);
   std::ranges::fill(shown, '\0');
-  if (!shown.empty()) std::strncpy(shown.data(), kKeeperName, shown.size() - 1);
+  if (!shown.empty()) std::strncpy(shown.data(), kWatchdogName, shown.size() - 1);
 }
 
 [[noreturn]] void keep(int door, std::span<char> shown) {
@@ -82,7 +82,7 @@ void stand_aside(int door, std::span<char> shown) {
 
 }  // namespace
 
-Keeper::Keeper() {
+Watchdog::Watchdog() {
   const auto require = [](int result) {
     if (result < 0)
       throw RunError(
@@ -100,12 +100,12 @@ Keeper::Keeper() {
   if (pid_ == 0) keep(inside.get(), shown);
 }
 
-Keeper::~Keeper() {
+Watchdog::~Watchdog() {
   door_.close();
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Keeper::forget(pid_t group) const {
+void Watchdog::forget(pid_t group) const {
   const pid_t gone = -group;
   if (::write(door_.get(), &gone, sizeof gone) < 0) {
     // It was killed.

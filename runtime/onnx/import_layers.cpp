@@ -487,11 +487,11 @@ Tensors mean_variance_normalization(NodeImport& node) {
   const auto mean = [&](const Tensor& of) {
     return node.call("reduce_mean", {of}, {{"axis", axes}, {"keepdims", true}});
   };
-  const Tensor centred = node.call("subtract", {x, mean(x)});
-  const Tensor deviation = node.call("sqrt", {mean(node.call("square", {centred}))});
+  const Tensor centered = node.call("subtract", {x, mean(x)});
+  const Tensor deviation = node.call("sqrt", {mean(node.call("square", {centered}))});
   constexpr double kLeast = 1e-9;  // as in ONNX's definition
   const Tensor divisor = node.call("add", {deviation, NodeImport::scalar(kLeast, x.dtype)});
-  return {node.call("divide", {centred, divisor})};
+  return {node.call("divide", {centered, divisor})};
 }
 
 /// The mask of Dropout: true for all elements.

@@ -383,7 +383,7 @@ std::vector<ops::Result> inferred(const ops::OpSpec& spec, std::vector<ops::Oper
   const auto refused = [&] {
     if (call.failed()) throw Unsupported(call.refusals().front().text);
   };
-  if (spec.normalise) spec.normalise(call, attributes);
+  if (spec.normalize) spec.normalize(call, attributes);
   refused();
   ops::check_types(spec, call);
   refused();

@@ -57,7 +57,7 @@ Json comparable(const Plan& plan) {
   Document document{{}, {}, plan};
   for (Job& job : document.plan.jobs) {
     if (job.sharding) job.devices = 1;  // as many as shards
-    job = whole_job(job);
+    job = unsharded_job(job);
   }
   Json json = Json::parse(JsonWriter(JsonWriter::Remarks::kLeftOut).write(document));
   for (size_t i = 0; i < plan.jobs.size(); ++i) json["jobs"][i]["shards"] = shards_of(plan.jobs[i]);

@@ -100,14 +100,14 @@ std::vector<std::string> words_for_ranks(const Bench& bench, const fs::path& pla
 /// these variables; MPICH ignores them.
 void run_ranks(const Bench& bench, const std::vector<std::string>& words, const fs::path& log) {
   const auto work = [&] {
-    const io::Keeper keeper;
+    const io::Watchdog watchdog;
     io::ProcessOptions options{.words = words,
                                .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                                {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                                                {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
                                                {"OMPI_MCA_hwloc_base_binding_policy", "none"}},
                                .directory = fs::current_path()};
-    options.keeper = &keeper;
+    options.watchdog = &watchdog;
     io::Process process(options);
     process.close_input();
     const auto status = process.wait({});

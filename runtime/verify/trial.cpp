@@ -133,9 +133,9 @@ std::string run_here(const TrialOptions& options, const Trial& trial) {
   const plan::Job& job = job_of(trial.plan, options.job);
   exec::RunRequest request = request_of(options, trial, job);
   make_folders(request.directory);
-  std::optional<io::Keeper> keeper;
-  if (options.commands && !plan::commands_of(trial.plan, job).empty()) keeper.emplace();
-  request.keeper = keeper ? &*keeper : nullptr;
+  std::optional<io::Watchdog> watchdog;
+  if (options.commands && !plan::commands_of(trial.plan, job).empty()) watchdog.emplace();
+  request.watchdog = watchdog ? &*watchdog : nullptr;
   request.out = stdout;  // which leads nowhere here
   request.progress = [&](const exec::Progress& at) {
     if (trial.killed_at && at.step >= *trial.killed_at) std::raise(SIGKILL);

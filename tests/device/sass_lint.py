@@ -51,7 +51,7 @@ ACCEPTED = [
     ("division", kernels_named("add_many_picks", "dropout_forward", "place_by_block", "place_by_thread", "scan_columns", "softmax_grad_rows",
                                "softmax_rows", "sparse_rows", "sum_channels", "sum_short_channels", "take_largest"), ROWS),
     ("division", kernels_named("add_images", "add_picks", "copy_rows", "differentiate_rows", "dropout_elements", "extreme_grad", "gather_elements",
-                               "keep_side", "look_up_rows", "normalise_rows", "one_hot_elements", "pad_elements", "place_largest", "prod_grad"), ELEMENTS),
+                               "keep_side", "look_up_rows", "normalize_rows", "one_hot_elements", "pad_elements", "place_largest", "prod_grad"), ELEMENTS),
     ("vectors", r"\bfill_with<", "constants are filled once, before the first call"),
     ("occupancy", r"\b(map_flat_pairs|dense_rows|softmax_rows|share_out)<(long, )?double\b", "float64 is for checks: fewer registers would spill"),
     ("vectors", r"\bcast_from<(bool|signed char|unsigned char)>", "8 elements at once, which are 64 bits"),

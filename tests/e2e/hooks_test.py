@@ -358,7 +358,7 @@ class Processes(Hooks):
         def look_and_kill(run):  # as `pkill -9 -f flowrun` finds processes
             children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
             words = [pathlib.Path(f"/proc/{child}/cmdline").read_bytes().rstrip(b"\0") for child in children]
-            self.assertIn(b"flow-keeper", words)
+            self.assertIn(b"flow-watchdog", words)
             self.assertFalse([line for line in words if b"flowrun" in line])
             run.kill()
         self.killed("stream", look_and_kill)

@@ -60,7 +60,7 @@ class SharedStatistics(FlowTest):
         return {path.stem: np.load(path) for path in (folder / "left").glob("*.npy")}
 
     def check_moves(self, calls):
-        """`calls(step)` gives what is normalised in each call, in order, with the call's momentum."""
+        """`calls(step)` gives what is normalized in each call, in order, with the call's momentum."""
         mean, variance = np.zeros(CHANNELS), np.ones(CHANNELS)
         for step in range(STEPS):
             for batch, momentum in calls(step):
@@ -95,7 +95,7 @@ class SharedStatistics(FlowTest):
         left = self.load("out/returns/net/left/value.npy")
         self.check_moves(lambda step: ((self.batches(step)[0], 0.75), (left[step], 0.5)))
 
-    def test_batches_normalise_in_train_jobs(self):
+    def test_batches_normalize_in_train_jobs(self):
         self.train(LEFT + RIGHT)
         for step in range(1, STEPS):
             state, (x, z) = self.state(step), self.batches(step)
@@ -103,7 +103,7 @@ class SharedStatistics(FlowTest):
                 expected = normal(batch, batch.mean(0), batch.var(0), epsilon, state["gamma"], state["beta"])
                 np.testing.assert_allclose(self.load(f"out/returns/net/{name}/value.npy")[step], expected, rtol=1e-11, atol=1e-12)
 
-    def test_what_was_moved_normalises_in_predict_jobs(self):
+    def test_what_was_moved_normalizes_in_predict_jobs(self):
         self.train(LEFT + RIGHT)
         self.flowrun("predict", "job.yaml", "-o", "predict", "--load", "out")
         state = self.state(STEPS)

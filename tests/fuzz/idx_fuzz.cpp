@@ -26,7 +26,7 @@ flow::fs::path in_memory(std::span<const std::byte> bytes) {
 void convert_first_row(const flow::io::Rows& rows, flow::DType dtype) {
   const size_t elements = static_cast<size_t>(rows.shape.elements(1, rows.shape.rank()));
   flow::io::RowConverter converter(rows.dtype, rows.big_endian, {1.0 / 255, {0.5}, {}}, elements);
-  // Uninitialised and exactly as long as the row: a byte beyond it is found.
+  // Uninitialized and exactly as long as the row: a byte beyond it is found.
   const auto out = std::make_unique_for_overwrite<std::byte[]>(elements * size_of(dtype));
   converter.convert(rows.data.data(), dtype, out.get());
 }

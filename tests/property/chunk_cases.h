@@ -82,7 +82,7 @@ inline KernelCase lamb_of_epsilon(double epsilon) {
 
 /// Every gradient is its mean, whose square is the mean of squares: the variance is 0, and rounding
 /// makes half of the differences negative, by more than epsilon.
-inline KernelCase cancelling_rmsprop() {
+inline KernelCase canceling_rmsprop() {
   constexpr DType f = DType::kFloat32;
   const Shape shape{1000};
   Random random(14);

@@ -34,8 +34,8 @@ TEST_CASE("lamb uses an epsilon as large as its roots", "[property]") {
   for (const double epsilon : {1e-6, 1e-3, 1e-2}) require_near_reference(lamb_of_epsilon(epsilon));
 }
 
-TEST_CASE("centred rmsprop stays finite where rounding makes a variance negative", "[property]") {
-  const KernelCase one = cancelling_rmsprop();
+TEST_CASE("centered rmsprop stays finite where rounding makes a variance negative", "[property]") {
+  const KernelCase one = canceling_rmsprop();
   require_bounded_steps(one, run_chunked(one), 0.125);
 }
 

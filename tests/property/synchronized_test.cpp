@@ -21,7 +21,7 @@ namespace {
 
 struct Net {
   std::string x, w;   // shapes
-  std::string graph;  // `a`, `y`, which is normalised, and `p`, of w's shape
+  std::string graph;  // `a`, `y`, which is normalized, and `p`, of w's shape
   bool affine = true;
 };
 

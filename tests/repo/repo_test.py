@@ -46,7 +46,7 @@ DOORS = {
     r"catch2/": ["tests/"],
 }
 
-# Folders whose files are compiled together, in batches of neighbours.
+# Folders whose files are compiled together, in batches of neighbors.
 TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/onnx"], ["runtime/cpu"],
             ["runtime/cuda/ops", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"], *([f"cli/{room}"] for room in ("shared", "show", "report", "reference", "flowc", "flowrun", "flowdiff")),
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
@@ -117,7 +117,7 @@ class Layering(unittest.TestCase):
             self.assertEqual({}, {one: names for one, names in seen.items() if len(names) > 1})
 
     def test_constants_of_files_are_named_as_constants(self):
-        # A local variable of a neighbour would shadow any other name.
+        # A local variable of a neighbor would shadow any other name.
         for name, text in sources(*ROOTS):
             for constant in re.findall("^" + CONSTANT, text, re.M):
                 self.assertRegex(constant, r"^(k?[A-Z]|warpSize$)", name)
@@ -137,7 +137,7 @@ class Layering(unittest.TestCase):
                              r"ftruncate|link|symlink|open\([^;]*O_CREAT)\()")
         found = {(name, match[0]) for name, text in sources("runtime", "compiler", "cli") for match in changes.finditer(text)
                  if name != "runtime/base/file_operations.cpp"}
-        pipes = {"runtime/base/mapped_file.cpp", "runtime/io/keeper.cpp", "runtime/io/process.cpp", "runtime/verify/trial.cpp",
+        pipes = {"runtime/base/mapped_file.cpp", "runtime/io/watchdog.cpp", "runtime/io/process.cpp", "runtime/verify/trial.cpp",
                  "cli/shared/console.cpp"}
         self.assertEqual({("cli/shared/process.cpp", "::mkdtemp(")} | {(name, "::write(") for name in pipes}, found)
 

@@ -106,7 +106,7 @@ size_t bytes_at_peak(const exec::MemoryReport& report, const std::string& holder
   return found == report.at_peak.end() ? 0 : found->bytes;
 }
 
-plan::Job labelling() {
+plan::Job labeling() {
   JobBuilder b;
   const TensorId labels = b.input("labels", {2}, DType::kInt32), logits = b.input("logits", {2, 3});
   const TensorId loss =

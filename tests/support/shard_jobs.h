@@ -30,7 +30,7 @@ void require_whole_batches(exec::Program& program, const plan::Job& job);
 size_t bytes_at_peak(const exec::MemoryReport& report, const std::string& holder);
 
 /// Labels of 3 classes, two for each of 4 shards, whose loss is computed.
-plan::Job labelling();
+plan::Job labeling();
 
 /// A sum over shards that a probe makes.
 plan::Job probing();

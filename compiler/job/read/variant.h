@@ -72,7 +72,7 @@ std::optional<V> read_value(Reader& reader, const yaml::Node& node, const std::s
     return read_integers(reader, node, what, bounds);
   } else if constexpr (std::is_enum_v<V>) {
     const auto word = read_choice(reader, node, what, words_of<V>());
-    return word ? std::optional(enumerator_of<V>(plan::Spelling<V>::words, *word)) : std::nullopt;
+    return word ? std::optional(enumerator_of<V>(plan::EnumNames<V>::words, *word)) : std::nullopt;
   } else {
     return read_text(reader, node, what);
   }
@@ -88,7 +88,7 @@ V parse_default(std::string_view text) {
   else if constexpr (std::is_same_v<V, bool>)
     return text == "true";
   else if constexpr (std::is_enum_v<V>)
-    return enumerator_of<V>(plan::Spelling<V>::words, text);
+    return enumerator_of<V>(plan::EnumNames<V>::words, text);
   else
     return V();
 }

@@ -135,7 +135,7 @@ inline const Variant* find_variant(const VariantKind& kind, std::string_view typ
 /// How the plan spells the enumerators of E, in their order.
 template <typename E>
 std::vector<std::string_view> words_of() {
-  const auto& words = plan::Spelling<E>::words;
+  const auto& words = plan::EnumNames<E>::words;
   return {words.begin(), words.end()};
 }
 

@@ -32,7 +32,7 @@ using BitsOf = std::conditional_t<sizeof(T) == 1, uint8_t,
 constexpr int64_t kMomentLanes = 8;
 
 /// Sum of word * key over words of one block.
-FLOW_VECTORISED uint64_t hash_words(const std::byte* words, const uint32_t* keys, int64_t n) {
+FLOW_VECTORIZED uint64_t hash_words(const std::byte* words, const uint32_t* keys, int64_t n) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     uint32_t word;
@@ -70,7 +70,7 @@ using Doubles = double __attribute__((vector_size(kMomentLanes * sizeof(double))
 
 /// Of whole vectors; the count and the hash aside. Each lane adds its own, so that all widths of
 /// vectors give the same bits.
-FLOW_VECTORISED void add_moments(const float* x, int64_t n, Fingerprint* to) {
+FLOW_VECTORIZED void add_moments(const float* x, int64_t n, Fingerprint* to) {
   Doubles sum = {}, absolute = {}, square = {};
   const MomentWords infinity = MomentWords{} + 0x7F800000, magnitude = MomentWords{} + 0x7FFFFFFF;
   const MomentWords sign = MomentWords{} + 0x80000000;
@@ -209,7 +209,7 @@ Fingerprint of_reordered(const FingerprintSource& source, int64_t first, int64_t
 
 /// Adds the products of pixels [0, n) with their keys, by channel.
 template <typename Bits>
-FLOW_VECTORISED void hash_pixels(const std::byte* words, int64_t stride, const uint32_t* keys,
+FLOW_VECTORIZED void hash_pixels(const std::byte* words, int64_t stride, const uint32_t* keys,
                                  int64_t n, int64_t channels, uint64_t* sums) {
   for (int64_t pixel = 0; pixel < n; ++pixel) {
     const std::byte* at = words + pixel * stride * static_cast<int64_t>(sizeof(Bits));

@@ -14,7 +14,7 @@
 
 namespace flow::cpu {
 
-/// The distance in elements between neighbours along each logical axis.
+/// The distance in elements between neighbors along each logical axis.
 std::vector<int64_t> strides_of(const TensorDesc& desc);
 
 /// The axes of a tensor, from the one that moves slowest in memory.

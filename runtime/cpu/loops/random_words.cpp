@@ -5,7 +5,7 @@
 
 namespace flow::cpu {
 
-FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first,
+FLOW_VECTORIZED void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first,
                                 int64_t blocks, uint32_t* words) {
   constexpr int64_t kBlocks = kRandomWords / 4;
   uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];

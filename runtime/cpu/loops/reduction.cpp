@@ -98,19 +98,19 @@ template <typename T>
   return (parts[0] + parts[1]) + (parts[2] + parts[3]);
 }
 
-FLOW_VECTORISED void add_rows(const float* x, int64_t rows, int64_t stride, int64_t columns,
+FLOW_VECTORIZED void add_rows(const float* x, int64_t rows, int64_t stride, int64_t columns,
                               float* sums) {
   add_any_rows(x, rows, stride, columns, sums);
 }
 
-FLOW_VECTORISED void add_rows(const uint16_t* x, int64_t rows, int64_t stride, int64_t columns,
+FLOW_VECTORIZED void add_rows(const uint16_t* x, int64_t rows, int64_t stride, int64_t columns,
                               float* sums) {
   add_any_rows(x, rows, stride, columns, sums);
 }
 
-FLOW_VECTORISED double sum_run(const float* x, int64_t n) { return sum_any_run(x, n); }
+FLOW_VECTORIZED double sum_run(const float* x, int64_t n) { return sum_any_run(x, n); }
 
-FLOW_VECTORISED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
+FLOW_VECTORIZED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
 
 /// out = factor * the sums of rows of n.
 template <typename T>
@@ -120,12 +120,12 @@ template <typename T>
     out[row] = static_cast<float>(factor * sum_any_run(x + row * n, n));
 }
 
-FLOW_VECTORISED void sum_each_row(const float* x, int64_t rows, int64_t n, double factor,
+FLOW_VECTORIZED void sum_each_row(const float* x, int64_t rows, int64_t n, double factor,
                                   float* out) {
   sum_any_rows(x, rows, n, factor, out);
 }
 
-FLOW_VECTORISED void sum_each_row(const uint16_t* x, int64_t rows, int64_t n, double factor,
+FLOW_VECTORIZED void sum_each_row(const uint16_t* x, int64_t rows, int64_t n, double factor,
                                   float* out) {
   sum_any_rows(x, rows, n, factor, out);
 }

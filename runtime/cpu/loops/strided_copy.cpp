@@ -108,7 +108,7 @@ using Eight = uint32_t __attribute__((vector_size(32)));
 }
 
 /// A whole tile by blocks.
-FLOW_VECTORISED void transpose_whole_tile(const uint32_t* from, int64_t from_row, uint32_t* to,
+FLOW_VECTORIZED void transpose_whole_tile(const uint32_t* from, int64_t from_row, uint32_t* to,
                                           int64_t to_row) {
   for (int64_t r = 0; r < kTile; r += kBlock)
     for (int64_t c = 0; c < kTile; c += kBlock)

@@ -8,35 +8,35 @@
 
 namespace flow::cpu {
 
-FLOW_VECTORISED void add_to(const float* x, float* sum, int64_t n) {
+FLOW_VECTORIZED void add_to(const float* x, float* sum, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
-FLOW_VECTORISED void add_to(const double* x, double* sum, int64_t n) {
+FLOW_VECTORIZED void add_to(const double* x, double* sum, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
-FLOW_VECTORISED void scale_to(const float* x, float factor, float* y, int64_t n) {
+FLOW_VECTORIZED void scale_to(const float* x, float factor, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 
-FLOW_VECTORISED void weighted_sum(const float* x, float a, const float* z, float b, float* y,
+FLOW_VECTORIZED void weighted_sum(const float* x, float a, const float* z, float b, float* y,
                                   int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = a * x[i] + b * z[i];
 }
 
-FLOW_VECTORISED float largest_of(const float* x, int64_t n) {
+FLOW_VECTORIZED float largest_of(const float* x, int64_t n) {
   float largest = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }
 
-FLOW_VECTORISED void round_to_bfloat16(const float* x, uint16_t* y, int64_t n) {
+FLOW_VECTORIZED void round_to_bfloat16(const float* x, uint16_t* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const auto bits = bits_as<uint32_t>(x[i]);
@@ -46,7 +46,7 @@ FLOW_VECTORISED void round_to_bfloat16(const float* x, uint16_t* y, int64_t n) {
   }
 }
 
-FLOW_VECTORISED void widen_bfloat16(const uint16_t* x, float* y, int64_t n) {
+FLOW_VECTORIZED void widen_bfloat16(const uint16_t* x, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = bfloat16_to_float(x[i]);
 }

@@ -14,7 +14,7 @@ inline constexpr int kColumns = 32, kRows = 8;  // of a block by columns
 struct Channels {
   int64_t outer = 1, channels = 1, inner = 1;
   int64_t chunk = 1, chunks = 1;    // elements of a channel
-  bool by_columns = inner < kRows;  // neighbouring threads have neighbouring channels
+  bool by_columns = inner < kRows;  // neighboring threads have neighboring channels
   bool narrow = outer * channels * inner < kNarrow;
   Divider by_inner{inner}, by_channels{channels};
 

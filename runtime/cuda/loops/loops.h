@@ -121,7 +121,7 @@ struct Loops {
   }
 };
 
-/// The distance in elements between neighbours along `axis` of a tensor in C order.
+/// The distance in elements between neighbors along `axis` of a tensor in C order.
 inline int64_t stride_of(const Shape& shape, int axis) {
   return shape.elements(axis + 1, shape.rank());
 }

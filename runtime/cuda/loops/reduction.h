@@ -22,7 +22,7 @@ struct ReduceLayout {
 inline constexpr int kReduceColumns = 32, kReduceRows = 8;  // threads of a block by columns
 
 /// Depends on shapes alone. Where there are few results, each is cut into chunks, which a second
-/// kernel joins. Neighbouring threads read neighbouring elements: terms of one result where the
+/// kernel joins. Neighboring threads read neighboring elements: terms of one result where the
 /// innermost axis is reduced, of different results where it is kept.
 struct ReducePlan {
   /// Reduces the axes of `x` that are set in `reduced`. The result has the others, in order.

@@ -91,13 +91,13 @@ class ResidualFuser {
     const plan::Step& sum = job_.steps[at];
     if (!sum.epilogue.empty() && sum.epilogue[0].op->epilogue != ops::Epilogue::kRelu) return;
     for (const size_t own : {size_t{0}, size_t{1}}) {
-      const TensorId normalised = sum.inputs[own], shortcut = sum.inputs[1 - own];
-      const std::optional<size_t> maker = uses_[normalised.index()].maker;
-      if (!maker || only_reader(normalised, *maker) != at) continue;
+      const TensorId normalized = sum.inputs[own], shortcut = sum.inputs[1 - own];
+      const std::optional<size_t> maker = uses_[normalized.index()].maker;
+      if (!maker || only_reader(normalized, *maker) != at) continue;
       plan::Step& step = job_.steps[*maker];
-      if (!takes_sum(step) || step.outputs[0] != normalised || !is_there(shortcut, *maker))
+      if (!takes_sum(step) || step.outputs[0] != normalized || !is_there(shortcut, *maker))
         continue;
-      if (uses_[normalised.index()].seen) {
+      if (uses_[normalized.index()].seen) {
         plan::Step alone = step;
         std::fill(alone.outputs.begin() + 1, alone.outputs.end(), TensorId());
         add_probe(*maker, std::move(alone));

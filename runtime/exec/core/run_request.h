@@ -15,7 +15,7 @@
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::io {
-class Keeper;
+class Watchdog;
 }
 
 namespace flow::exec {
@@ -86,7 +86,7 @@ struct RunRequest {
   std::function<void(const std::string&)> say = {};
   /// Checked between steps: a signal number asks the run to finish the step, save and stop.
   std::function<int()> stop_signal = {};
-  const io::Keeper* keeper = nullptr;      // ends commands when this process is killed; may be null
+  const io::Watchdog* watchdog = nullptr;  // ends commands when this process is killed; may be null
   Ranks* ranks = nullptr;                  // of a distributed run; null: this process is alone
   std::vector<std::string> streamed = {};  // inputs that only rank 0 reads; for other ranks
   Misreading misread = {};                 // not by the jobs that it calls

@@ -172,7 +172,7 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .output_to_stderr = request.json,
                       .say = request.say,
                       .stopping = [asked = request.stop_signal] { return asked && asked() != 0; },
-                      .keeper = request.keeper,
+                      .watchdog = request.watchdog,
                       .hides_launcher = request.ranks != nullptr};
   options.digests = request.job.train;  // it leaves checkpoints
   if (request.resume) options.commands.resumed_from = first;
@@ -273,13 +273,13 @@ void PreparedRun::capture() {
 namespace {
 
 struct OpenedData {
-  plan::WholeJob whole;
+  plan::UnshardedJob whole;
   std::unique_ptr<InputPipeline> input_pipeline;
   SubJobRuns called;
 };
 
 OpenedData open_data(Backend& backend, const RunRequest& request) {
-  plan::WholeJob whole(request.job);
+  plan::UnshardedJob whole(request.job);
   auto input_pipeline =
       std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request), "",
                                       share_of(request, request.job), request.misread);

@@ -49,8 +49,8 @@ Start start_resumed(const RunRequest& request, State state, const StepIndex& ste
                     SubJobRuns& called, const std::vector<Delivery>& deliveries);
 
 struct PreparedRun {
-  const plan::Job& job;  // as it is prepared: its batch may be cut
-  plan::WholeJob whole;  // for the whole batch: what all but the program is of
+  const plan::Job& job;      // as it is prepared: its batch may be cut
+  plan::UnshardedJob whole;  // for the whole batch: what all but the program is of
   Start start;
   int64_t end = 0;                                // the global step at which the run is complete
   std::unique_ptr<InputPipeline> input_pipeline;  // sub-jobs refer to it

@@ -107,9 +107,9 @@ class SubJobRun {
   const plan::SubJob& also_;
   const plan::Job& planned_;
   const int64_t number_;
-  Ranks* const ranks_;          // that share its shards; null: it runs on this rank alone
-  const plan::Job job_;         // as it is called: its draws named `JOB:NAME`
-  const plan::WholeJob whole_;  // the same for the whole batch
+  Ranks* const ranks_;              // that share its shards; null: it runs on this rank alone
+  const plan::Job job_;             // as it is called: its draws named `JOB:NAME`
+  const plan::UnshardedJob whole_;  // the same for the whole batch
   const std::function<int()> stop_signal_;
   const std::function<void(const std::string&)> say_;
   bool said_ = false;  // what is awaited

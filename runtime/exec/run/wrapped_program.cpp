@@ -240,7 +240,8 @@ std::unique_ptr<Program> permute_rows(const plan::Job& job, const PrepareOptions
                                       uint64_t seed, std::unique_ptr<Program> program) {
   if (std::ranges::count(options.in_parts, 1) > 0)
     refuse(job, "delivers parts of shards", "leave the flag out, or return whole arrays");
-  return std::make_unique<PermutedProgram>(*plan::WholeJob(job), options, seed, std::move(program));
+  return std::make_unique<PermutedProgram>(*plan::UnshardedJob(job), options, seed,
+                                           std::move(program));
 }
 
 }  // namespace flow::exec

@@ -79,7 +79,7 @@ void check_job(const Job& job, const Location& location) {
   check_loop(job, location);
   check_steps(job, location);
   if (job.sharding) check_layouts(job, location);
-  check_io(*WholeJob(job), location);
+  check_io(*UnshardedJob(job), location);
   check_lifetimes(job, location);
 }
 

@@ -49,7 +49,7 @@ void check_command(const CommandSink& command, const Location& location) {
 
 /// A tensor that the metric can be computed from.
 void check_metric(const Metric& metric, const Tensor& tensor, const Location& location) {
-  const std::string_view type = spelled(metric.type);
+  const std::string_view type = enum_name(metric.type);
   location.require(metric.classes >= 0 &&
                        metric.classes <= (is_number(metric) ? kMostClasses : kMostMatrixClasses),
                    "metric {}: invalid number of classes {}", type, metric.classes);
@@ -76,7 +76,7 @@ void check_hook_metrics(const Job& job, const Hook& hook, const Location& locati
     if (!metric) continue;
     check_metric(*metric, job[hook.tensor], location);
     location.require(hook.kind == Hook::Kind::kWatch && hook.factor == 1 && !hook.per_device,
-                     "metric {} of a part or a gradient", spelled(metric->type));
+                     "metric {} of a part or a gradient", enum_name(metric->type));
     location.require(std::holds_alternative<PrintSink>(sink) || is_number(*metric),
                      "a followed matrix; expected one number");
   }

@@ -151,7 +151,7 @@ class LayoutCheck {
     if (!tensor.combine) return;
     at(id).require(layout(id).kind == Kind::kPartial, "shards do not make parts of it");
     at(id).require(layout(id).combine == tensor.combine, "combines parts by {}; expected {}",
-                   spelled(*tensor.combine), spelled(layout(id).combine));
+                   enum_name(*tensor.combine), enum_name(layout(id).combine));
   }
 
   void check_delivered() const {

@@ -28,8 +28,8 @@ inline constexpr std::string_view kDTypeAttribute = "dtype";
 
 /// A variant that is written as an object of one key, unlike those of records.
 template <typename T>
-concept Spelled = requires {
-  Spelling<T>::words;
+concept HasEnumNames = requires {
+  EnumNames<T>::words;
 };
 
 /// Objects whose keys stand on lines of their own.

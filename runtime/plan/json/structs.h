@@ -32,7 +32,7 @@ class JsonReader {
   template <typename T>
   void read(T& out) {
     if constexpr (std::is_enum_v<T>) {
-      out = static_cast<T>(read_word(Spelling<T>::words));
+      out = static_cast<T>(read_word(EnumNames<T>::words));
     } else {
       expect(json_.is_object(), "an object");
       fields(*this, out);
@@ -155,9 +155,9 @@ class JsonReader {
     for (const auto& [key, value] : json_.items()) JsonReader(*this, value, key, 0).read(out[key]);
   }
   template <typename... T>
-  requires Spelled<std::variant<T...>>
+  requires HasEnumNames<std::variant<T...>>
   void read(std::variant<T...>& out) {
-    const auto& words = Spelling<std::variant<T...>>::words;
+    const auto& words = EnumNames<std::variant<T...>>::words;
     expect(json_.is_object() && json_.size() == 1, "an object with one key");
     const std::string& key = json_.begin().key();
     size_t index = 0;
@@ -290,17 +290,17 @@ class JsonWriter {
     end('}');
   }
   template <typename... T>
-  requires Spelled<std::variant<T...>>
+  requires HasEnumNames<std::variant<T...>>
   void put(const std::variant<T...>& value) {
     begin('{', false);
-    begin_key(Spelling<std::variant<T...>>::words[value.index()]);
+    begin_key(EnumNames<std::variant<T...>>::words[value.index()]);
     std::visit([this](const auto& alternative) { this->put(alternative); }, value);
     end('}');
   }
   template <typename T>
   void put(const T& value) {
     if constexpr (std::is_enum_v<T>) {
-      put(spelled(value));
+      put(enum_name(value));
     } else {
       begin('{', kSpread<T>);
       fields(*this, value);

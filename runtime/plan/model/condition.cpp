@@ -158,13 +158,13 @@ class ConditionParser : private TextScanner {
     skip_space();
     const size_t open = at_;
     if (take("("))
-      parenthesised(open);
+      parenthesized(open);
     else
       comparison();
     if (negated) add(Op::kNot);
   }
 
-  void parenthesised(size_t open) {
+  void parenthesized(size_t open) {
     if (++nesting_ > kMostNesting) return fail_nesting();
     disjunction();
     --nesting_;

@@ -9,55 +9,55 @@
 namespace flow::plan {
 
 template <>
-struct Spelling<Role> {
+struct EnumNames<Role> {
   static constexpr std::array<std::string_view, 3> words = {"input", "variable", "result"};
 };
 template <>
-struct Spelling<Reduce> {
+struct EnumNames<Reduce> {
   static constexpr std::array<std::string_view, 6> words = {"none", "mean", "sum",
                                                             "min",  "max",  "norm"};
 };
 template <>
-struct Spelling<Over> {
+struct EnumNames<Over> {
   static constexpr std::array<std::string_view, 3> words = {"step", "epoch", "run"};
 };
 template <>
-struct Spelling<CommandSink::Mode> {
+struct EnumNames<CommandSink::Mode> {
   static constexpr std::array<std::string_view, 2> words = {"stream", "spawn"};
 };
 template <>
-struct Spelling<CommandSink::Format> {
+struct EnumNames<CommandSink::Format> {
   static constexpr std::array<std::string_view, 2> words = {"npy", "text"};
 };
 template <>
-struct Spelling<CommandSink::OnError> {
+struct EnumNames<CommandSink::OnError> {
   static constexpr std::array<std::string_view, 2> words = {"fail", "warn"};
 };
 template <>
-struct Spelling<ReturnValue::Kind> {
+struct EnumNames<ReturnValue::Kind> {
   static constexpr std::array<std::string_view, 5> words = {"numpy", "list_numpy", "list", "tuple",
                                                             "dict"};
 };
 template <>
-struct Spelling<Hook::Kind> {
+struct EnumNames<Hook::Kind> {
   static constexpr std::array<std::string_view, 2> words = {"watch", "watch_diff"};
 };
 template <>
-struct Spelling<DeviceKind> {
+struct EnumNames<DeviceKind> {
   static constexpr std::array<std::string_view, 2> words = {"cpu", "gpu"};
 };
 template <>
-struct Spelling<Combine> {
+struct EnumNames<Combine> {
   static constexpr std::array<std::string_view, 5> words = {"none", "sum", "mean", "max", "min"};
 };
 /// Of a variant: its alternatives. It is written as an object of one key: {"npy": {...}}.
 template <>
-struct Spelling<InputSource> {
+struct EnumNames<InputSource> {
   static constexpr std::array<std::string_view, 4> words = {"command_line", "dataset", "npy",
                                                             "generator"};
 };
 template <>
-struct Spelling<Sink> {
+struct EnumNames<Sink> {
   static constexpr std::array<std::string_view, 6> words = {"npy",   "print", "command",
                                                             "stats", "none",  "mean"};
 };

@@ -16,7 +16,7 @@ namespace flow::plan {
 /// Which values are better.
 enum class Mode { kMin, kMax };
 template <>
-struct Spelling<Mode> {
+struct EnumNames<Mode> {
   static constexpr std::array<std::string_view, 2> words = {"min", "max"};
 };
 
@@ -59,7 +59,7 @@ enum class MetricType {
   kPerplexity
 };
 template <>
-struct Spelling<MetricType> {
+struct EnumNames<MetricType> {
   static constexpr std::array<std::string_view, 9> words = {
       "accuracy", "top_k_accuracy",   "precision", "recall",    "f1",
       "mean_iou", "confusion_matrix", "auc",       "perplexity"};
@@ -73,7 +73,7 @@ enum class Average {
   kBinary     // the score of class 1
 };
 template <>
-struct Spelling<Average> {
+struct EnumNames<Average> {
   static constexpr std::array<std::string_view, 4> words = {"macro", "micro", "weighted", "binary"};
 };
 

@@ -383,7 +383,7 @@ struct Muon {
 }  // namespace optimizers
 
 template <>
-struct Spelling<optimizers::MuonRate> {
+struct EnumNames<optimizers::MuonRate> {
   static constexpr std::array<std::string_view, 2> words = {"original", "match_rms_adamw"};
 };
 

@@ -289,7 +289,7 @@ struct DynamicLossScale {
 struct Optimizer {
   std::string type;  // "sgd", ...: its updates are steps
   Schedule learning_rate;
-  TensorId loss;  // scalar: the mean that is minimised
+  TensorId loss;  // scalar: the mean that is minimized
   std::string loss_name;
   std::optional<DynamicLossScale> loss_scale = {};
   /// A scalar: the norm of all gradients of the mean loss, before they are clipped.

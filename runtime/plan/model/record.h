@@ -32,13 +32,13 @@ constexpr bool is_within(double number, const Bounds& bounds) {
          (!bounds.below || number < *bounds.below) && (!bounds.above || number > *bounds.above);
 }
 
-/// How the enumerators of E are spelled, in their order.
+/// The names of the enumerators of E, in their order.
 template <typename E>
-struct Spelling;
+struct EnumNames;
 
 template <typename E>
-constexpr std::string_view spelled(E value) {
-  return Spelling<E>::words[static_cast<size_t>(value)];
+constexpr std::string_view enum_name(E value) {
+  return EnumNames<E>::words[static_cast<size_t>(value)];
 }
 
 /// nvcc puts parentheses around pointers to members, of which GCC warns, but not around their

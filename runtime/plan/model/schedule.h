@@ -337,7 +337,7 @@ struct Warmup {
   double factor(int64_t step) const;
 };
 template <>
-struct Spelling<Warmup::Type> {
+struct EnumNames<Warmup::Type> {
   static constexpr std::array<std::string_view, 2> words = {"constant", "linear"};
 };
 

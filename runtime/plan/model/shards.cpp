@@ -45,7 +45,7 @@ std::string ids_text(std::span<const DeviceRange> ids) {
   return text;
 }
 
-std::string_view name_of(DeviceKind device) { return spelled(device); }
+std::string_view name_of(DeviceKind device) { return enum_name(device); }
 
 bool has_two_devices(const Job& job) {
   const auto is_elsewhere = [](const auto& one) { return one.device.has_value(); };
@@ -153,7 +153,7 @@ void restore_attributes(const Job& job, Step& step) {
 
 }  // namespace
 
-Job whole_job(const Job& job) {
+Job unsharded_job(const Job& job) {
   Job whole = job;
   if (!job.sharding) return whole;
   for (Step& step : whole.steps) restore_attributes(job, step);

@@ -88,14 +88,15 @@ Shape whole_shape(const Job& job, const Tensor& tensor);
 std::vector<bool> own_of_shards(const Job& job);
 
 /// The job for the whole batch, without shards.
-Job whole_job(const Job& job);
+Job unsharded_job(const Job& job);
 
 /// The job as the executor, inputs and deliveries see it: for the whole batch. Only backends run
 /// the job itself. Borrows a job whose batch is not cut.
-class WholeJob {
+class UnshardedJob {
  public:
-  explicit WholeJob(const Job& job)
-      : job_(job), made_(job.sharding ? std::make_unique<const Job>(whole_job(job)) : nullptr) {}
+  explicit UnshardedJob(const Job& job)
+      : job_(job),
+        made_(job.sharding ? std::make_unique<const Job>(unsharded_job(job)) : nullptr) {}
 
   const Job& operator*() const { return made_ ? *made_ : job_; }
 

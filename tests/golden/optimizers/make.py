@@ -1,7 +1,7 @@
 """Golden paths of optimizers in float64, from the formulas of the language. Usage: python3 make.py (NumPy).
 
 Two variables, w [4, 3] and b [3], get the gradients of gradients_{w,b}.npy: 50 steps, already those of the mean loss, before
-regulariser, clipping and update. <case>_{w,b}.npy hold their values after every step. The learning rate is 0.1 up to and with
+regularizer, clipping and update. <case>_{w,b}.npy hold their values after every step. The learning rate is 0.1 up to and with
 step 20, then 0.05.
 """
 import math

@@ -22,7 +22,7 @@ struct CaseMaker {
   int64_t (*terms)(const KernelCase& one) = nullptr;
 };
 
-/// 1, primes, powers of two and their neighbours.
+/// 1, primes, powers of two and their neighbors.
 int64_t extent(Random& random, int64_t largest);
 /// Mostly small ones; sometimes one that several chunks have to share.
 void draw_extents(Random& random, Integers& extents);

@@ -115,7 +115,7 @@ KernelCase move_statistics(const std::string& op, Random& random) {
 }
 
 /// Elements of a sum; times what dividing by a small deviation makes of an error.
-int64_t normalised(const KernelCase& one) {
+int64_t normalized(const KernelCase& one) {
   int64_t terms = 1;
   for (const Array& array : one.inputs) terms = std::max(terms, array.shape().elements());
   return 64 * terms;
@@ -125,16 +125,16 @@ int64_t normalised(const KernelCase& one) {
 
 std::span<const CaseMaker> normalization_cases() {
   static constexpr CaseMaker kCases[] = {
-      {"batch_norm", batch_norm, normalised},
-      {"batch_norm_predict", batch_norm, normalised},
-      {"batch_norm_grad", batch_norm, normalised},
-      {"batch_norm_grad_affine", batch_norm, normalised},
-      {"layer_normalize", layer_normalize, normalised},
-      {"layer_normalize_grad", layer_normalize, normalised},
-      {"group_normalize", group_normalize, normalised},
-      {"group_normalize_grad", group_normalize, normalised},
-      {"rms_normalize", example_case, normalised},
-      {"rms_normalize_grad", example_case, normalised},
+      {"batch_norm", batch_norm, normalized},
+      {"batch_norm_predict", batch_norm, normalized},
+      {"batch_norm_grad", batch_norm, normalized},
+      {"batch_norm_grad_affine", batch_norm, normalized},
+      {"layer_normalize", layer_normalize, normalized},
+      {"layer_normalize_grad", layer_normalize, normalized},
+      {"group_normalize", group_normalize, normalized},
+      {"group_normalize_grad", group_normalize, normalized},
+      {"rms_normalize", example_case, normalized},
+      {"rms_normalize_grad", example_case, normalized},
       {"move_statistics", move_statistics},
   };
   return kCases;

@@ -28,9 +28,9 @@ TEST_CASE("lamb on CUDA uses an epsilon as large as its roots", "[cuda]") {
   for (const double epsilon : {1e-6, 1e-3, 1e-2}) require_near_reference(lamb_of_epsilon(epsilon));
 }
 
-TEST_CASE("centred rmsprop on CUDA stays finite where rounding makes a variance negative",
+TEST_CASE("centered rmsprop on CUDA stays finite where rounding makes a variance negative",
           "[cuda]") {
-  const KernelCase one = cancelling_rmsprop();
+  const KernelCase one = canceling_rmsprop();
   require_bounded_steps(one, run_chunked(one), 0.125);
 }
 

@@ -16,7 +16,7 @@ namespace {
 using cuda::first_index;
 using cuda::shared;
 
-/// out[i] = the neighbour's x, by way of shared memory.
+/// out[i] = the neighbor's x, by way of shared memory.
 __global__ void swap_pairs(const int* x, int* out) {
   shared<int>()[threadIdx.x] = x[first_index()];
   __syncthreads();

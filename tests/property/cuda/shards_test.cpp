@@ -122,7 +122,7 @@ TEST_CASE("what a probe of shards makes on the device is combined where it runs"
 
 TEST_CASE("a label of a shard on the device is out of range in its row of the whole batch",
           "[cuda]") {
-  const plan::Job job = labelling();
+  const plan::Job job = labeling();
   const TensorId labels = tensor(job, "labels");
   const auto backend = open_test_backend();
   const auto program = backend->prepare(job, {});

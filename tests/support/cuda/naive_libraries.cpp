@@ -307,7 +307,7 @@ double score(const Attended& at, const ScoreParts<T>& parts, const T* queries, c
 }
 
 /// The weights of the keys that a query sees, in place of their scores. Returns the logarithm of
-/// the sum that normalises them.
+/// the sum that normalizes them.
 double weigh(std::vector<double>& weights) {
   const double largest = *std::ranges::max_element(weights);
   double sum = 0;  // NaN where all scores are -inf

@@ -64,7 +64,7 @@ class Shadow {
       for (size_t i = from; i < to; ++i) f(split_[static_cast<size_t>(cell.split)][i % kWord]);
     }
   }
-  /// What was used in `generation`, by address. Neighbours that were used alike are one range.
+  /// What was used in `generation`, by address. Neighbors that were used alike are one range.
   std::vector<UsedRange> used(uint64_t generation);
 
  private:

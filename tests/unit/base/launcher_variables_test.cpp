@@ -6,7 +6,7 @@
 namespace flow {
 namespace {
 
-TEST_CASE("variables of launchers are recognised", "[base]") {
+TEST_CASE("variables of launchers are recognized", "[base]") {
   for (const char* variable :
        {"OMPI_COMM_WORLD_RANK=1", "OPAL_PREFIX=/usr", "PRTE_MCA_ras=slurm", "PMI_RANK=1",
         "PMI2_RANK=1", "PMIX_SERVER_URI41=pmix", "HYDI_CONTROL_FD=8", "HYDRA_BOOTSTRAP=ssh",

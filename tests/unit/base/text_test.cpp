@@ -21,8 +21,8 @@ TEST_CASE("a mistyped word is suggested, a different one is not", "[base]") {
   const Words names = {"kernel_size", "filters", "padding", "strides"};
   CHECK(suggest("kernel_sise", names) == Words{"kernel_size"});
   CHECK(suggest("Filters", names) == Words{"filters"});
-  CHECK(suggest("stridse", names) == Words{"strides"});  // neighbours swapped
-  CHECK(suggest("colour", names).empty());
+  CHECK(suggest("stridse", names) == Words{"strides"});  // neighbors swapped
+  CHECK(suggest("color", names).empty());
   CHECK(suggest("", names).empty());
 }
 

@@ -142,7 +142,7 @@ TEST_CASE("images of shards that lie channels-last are delivered in C order", "[
 }
 
 TEST_CASE("a label out of range is a fault of its row in the whole batch", "[cpu]") {
-  const plan::Job job = labelling();
+  const plan::Job job = labeling();
   const TensorId labels = tensor(job, "labels");
   const auto program = cpu::make_backend()->prepare(job, {});
   write_labels(*program, labels, {0, 1, 2, 0, 1, 3, 0, -1});

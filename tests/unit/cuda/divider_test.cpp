@@ -19,7 +19,7 @@ bool divides(const Divider& by, int64_t n, int64_t d) {
          narrow.remainder == n % d;
 }
 
-/// Powers of two and their neighbours, primes, and the ends of 31 bits.
+/// Powers of two and their neighbors, primes, and the ends of 31 bits.
 std::vector<int64_t> corners() {
   std::vector<int64_t> numbers = {0, 7, 11, 576, 11520, 46341, 65521, 715827883};
   for (int64_t power = 1; power <= kNarrow; power *= 2)

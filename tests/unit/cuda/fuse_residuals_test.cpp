@@ -20,15 +20,15 @@ struct Block {
   JobBuilder b;
   TensorId x = b.input("x", kBlockShape), shortcut = b.input("shortcut", kBlockShape);
   TensorId da = b.input("da", kBlockShape), db = b.input("db", kBlockShape);
-  TensorId normalised = normalise("bn", x), sum, y, dy, dsum;
+  TensorId normalized = normalize("bn", x), sum, y, dy, dsum;
 
   Block() {
-    sum = add("sum", normalised, shortcut);
+    sum = add("sum", normalized, shortcut);
     y = b.step("relu", "y", {sum}, {}, kBlockShape, DType::kFloat32, sum);
     dy = add("dy", da, db);
     dsum = b.step("relu_grad", "dsum", {dy, y}, {}, kBlockShape, DType::kFloat32, dy);
   }
-  TensorId normalise(const std::string& name, TensorId of) {
+  TensorId normalize(const std::string& name, TensorId of) {
     const TensorId gamma = b.variable(name + "/gamma", {3}), beta = b.variable(name + "/beta", {3});
     const TensorId made = b.step("batch_norm", name, {of, gamma, beta},
                                  {{"axis", int64_t{1}}, {"epsilon", 0.125}}, kBlockShape);
@@ -71,9 +71,9 @@ TEST_CASE("a residual sum and its ReLU are part of the normalization before them
 TEST_CASE("the later of two normalizations takes their sum, if the shortcut is there by then",
           "[cuda]") {
   Block block;
-  const TensorId around = block.normalise("around", block.x);
-  block.add("both", around, block.normalise("main", block.x));
-  const TensorId early = block.normalise("early", block.x);
+  const TensorId around = block.normalize("around", block.x);
+  block.add("both", around, block.normalize("main", block.x));
+  const TensorId early = block.normalize("early", block.x);
   const TensorId late = block.b.step("relu", "late", {block.x}, {}, kBlockShape);
   block.add("alone", early, late);
   const plan::Job job = fused_block(block);
@@ -105,8 +105,8 @@ TEST_CASE("what is watched of a residual sum is made by taps", "[cuda]") {
   std::erase_if(others.steps, [](const plan::Step& step) { return step.probe; });
   CHECK(step_names(others) == step_names(fused_block(block)));
   REQUIRE(step_names(probes) == Names{"bn:tap", "sum:tap", "dy:tap"});
-  CHECK(probes.steps[0].outputs == std::vector{block.normalised, TensorId(), TensorId()});
-  CHECK(probes.steps[1].inputs == std::vector{block.normalised, block.shortcut});
+  CHECK(probes.steps[0].outputs == std::vector{block.normalized, TensorId(), TensorId()});
+  CHECK(probes.steps[1].inputs == std::vector{block.normalized, block.shortcut});
   CHECK(probes.steps[1].outputs == std::vector{block.sum});
 }
 

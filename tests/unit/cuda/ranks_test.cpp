@@ -163,7 +163,7 @@ TEST_CASE("a sum over GPUs that a probe makes is exchanged where it runs", "[cud
 }
 
 TEST_CASE("a fault on one GPU is that of all", "[cuda]") {
-  const plan::Job job = labelling();
+  const plan::Job job = labeling();
   const TensorId labels = tensor(job, "labels");
   ThreadRanks world(4);
   FakeNccl nccl(4);

@@ -12,7 +12,7 @@
 namespace flow::test {
 namespace {
 
-std::string normalising(int shards, bool synchronized) {
+std::string normalizing(int shards, bool synchronized) {
   return fmt::format(R"(flow: 1
 jobs:
   train:
@@ -49,14 +49,14 @@ void require_refusal(exec::Backend& backend, const plan::Job& job, exec::Collect
 }  // namespace
 
 TEST_CASE("synchronized batch normalization is refused on a GPU, with its line", "[cuda]") {
-  const plan::Plan plan = plan_of(normalising(4, true));
+  const plan::Plan plan = plan_of(normalizing(4, true));
   FakeGpu gpu;
   require_refusal(*gpu.backend, plan.jobs[0], nullptr);
   CHECK(gpu.driver->problems().empty());
 }
 
 TEST_CASE("synchronized batch normalization is refused on each GPU of several", "[cuda]") {
-  const plan::Plan plan = plan_of(normalising(2, true));
+  const plan::Plan plan = plan_of(normalizing(2, true));
   ThreadRanks world(2);
   FakeNccl nccl(2);
   world.run([&](exec::Collectives& ranks) {
@@ -70,7 +70,7 @@ TEST_CASE("synchronized batch normalization is refused on each GPU of several", 
 TEST_CASE("batch normalization runs on a GPU where shards need no other statistics", "[cuda]") {
   FakeGpu gpu;
   for (const auto& [shards, synchronized] : {std::pair{1, true}, {4, false}}) {
-    const plan::Plan plan = plan_of(normalising(shards, synchronized));
+    const plan::Plan plan = plan_of(normalizing(shards, synchronized));
     CHECK(gpu.backend->prepare(plan.jobs[0], {}));
   }
 }

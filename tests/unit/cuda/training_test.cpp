@@ -217,9 +217,9 @@ TEST_CASE("float64 training agrees with the CPU's reference", "[cuda]") {
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
 }
 
-TEST_CASE("normalised nets train on the CUDA backend as on the CPU, statistics and taps too",
+TEST_CASE("normalized nets train on the CUDA backend as on the CPU, statistics and taps too",
           "[cuda]") {
-  const std::string file = "../tests/unit/cuda/normalised.yaml";
+  const std::string file = "../tests/unit/cuda/normalized.yaml";
   Runs runs;
   const Wanted wanted{.sets = {},
                       .watches = {"net/bn1", "net/gn", "net/bn1/moving_mean"},
@@ -301,7 +301,7 @@ TEST_CASE("nets train in shards on the CUDA backend as on the CPU", "[cuda]") {
       Net{"lenet.yaml",
           {.sets = {in_shards}, .watches = kLeNetWatches, .watch_diffs = kLeNetDiffs}},
       Net{"mlp.yaml", {.sets = {in_shards, "+jobs.train.run.shuffle=true"}, .watches = {"images"}}},
-      Net{"../tests/unit/cuda/normalised.yaml",
+      Net{"../tests/unit/cuda/normalized.yaml",
           {.sets = {"+jobs.train.shards=2"}, .watches = {"net/bn1", "net/bn1/moving_mean"}}});
   CAPTURE(net.file);
   Runs runs;
@@ -343,10 +343,10 @@ TEST_CASE("TF32 nets, with channels last, train as float32 ones on the CPU", "[c
   };
   const Net net =
       GENERATE(Net{"lenet.yaml", {.watches = kLeNetWatches, .watch_diffs = kLeNetDiffs}},
-               Net{"../tests/unit/cuda/normalised.yaml",
+               Net{"../tests/unit/cuda/normalized.yaml",
                    {.watches = {"net/bn1", "net/gn", "net/bn1/moving_mean"},
                     .watch_diffs = {"net/bn1", "net/up", "net/*/weight"}}},
-               Net{"../tests/unit/cuda/normalised.yaml",
+               Net{"../tests/unit/cuda/normalized.yaml",
                    {.sets = {"+jobs.train.shards=2"}, .watches = {"net/bn1", "net/pool1"}}},
                Net{"resnet18.yaml",
                    {.sets = {"vars.width=2"},

@@ -146,7 +146,7 @@ TEST_CASE("Hints are broken between words at 100 columns", "[diag]") {
       "end\n");
 }
 
-TEST_CASE("Colour changes no character of a message", "[diag]") {
+TEST_CASE("Color changes no character of a message", "[diag]") {
   Sources sources;
   sources.add("a.yaml", "ab\n");
   Diags diags(sources);

@@ -124,7 +124,7 @@ TEST_CASE("rows whose label is ignored do not count", "[io]") {
 
 TEST_CASE("a metric goes on from what another one held", "[io]") {
   const Array classes = class_pairs(), scores = score_pairs();
-  for (size_t i = 0; i < plan::Spelling<MetricType>::words.size(); ++i) {
+  for (size_t i = 0; i < plan::EnumNames<MetricType>::words.size(); ++i) {
     const Metric metric{static_cast<MetricType>(i)};
     const bool floats = metric.type == MetricType::kAuc || metric.type == MetricType::kPerplexity;
     const Array& pairs = floats ? scores : classes;

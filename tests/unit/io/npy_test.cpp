@@ -80,7 +80,7 @@ TEST_CASE("headers that are none are refused with a reason", "[io]") {
   has(file_of("nonsense"), "invalid .npy header: `nonsense`");
   has(file_of("{'descr': '<f4'}"), "without descr, fortran_order or shape");
   has(file_of(f4 + "'shape': (3,), 'shape': (3,), }"), "unexpected key `shape`");
-  has(file_of(f4 + "'colour': 3}"), "unexpected key `colour`");
+  has(file_of(f4 + "'color': 3}"), "unexpected key `color`");
   has(file_of(f4 + "'shape': (3,)} trailing"), "invalid .npy header");
   has(file_of(f4 + "'shape': (-3,)}"), "negative extent: -3");
   has(file_of(f4 + "'shape': (99999999999999999999,)}"), "too large");

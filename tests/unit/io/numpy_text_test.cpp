@@ -55,7 +55,7 @@ TEST_CASE("rows stand below each other, blocks apart", "[io]") {
   CHECK(text<float>({3, 0}, {}) == "[]");
 }
 
-TEST_CASE("long arrays are summarised", "[io]") {
+TEST_CASE("long arrays are summarized", "[io]") {
   std::vector<int32_t> values(1001);
   std::iota(values.begin(), values.end(), 0);
   CHECK(text<int32_t>({1001}, values) == "[   0    1    2 ...  998  999 1000]");

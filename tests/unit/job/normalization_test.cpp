@@ -63,7 +63,7 @@ struct Model {
   Numbers moving_mean = Numbers(kChannels, 0), moving_variance = Numbers(kChannels, 1);
   Numbers y = Numbers(kRows * kChannels, 0), mean = Numbers(kChannels), variance = mean;
 
-  void normalise(const Numbers& x, const Numbers& by_mean, const Numbers& by_variance) {
+  void normalize(const Numbers& x, const Numbers& by_mean, const Numbers& by_variance) {
     for (int i = 0; i < kRows * kChannels; ++i) {
       const auto c = static_cast<size_t>(i % kChannels), at = static_cast<size_t>(i);
       y[at] = (x[at] - by_mean[c]) / std::sqrt(by_variance[c] + epsilon) * gamma[c] + beta[c];
@@ -76,7 +76,7 @@ struct Model {
       for (size_t row = 0; row < kRows; ++row)
         variance[c] += std::pow(x[row * kChannels + c] - mean[c], 2) / kRows;
     }
-    normalise(x, mean, variance);
+    normalize(x, mean, variance);
   }
   void move() {
     for (size_t c = 0; c < kChannels; ++c) {
@@ -144,7 +144,7 @@ TEST_CASE("batch normalization trains on batches and keeps moving statistics", "
   });
 }
 
-TEST_CASE("frozen batch normalization normalises by the batch and moves nothing", "[job]") {
+TEST_CASE("frozen batch normalization normalizes by the batch and moves nothing", "[job]") {
   const plan::Plan plan = plan_of(jobs_with(", trainable: false"));
   CHECK_FALSE(has_step(plan.jobs[0], "y/bn/moving_mean:update"));
   Model model;
@@ -157,7 +157,7 @@ TEST_CASE("frozen batch normalization normalises by the batch and moves nothing"
   });
 }
 
-TEST_CASE("predict jobs normalise by the moving statistics, which are variables like others",
+TEST_CASE("predict jobs normalize by the moving statistics, which are variables like others",
           "[job]") {
   const plan::Plan plan = plan_of(jobs_with(""));
   const plan::Job& job = plan.jobs[1];
@@ -179,7 +179,7 @@ TEST_CASE("predict jobs normalise by the moving statistics, which are variables 
   set("moving_mean", model.moving_mean);
   set("moving_variance", model.moving_variance);
   values.emplace("x", random({kRows, kChannels}, 9));
-  model.normalise(numbers(values.at("x")), model.moving_mean, model.moving_variance);
+  model.normalize(numbers(values.at("x")), model.moving_mean, model.moving_variance);
   const Arrays results = test::run(job, values, {"y/bn/normalize"});
   require_near(results.at("y/bn/normalize"), model.y);
   CHECK(job.steps.size() == 1);

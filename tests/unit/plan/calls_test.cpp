@@ -122,7 +122,7 @@ TEST_CASE("average pools have the shapes of maximum pools", "[plan]") {
   CHECK(refuses("avg_pool2d_grad", {{F, {2, 3, 3, 4}}}, gradient));
 }
 
-TEST_CASE("normalising primitives take vectors along their axis, or features from it on",
+TEST_CASE("normalizing primitives take vectors along their axis, or features from it on",
           "[plan]") {
   const Entries along{{"axis", int64_t{1}}, {"epsilon", 1e-3}};
   const Operand x{F, {2, 3, 4}}, c{F, {3}}, row{F, {2}}, features{F, {3, 4}}, other{F, {4}};

@@ -60,7 +60,7 @@ TEST_CASE("what one plan has alone is told by its name, and a change of order as
 TEST_CASE("of shards, their number is told, and not what follows from it", "[plan]") {
   const Plan sharded = sample::sharded_plan();
   Plan whole = sharded;
-  whole.jobs[0] = whole_job(sharded.jobs[0]);
+  whole.jobs[0] = unsharded_job(sharded.jobs[0]);
   whole.jobs[0].devices = 1;
   CHECK(texts(whole, sharded) == std::vector<std::string>{"train.shards: 1 -> 4"});
 }

@@ -45,7 +45,7 @@ TEST_CASE("what a resumed run may change is no change", "[plan]") {
 TEST_CASE("another number of shards is told once", "[plan]") {
   const Plan sharded = sample::sharded_plan();
   Plan whole = sharded;
-  whole.jobs[0] = whole_job(sharded.jobs[0]);
+  whole.jobs[0] = unsharded_job(sharded.jobs[0]);
   whole.jobs[0].devices = 1;
   std::swap(whole.jobs[0].steps[0], whole.jobs[0].steps[3]);
   CHECK(job_changes(whole, sharded, "train") == Lines{"shards: 1 in the run, 4 now"});

@@ -67,7 +67,7 @@ TEST_CASE("a result lives from the step that makes it to the last that reads it"
   CHECK(life(job, w) == std::pair(0, 3));
 }
 
-TEST_CASE("what is returned, watched or minimised lives until the call is complete", "[plan]") {
+TEST_CASE("what is returned, watched or minimized lives until the call is complete", "[plan]") {
   sample::JobBuilder b("job", true);
   const TensorId x = b.input("x", DType::kFloat32, {2});
   const TensorId returned = b.one("relu", "returned", {x});

@@ -31,7 +31,7 @@ class JobBuilder {
     return step(op, name, std::move(inputs), std::move(attributes), std::move(epilogue)).front();
   }
   void alias(TensorId result, TensorId of) { job[result].alias = of; }
-  /// Makes `loss` what a train job minimises.
+  /// Makes `loss` what a train job minimizes.
   void minimize(TensorId loss, Schedule schedule = {schedules::Constant{0.1}});
   /// The job with its lifetimes.
   Job done();

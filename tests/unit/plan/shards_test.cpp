@@ -11,7 +11,7 @@ namespace {
 
 TEST_CASE("the whole job has the shapes of the whole batch, and no shards", "[plan]") {
   const Plan plan = sharded_plan();
-  Job whole = whole_job(plan.jobs[0]);
+  Job whole = unsharded_job(plan.jobs[0]);
   CHECK_FALSE(whole.sharding.has_value());
   CHECK(tensor_named(whole, "x").shape == Shape{8, 3});
   CHECK(tensor_named(whole, "flat").shape == Shape{32});
