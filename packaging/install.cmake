@@ -46,7 +46,7 @@ foreach(folder ops runtime/base runtime/plan runtime/io runtime/exec)
   install(DIRECTORY ${folder} COMPONENT flow
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flow/${parent}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
-    REGEX "/ops/[a-z_]+/(cpu|cuda|reference)(_[a-z_]+)?\\.h$" EXCLUDE)
+    REGEX ${parts_of_ops} EXCLUDE)
 endforeach()
 file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(packaging/flow.pc.in flow.pc @ONLY)

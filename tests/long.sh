@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ./setup.sh test
-cmake --preset release -DFLOW_CUDA_CODE=all >/dev/null
+cmake --preset release -U CMAKE_CUDA_ARCHITECTURES -DFLOW_CUDA_CODE=all >/dev/null
 cmake --build --preset release
 bin=$PWD/build/release/bin
 out=$(mktemp -d)

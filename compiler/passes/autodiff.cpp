@@ -56,7 +56,7 @@ class Autodiff {
   struct Group {
     ValueId divisor;
     std::vector<Loss> losses;
-    double share = 1;  // of the loss that is differentiated, where the divisor has the rest
+    double share = 1;  // scales the seeds of these losses, and the divisor likewise
   };
   /// A part of the gradient of a value: that of the losses of one group.
   struct Part {
@@ -109,19 +109,19 @@ class Autodiff {
     const size_t before = graph_.gradients.size();
     differentiate(group.losses, group.share);
     if (before == graph_.gradients.size()) return;
-    const ValueId divisor = rest_of_divisor(group);
+    const ValueId divisor = scaled_divisor(group);
     for (size_t i = before; i < graph_.gradients.size(); ++i)
       parts_.push_back({graph_.gradients[i].first, graph_.gradients[i].second, divisor});
     graph_.gradients.resize(before);
   }
 
-  ValueId rest_of_divisor(const Group& group) {
+  ValueId scaled_divisor(const Group& group) {
     if (group.share == 1) return group.divisor;
     const ir::Value divisor = graph_[group.divisor];
     builder_.place_on(divisor.device);
     builder_.compute_per_shard(ir::PerShard::kNever);
-    return builder_.add("scale", divisor.name + "/rest", {group.divisor}, {{"factor", group.share}},
-                        divisor.span);
+    return builder_.add("scale", divisor.name + "/scaled", {group.divisor},
+                        {{"factor", group.share}}, divisor.span);
   }
 
   void report_once(const ir::Node& node) {
@@ -313,7 +313,7 @@ class Autodiff {
 
   /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimized
   /// of losses that shards have for themselves is their mean; of several losses, the sum of their
-  /// means, which is that of the first one's elements, divided. `share_of_all`: a factor.
+  /// means, which is that of the first one's elements, divided. `share_of_all` scales it, too.
   void seed(const Loss& of, double share_of_all) {
     const ir::Value loss = graph_[of.value];
     builder_.place_on(loss.device);
