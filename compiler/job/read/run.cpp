@@ -234,23 +234,27 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
                    const Section& section) {
   Period period;
   const Span key = owner.key_span("every");
+  std::vector<std::string> names;
+  for (const KeyDef& def : section.keys) names.emplace_back(def.name);
   if (node.is_scalar() && parse_number(node.scalar)) {
     owner.reader()
-        .error(Diagnosis::kWrongKind, node, "`every` is a number; expected `steps` or `epochs`")
+        .error(Diagnosis::kWrongKind, node,
+               fmt::format("`every` is a number; expected {}", quoted_alternatives(names)))
         .with_hint(fmt::format("write `{{steps: {}}}`", node.scalar));
     return period;
   }
   const Fields every(owner.reader(), node, key, section);
   if (!every.is_mapping()) return period;
   std::vector<std::string> given;
-  for (const KeyDef& def : section.keys)
-    if (every.find(def.name)) given.push_back(fmt::format("`{}`", def.name));
+  for (const std::string& name : names)
+    if (every.find(name)) given.push_back(fmt::format("`{}`", name));
   if (given.size() > 1)
     owner.reader().error(
         Diagnosis::kEvery, key,
         fmt::format("`every` has both {}; expected one of them", join(given, " and ")));
   if (given.empty() && !section.one_of.empty())
-    owner.reader().error(Diagnosis::kEvery, key, "`every` requires `steps` or `epochs`");
+    owner.reader().error(Diagnosis::kEvery, key,
+                         fmt::format("`every` requires {}", quoted_alternatives(names)));
   const bool epochs = every.find("epochs");
   period.steps = every.integer("steps").value_or(0);
   period.epochs = every.integer("epochs").value_or(0);
