@@ -78,7 +78,8 @@ TEST_CASE("a checkpoint by time replaces the one before, unless a number of them
         for (const std::string& name : names_in(run / "checkpoints")) seen.insert(name);
     };
     run.run();
-    CHECK(seen.size() > 10);
+    // A checkpoint is written while later steps run, so that not every launch sees another one.
+    CHECK(seen.size() >= 3);
     CHECK(names_in(run / "checkpoints") ==
           (rolls ? std::vector<std::string>{end} : std::vector<std::string>{"000019", end}));
   }
