@@ -1,5 +1,4 @@
 // Where the largest and the smallest element is.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -22,8 +21,7 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
           .doc = doc,
           .formula = formula,
           .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = {{"axis", AttributeType::kInteger, "-1", "axis to search"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
+          .attributes = {axis_attribute("-1", "axis to search")},
           .normalize = normalize_axis,
           .infer = infer_argmax,
           .flops = {1, Flops::Each::kFirst},
@@ -33,8 +31,8 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
 
 }  // namespace
 
-std::span<const OpSpec> argmax() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> argmax() {
+  return {
       place_op("argmax",
                "Index of the largest element along an axis, as int64; on ties, the first.",
                "y = the first i with x[i] = max x", "np.argmax(x, axis)",
@@ -45,7 +43,6 @@ std::span<const OpSpec> argmax() {
                "y = the first i with x[i] = min x", "np.argmin(x, axis)",
                {"argmin(f32[3,4])", "argmin(f32[2,3,4]) axis=1", "argmin(u8[3,4]) axis=0"}),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

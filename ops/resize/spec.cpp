@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "ops/core/windows.h"
 
@@ -222,57 +221,31 @@ void infer_resize_grad(Call& call) {
 }
 
 std::vector<AttributeSpec> resize_attributes() {
-  return {sizes_attribute("size", "[]", "height and width, or one number for both"),
-          {.name = "scale",
-           .type = AttributeType::kNumber,
-           .fallback = "0",
-           .doc = "factor on height and width instead of `size`; the result is rounded down",
-           .min = 0},
-          {.name = "mode",
-           .type = AttributeType::kText,
-           .fallback = "nearest",
-           .doc = "how to interpolate",
-           .choices = {"nearest", "bilinear", "bicubic"}},
-          {.name = "coordinates",
-           .type = AttributeType::kText,
-           .fallback = "half_pixel",
-           .doc = "half_pixel aligns the edges of the images, align_corners the centers of the "
-                  "corner pixels, asymmetric the upper left edges",
-           .choices = {"half_pixel", "align_corners", "asymmetric"}},
-          {.name = "rounding",
-           .type = AttributeType::kText,
-           .fallback = "round_prefer_floor",
-           .doc = "which pixel is nearest; the first two differ for a place between two pixels",
-           .choices = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
-          {.name = "cubic_coefficient",
-           .type = AttributeType::kNumber,
-           .fallback = "-0.75",
-           .doc = "the coefficient a of bicubic interpolation; -0.5 in TensorFlow and Pillow",
-           .min = kLeastCubic,
-           .max = 0},
-          {"exclude_outside", AttributeType::kBool, "false",
-           "give pixels outside the image no weight, where bicubic else repeats the edge"}};
-}
-
-std::vector<PlanAttribute> resize_plan_attributes() {
-  return {{"coordinates", Kind::kChoice},
-          {"cubic_coefficient", Kind::kFinite},
-          {"exclude_outside", Kind::kFlag},
-          {"mode", Kind::kChoice},
-          {"rounding", Kind::kChoice},
-          {"scale", Kind::kMagnitude},
-          {"size", Kind::kSizes}};
+  return {
+      sizes_attribute("size", "[]", "height and width, or one number for both"),
+      number_attribute("scale", "0",
+                       "factor on height and width instead of `size`; the result is rounded down",
+                       0),
+      choice_attribute("mode", "nearest", "how to interpolate", {"nearest", "bilinear", "bicubic"}),
+      choice_attribute(
+          "coordinates", "half_pixel",
+          "half_pixel aligns the edges of the images, align_corners the centers of the "
+          "corner pixels, asymmetric the upper left edges",
+          {"half_pixel", "align_corners", "asymmetric"}),
+      choice_attribute(
+          "rounding", "round_prefer_floor",
+          "which pixel is nearest; the first two differ for a place between two pixels",
+          {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}),
+      number_attribute("cubic_coefficient", "-0.75",
+                       "the coefficient a of bicubic interpolation; -0.5 in TensorFlow and Pillow",
+                       kLeastCubic, 0),
+      {"exclude_outside", AttributeType::kBool, "false",
+       "give pixels outside the image no weight, where bicubic else repeats the edge"}};
 }
 
 std::vector<AttributeSpec> resize_gradient_attributes() {
   std::vector<AttributeSpec> attributes = resize_attributes();
   attributes.push_back(input_shape_attribute());
-  return attributes;
-}
-
-std::vector<PlanAttribute> resize_gradient_plan_attributes() {
-  std::vector<PlanAttribute> attributes = resize_plan_attributes();
-  attributes.push_back({.name = "input_shape", .kind = Kind::kShape, .of_result = true});
   return attributes;
 }
 
@@ -297,42 +270,36 @@ Taps transposed(const Taps& taps, int64_t in) {
   return table_of(lists);
 }
 
-std::span<const OpSpec> resize() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "resize",
-          .doc = "Resizes images by interpolation; the edge pixels continue outside the image.",
-          .formula = "y[n, c, i, j] = sum of w[i, k] v[j, l] x[n, c, k, l]",
-          .operands = {{"in", "(N, C, H, W)"}},
-          .attributes = resize_attributes(),
-          .plan_attributes = resize_plan_attributes(),
-          .normalize = normalize_resize,
-          .infer = infer_resize,
-          .linear = {0},
-          .flops = {2 * kMostTaps},
-          .examples = {"resize(f32[2,3,4,5]) scale=2", "resize(f32[2,3,4,5]) scale=2 mode=bilinear",
-                       "resize(f32[1,2,5,7]) size=[8,3] mode=bilinear coordinates=align_corners",
-                       "resize(f32[2,2,5,4]) scale=1.7 mode=bicubic",
-                       "resize(f32[1,3,7,9]) size=4 mode=bicubic cubic_coefficient=-0.5 "
-                       "exclude_outside=true",
-                       "resize(f32[1,2,6,5]) size=[3,11] coordinates=asymmetric rounding=floor"},
-      },
-      {
-          .name = "resize_grad",
-          .doc = "Gradient of resize: adds up for each pixel the gradients of what it went into.",
-          .formula = "dx[n, c, k, l] = sum of w[i, k] v[j, l] dy[n, c, i, j]",
-          .operands = {{"dy", "(N, C, H', W')"}},
-          .attributes = resize_gradient_attributes(),
-          .plan_attributes = resize_gradient_plan_attributes(),
-          .infer = infer_resize_grad,
-          .linear = {0},
-          .flops = {2 * kMostTaps, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"resize_grad(f32[2,3,8,10]) size=[8,10] mode=bilinear input_shape=[2,3,4,5]",
-                       "resize_grad(f32[1,2,3,4]) size=[3,4] input_shape=[1,2,7,9]"},
-      },
+std::vector<OpSpec> resize() {
+  return {
+      {.name = "resize",
+       .doc = "Resizes images by interpolation; the edge pixels continue outside the image.",
+       .formula = "y[n, c, i, j] = sum of w[i, k] v[j, l] x[n, c, k, l]",
+       .operands = {{"in", "(N, C, H, W)"}},
+       .attributes = resize_attributes(),
+       .normalize = normalize_resize,
+       .infer = infer_resize,
+       .linear = {0},
+       .flops = {2 * kMostTaps},
+       .examples = {"resize(f32[2,3,4,5]) scale=2", "resize(f32[2,3,4,5]) scale=2 mode=bilinear",
+                    "resize(f32[1,2,5,7]) size=[8,3] mode=bilinear coordinates=align_corners",
+                    "resize(f32[2,2,5,4]) scale=1.7 mode=bicubic",
+                    "resize(f32[1,3,7,9]) size=4 mode=bicubic cubic_coefficient=-0.5 "
+                    "exclude_outside=true",
+                    "resize(f32[1,2,6,5]) size=[3,11] coordinates=asymmetric rounding=floor"}},
+      {.name = "resize_grad",
+       .doc = "Gradient of resize: adds up for each pixel the gradients of what it went into.",
+       .formula = "dx[n, c, k, l] = sum of w[i, k] v[j, l] dy[n, c, i, j]",
+       .operands = {{"dy", "(N, C, H', W')"}},
+       .attributes = resize_gradient_attributes(),
+       .plan_attributes = {extents_of_result("input_shape")},
+       .infer = infer_resize_grad,
+       .linear = {0},
+       .flops = {2 * kMostTaps, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"resize_grad(f32[2,3,8,10]) size=[8,10] mode=bilinear input_shape=[2,3,4,5]",
+                    "resize_grad(f32[1,2,3,4]) size=[3,4] input_shape=[1,2,7,9]"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

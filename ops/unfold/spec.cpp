@@ -1,7 +1,6 @@
 // Windows over images as columns, and sums of such columns as images.
 #include <fmt/format.h>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "ops/core/windows.h"
 
@@ -102,63 +101,42 @@ std::vector<AttributeSpec> fold_attributes() {
   return attributes;
 }
 
-std::vector<PlanAttribute> plan_attributes_of_windows() {
-  return {{"dilation_rate", Kind::kSizes},
-          {"kernel_size", Kind::kSizes},
-          {"padding", Kind::kPads},
-          {"strides", Kind::kSizes}};
-}
-
-std::vector<PlanAttribute> plan_attributes_of_fold() {
-  std::vector<PlanAttribute> attributes = plan_attributes_of_windows();
-  attributes.push_back({"output_size", Kind::kSizes});
-  return attributes;
-}
-
 }  // namespace
 
-std::span<const OpSpec> unfold() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "unfold",
-          .doc = "Windows over images as columns (im2col): channels and places of a window along "
-                 "one axis, windows row by row along the next.",
-          .formula =
-              "y[n, (c kh + u) kw + v, i W' + j] = x[n, c, i s + u d - pad, j s + v d - pad]",
-          .operands = {{"in", "(N, C, H, W)"}},
-          .attributes = window_attributes(),
-          .plan_attributes = plan_attributes_of_windows(),
-          .normalize = normalize_unfold,
-          .infer = infer_unfold,
-          .linear = {0},
-          .moves_elements = true,
-          .flops = {0},
-          .numpy = "unfolded(x, kernel_size, strides, padding, dilation_rate)",
-          .examples = {"unfold(f32[2,3,6,5]) kernel_size=2",
-                       "unfold(f32[1,2,7,8]) kernel_size=[3,2] strides=[2,1] padding=[1,0,1,1]",
-                       "unfold(f32[2,1,9,9]) kernel_size=3 dilation_rate=2 padding=[2,2,2,2]",
-                       "unfold(f32[1,2,5,5]) kernel_size=[1,2] strides=3"},
-      },
-      {
-          .name = "fold",
-          .doc = "Sums columns of windows into images (col2im), the other way round than `unfold`.",
-          .formula = "y[n, c, h, w] = sum of x over the places of windows that lie at (h, w)",
-          .operands = {{"in", "(N, C kh kw, windows)"}},
-          .attributes = fold_attributes(),
-          .plan_attributes = plan_attributes_of_fold(),
-          .normalize = normalize_fold,
-          .infer = infer_fold,
-          .linear = {0},
-          .numpy = "folded(x, output_size, kernel_size, strides, padding, dilation_rate)",
-          .examples = {"fold(f32[2,12,20]) output_size=[6,5] kernel_size=2",
-                       "fold(f32[1,12,24]) output_size=[7,8] kernel_size=[3,2] strides=[2,1]"
-                       " padding=[1,0,1,0]",
-                       "fold(f32[2,9,81]) output_size=9 kernel_size=3 dilation_rate=2"
-                       " padding=[2,2,2,2]",
-                       "fold(f32[1,4,4]) output_size=[5,5] kernel_size=[1,2] strides=3"},
-      },
+std::vector<OpSpec> unfold() {
+  return {
+      {.name = "unfold",
+       .doc = "Windows over images as columns (im2col): channels and places of a window along "
+              "one axis, windows row by row along the next.",
+       .formula = "y[n, (c kh + u) kw + v, i W' + j] = x[n, c, i s + u d - pad, j s + v d - pad]",
+       .operands = {{"in", "(N, C, H, W)"}},
+       .attributes = window_attributes(),
+       .normalize = normalize_unfold,
+       .infer = infer_unfold,
+       .linear = {0},
+       .moves_elements = true,
+       .flops = {0},
+       .numpy = "unfolded(x, kernel_size, strides, padding, dilation_rate)",
+       .examples = {"unfold(f32[2,3,6,5]) kernel_size=2",
+                    "unfold(f32[1,2,7,8]) kernel_size=[3,2] strides=[2,1] padding=[1,0,1,1]",
+                    "unfold(f32[2,1,9,9]) kernel_size=3 dilation_rate=2 padding=[2,2,2,2]",
+                    "unfold(f32[1,2,5,5]) kernel_size=[1,2] strides=3"}},
+      {.name = "fold",
+       .doc = "Sums columns of windows into images (col2im), the other way round than `unfold`.",
+       .formula = "y[n, c, h, w] = sum of x over the places of windows that lie at (h, w)",
+       .operands = {{"in", "(N, C kh kw, windows)"}},
+       .attributes = fold_attributes(),
+       .normalize = normalize_fold,
+       .infer = infer_fold,
+       .linear = {0},
+       .numpy = "folded(x, output_size, kernel_size, strides, padding, dilation_rate)",
+       .examples = {"fold(f32[2,12,20]) output_size=[6,5] kernel_size=2",
+                    "fold(f32[1,12,24]) output_size=[7,8] kernel_size=[3,2] strides=[2,1]"
+                    " padding=[1,0,1,0]",
+                    "fold(f32[2,9,81]) output_size=9 kernel_size=3 dilation_rate=2"
+                    " padding=[2,2,2,2]",
+                    "fold(f32[1,4,4]) output_size=[5,5] kernel_size=[1,2] strides=3"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops
