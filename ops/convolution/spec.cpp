@@ -16,7 +16,6 @@ constexpr WindowNames kPrimitiveNames = {"weight", "kernel"};
 struct Convolved {
   Shape x, weight, y;
   Windows windows;
-  std::vector<int64_t> padding;  // top, bottom, left, right
 };
 
 /// Reports shapes, of rank 4, and attributes that do not go together.
@@ -29,15 +28,13 @@ std::optional<Convolved> convolved(Call& call, const Shape& x, const Shape& weig
                               x[1], groups));
     return {};
   }
-  const auto strides = pair_of(call, "strides", call.integers("strides"));
-  const auto dilation = pair_of(call, "dilation", call.integers("dilation"));
+  const auto strides = sizes_of(call, "strides");
+  const auto dilation = sizes_of(call, "dilation");
   if (!strides || !dilation) return {};
-  const Windows windows{{weight[2], weight[3]}, *strides, *dilation};
-  const auto placed =
-      place_windows(call, {x[2], x[3]}, windows, call.attribute("padding"), kPrimitiveNames);
-  if (!placed) return {};
-  return Convolved{
-      x, weight, {x[0], weight[0], placed->count[0], placed->count[1]}, windows, placed->padding};
+  Windows windows = {{weight[2], (*strides)[0], (*dilation)[0]},
+                     {weight[3], (*strides)[1], (*dilation)[1]}};
+  if (!place_windows(call, {x[2], x[3]}, kPrimitiveNames, windows)) return {};
+  return Convolved{x, weight, {x[0], weight[0], windows[0].count, windows[1].count}, windows};
 }
 
 std::optional<Convolved> read_convolution(Call& call) {
@@ -65,12 +62,9 @@ std::optional<Convolved> read_convolution_grad_weight(Call& call) {
 
 void set_windows(Attributes& attributes, const std::optional<Convolved>& of) {
   if (!of) return;
-  const auto list = [](const std::array<int64_t, 2>& pair) {
-    return std::vector<int64_t>(pair.begin(), pair.end());
-  };
-  attributes.set("strides", list(of->windows.strides));
-  attributes.set("dilation", list(of->windows.dilation));
-  attributes.set("padding", of->padding);
+  attributes.set("strides", each_of(of->windows, &AxisWindows::stride));
+  attributes.set("dilation", each_of(of->windows, &AxisWindows::dilation));
+  attributes.set("padding", pads_of(of->windows));
 }
 
 void normalize_convolution(Call& call, Attributes& attributes) {

@@ -9,17 +9,8 @@
 namespace flow::ops {
 namespace {
 
-/// Only a number is repeated: a target of another shape is mostly a mistake.
 void infer_loss_element(Call& call) {
-  if (!call.same_dtype()) return;
-  const Shape &a = call.shape(0), &b = call.shape(1);
-  if (a == b || a.rank() == 0 || b.rank() == 0)
-    infer_broadcast(call);
-  else
-    call.bad_operand(
-            1, Reason::kShapeMismatch,
-            fmt::format("the operands are {} and {}; expected equal shapes", a.str(), b.str()))
-        .with_hint("losses do not broadcast; use `reshape` to make the shapes equal");
+  if (call.same_dtype() && equal_or_numbers(call)) infer_broadcast(call);
 }
 
 void check_beta(Call& call) {

@@ -20,7 +20,7 @@ ValueId in_dtype(const LayerContext& context, std::string_view part, ValueId x, 
 ValueId with_last_axis(const LayerContext& context, std::string_view part, ValueId x) {
   Integers extents = context.graph()[x].shape.extents();
   extents.push_back(1);
-  return context.add("reshape", part, {x}, {{"shape", std::move(extents)}});
+  return context.reshape(part, x, std::move(extents));
 }
 
 /// `second` has a last axis of one.
@@ -84,11 +84,9 @@ ValueId predicted_classes(const LayerContext& context) {
   const bool each = predictions.shape == context.operand(0).shape;
   if (each && !is_float(predictions.dtype)) return in_dtype(context, "classes", x, DType::kInt64);
   if (each) {
-    const ValueId threshold = context.add("fill", "threshold", {},
-                                          {{"value", context.attributes.get<double>("threshold")},
-                                           {"shape", Integers{}},
-                                           {"dtype", predictions.dtype}});
-    return in_dtype(context, "classes", context.add("greater", "above", {x, threshold}, {}),
+    const ValueId threshold =
+        context.number("threshold", context.attributes.get<double>("threshold"), predictions.dtype);
+    return in_dtype(context, "classes", context.add("greater", "above", {x, threshold}),
                     DType::kInt64);
   }
   const auto axis = find_class_axis(context);
@@ -118,10 +116,9 @@ ValueId expand_top_k_pairs(LayerContext& context) {
   const ValueId labels = in_dtype(context, "labels", context.operands[0], DType::kInt64);
   Integers extents = context.graph()[labels].shape.extents();
   extents.insert(extents.begin() + *axis, 1);
-  const ValueId wanted =
-      context.add("reshape", "wanted", {labels}, {{"shape", std::move(extents)}});
-  const ValueId found = in_dtype(
-      context, "found", context.add("equal", "equal", {places, wanted}, {}), DType::kInt64);
+  const ValueId wanted = context.reshape("wanted", labels, std::move(extents));
+  const ValueId found =
+      in_dtype(context, "found", context.add("equal", "equal", {places, wanted}), DType::kInt64);
   const ValueId hit = context.add("reduce_sum", "hit", {found}, {{"axis", Integers{*axis}}});
   return paired(context, labels, with_last_axis(context, "expand_hit", hit));
 }
@@ -137,7 +134,7 @@ ValueId scores_of_one(const LayerContext& context) {
   if (rows && scores[last] == 2) {
     const ValueId zero = context.add("slice", "zero", {x}, {{"index", std::string("[..., :1]")}});
     const ValueId one = context.add("slice", "one", {x}, {{"index", std::string("[..., 1:]")}});
-    return context.add("subtract", "scores", {one, zero}, {});
+    return context.add("subtract", "scores", {one, zero});
   }
   context.site()
       .bad_operand(
@@ -155,18 +152,16 @@ ValueId expand_score_pairs(LayerContext& context) {
 }
 
 ValueId expand_losses(LayerContext& context) {
-  return context.add("reshape", "", {context.operands[0]},
-                     {{"shape", context.operand(0).shape.extents()}});
+  return context.reshape("", context.operands[0], context.operand(0).shape.extents());
 }
 
 }  // namespace
 
-std::span<const Rules> metric_pairs() {
-  static constexpr Rules kRules[] = {{"class_pairs", nullptr, expand_class_pairs},
-                                     {"top_k_accuracy", nullptr, expand_top_k_pairs},
-                                     {"auc", nullptr, expand_score_pairs},
-                                     {"perplexity", nullptr, expand_losses}};
-  return kRules;
+std::vector<Rules> metric_pairs() {
+  return {{"class_pairs", nullptr, expand_class_pairs},
+          {"top_k_accuracy", nullptr, expand_top_k_pairs},
+          {"auc", nullptr, expand_score_pairs},
+          {"perplexity", nullptr, expand_losses}};
 }
 
 }  // namespace flow::grad

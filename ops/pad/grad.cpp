@@ -27,9 +27,6 @@ std::vector<ir::ValueId> pad_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> pad() {
-  static constexpr Rules kRules[] = {{"pad", pad_gradient}};
-  return kRules;
-}
+std::vector<Rules> pad() { return {{"pad", pad_gradient}}; }
 
 }  // namespace flow::grad

@@ -11,42 +11,37 @@
 namespace flow::ops {
 namespace {
 
-WindowNames pool_names(int dimensions) { return {"ksize", "window", dimensions}; }
-
 /// Every window must hold an element of the input: a maximum of padding alone is none.
-bool pad_is_smaller(Call& call, int64_t pad, int64_t size) {
-  if (pad < size) return true;
-  call.bad_attribute(
-      "padding", Reason::kBadAttribute,
-      fmt::format("the padding is {} for a window of {}; expected less than the window", pad,
-                  size));
-  return false;
-}
-
-bool pads_are_smaller(Call& call, const std::vector<int64_t>& pads, const Windows& windows) {
-  for (size_t i = 0; i < pads.size(); ++i)
-    if (!pad_is_smaller(call, pads[i], windows.size[i / 2])) return false;
+bool pads_are_smaller(Call& call, const AxisWindows& along) {
+  for (const int64_t pad : along.pads)
+    if (pad >= along.size) {
+      call.bad_attribute(
+          "padding", Reason::kBadAttribute,
+          fmt::format("the padding is {} for a window of {}; expected less than the window", pad,
+                      along.size));
+      return false;
+    }
   return true;
 }
 
 /// REQUIRES: `x` is of rank 4.
 std::optional<PooledImages> pooled_images(Call& call, const Shape& x) {
-  const auto pool = read_pool(call, {x[2], x[3]}, 2);
-  if (!pool) return {};
-  return PooledImages{x, {x[0], x[1], pool->placed.count[0], pool->placed.count[1]}, *pool};
+  const auto windows = read_pool(call, x);
+  if (!windows) return {};
+  return PooledImages{x, {x[0], x[1], (*windows)[0].count, (*windows)[1].count}, *windows};
 }
 
-void set_pool(Attributes& attributes, const std::optional<PooledImages>& of) {
-  if (!of) return;
-  attributes.set("ksize", of->pool.size());
-  attributes.set("strides", of->pool.strides());
-  attributes.set("padding", of->pool.placed.padding);
+void normalize_pool(Call& call, Attributes& attributes) {
+  if (const auto of = read_pool2d(call)) set_pool(attributes, of->windows);
+}
+
+void normalize_pool_grad(Call& call, Attributes& attributes) {
+  if (const auto of = read_pool2d_grad(call)) set_pool(attributes, of->windows);
 }
 
 /// Offsets within a window are bytes where they fit.
-DType offset_dtype(const Pool& pool) {
-  const auto& size = pool.windows.size;
-  return size[0] * size[1] <= 256 ? DType::kUInt8 : DType::kInt32;
+DType offset_dtype(const Windows& windows) {
+  return windows[0].size * windows[1].size <= 256 ? DType::kUInt8 : DType::kInt32;
 }
 
 void infer_max_pool2d(Call& call) {
@@ -54,13 +49,13 @@ void infer_max_pool2d(Call& call) {
   if (!of) return;
   const int batch_axis = batch_before(call.operand(0).batch_axis, 2);
   call.result(call.dtype(0), of->y, batch_axis);
-  call.result(offset_dtype(of->pool), of->y, batch_axis);
+  call.result(offset_dtype(of->windows), of->y, batch_axis);
 }
 
 void infer_max_pool2d_grad(Call& call) {
   const auto of = read_pool2d_grad(call);
   if (!of || !call.have_shape(0, 2, of->y)) return;
-  const DType offsets = offset_dtype(of->pool);
+  const DType offsets = offset_dtype(of->windows);
   const int batch_axis = common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis);
   if (call.dtype(1) != offsets)
     call.bad_operand(1, Reason::kDTypeMismatch,
@@ -101,35 +96,27 @@ void infer_avg_pool2d_grad(Call& call) {
 
 }  // namespace
 
-std::optional<Pool> read_pool(Call& call, std::array<int64_t, 2> input, int dimensions) {
-  const auto sizes = [&](std::string_view name) {
-    return pair_of(call, name, call.integers(name), dimensions);
-  };
-  const auto size = sizes("ksize");
-  if (!size) return {};  // strides may have their default from it
-  const auto strides = sizes("strides");
-  if (!strides) return {};
-  const Windows windows{*size, *strides, {1, 1}};
-  const auto placed =
-      place_windows(call, input, windows, call.attribute("padding"), pool_names(dimensions));
-  if (!placed || !pads_are_smaller(call, placed->padding, windows)) return {};
-  if ((*size)[0] > std::numeric_limits<int32_t>::max() / (*size)[1]) {
+std::optional<Windows> read_pool(Call& call, const Shape& x) {
+  const WindowNames names{
+      .size = "ksize", .what = "window", .dilation = "", .dimensions = x.rank() - 2};
+  auto windows = read_windows(call, names);
+  if (!windows || !place_windows(call, x.from(2).extents(), names, *windows)) return {};
+  for (const AxisWindows& along : *windows)
+    if (!pads_are_smaller(call, along)) return {};
+  const int64_t high = windows->front().size, wide = windows->back().size;
+  if (windows->size() == 2 && high > std::numeric_limits<int32_t>::max() / wide) {
     call.bad_attribute(
         "ksize", Reason::kBadAttribute,
-        fmt::format("a window of {} x {} has too many elements to count", (*size)[0], (*size)[1]));
+        fmt::format("a window of {} x {} has too many elements to count", high, wide));
     return {};
   }
-  return Pool{windows, *placed};
+  return windows;
 }
 
-std::optional<VolumeWindows> read_pool3d(Call& call) {
-  if (!has_rank(call, 0, 5, "(N, C, D, H, W)")) return {};
-  const auto windows = volume_windows(call, call.shape(0), "strides", "", pool_names(3));
-  if (!windows) return {};
-  for (const AxisWindows& along : *windows)
-    for (const int64_t pad : along.pads)
-      if (!pad_is_smaller(call, pad, along.size)) return {};
-  return windows;
+void set_pool(Attributes& attributes, const Windows& windows) {
+  attributes.set("ksize", each_of(windows, &AxisWindows::size));
+  attributes.set("strides", each_of(windows, &AxisWindows::stride));
+  attributes.set("padding", pads_of(windows));
 }
 
 std::optional<PooledImages> read_pool2d(Call& call) {
@@ -141,12 +128,6 @@ std::optional<PooledImages> read_pool2d_grad(Call& call) {
   const auto x = four_extents(call, "input_shape");
   if (!x) return {};
   return pooled_images(call, *x);
-}
-
-void normalize_pool(Call& call, Attributes& attributes) { set_pool(attributes, read_pool2d(call)); }
-
-void normalize_pool_grad(Call& call, Attributes& attributes) {
-  set_pool(attributes, read_pool2d_grad(call));
 }
 
 std::vector<AttributeSpec> pool_attributes(int dimensions) {

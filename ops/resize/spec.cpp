@@ -134,7 +134,7 @@ std::optional<int64_t> scaled(Call& call, int64_t extent, double scale) {
 }
 
 /// Height and width of the result that `size` or `scale` asks for.
-std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
+std::optional<std::vector<int64_t>> wanted_size(Call& call, const Shape& x) {
   const std::vector<int64_t>& size = call.integers("size");
   const double scale = call.attribute<double>("scale");
   if (!size.empty() && scale != 0) {
@@ -142,7 +142,7 @@ std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
                        "`resize` has both `size` and `scale`; expected one of them");
     return {};
   }
-  if (!size.empty()) return pair_of(call, "size", size);
+  if (!size.empty()) return sizes_of(call, "size");
   if (scale == 0) {
     call.bad_call(Reason::kMissingAttribute, "`resize` needs `size` or `scale`");
     return {};
@@ -150,13 +150,12 @@ std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
   const auto height = scaled(call, x[2], scale);
   const auto width = height ? scaled(call, x[3], scale) : std::nullopt;
   if (!width) return {};
-  return std::array{*height, *width};
+  return std::vector{*height, *width};
 }
 
 void normalize_resize(Call& call, Attributes& attributes) {
   if (!has_rank(call, 0, 4, "(N, C, H, W)")) return;
-  if (const auto size = wanted_size(call, call.shape(0)))
-    attributes.set("size", std::vector<int64_t>{(*size)[0], (*size)[1]});
+  if (const auto size = wanted_size(call, call.shape(0))) attributes.set("size", *size);
 }
 
 /// Whether the attributes are those of the mode; reports one that only another mode has.

@@ -22,9 +22,6 @@ ir::ValueId expand_variable(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> variable() {
-  static constexpr Rules kRules[] = {{"variable", nullptr, expand_variable}};
-  return kRules;
-}
+std::vector<Rules> variable() { return {{"variable", nullptr, expand_variable}}; }
 
 }  // namespace flow::grad
