@@ -321,11 +321,8 @@ OperandSpec attention_bias(bool optional = true) {
 }
 
 OperandSpec attention_lengths(LimitRule limit) {
-  return {.name = "lengths",
-          .doc = "(N), integers in [0, S]: the keys of each row; later ones are hidden",
-          .accepts = Accepts::kInteger,
-          .optional = true,
-          .limit = limit};
+  return optional_integers(
+      "lengths", "(N), integers in [0, S]: the keys of each row; later ones are hidden", limit);
 }
 
 /// dy to logsumexp, followed by `more`.

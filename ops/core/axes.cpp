@@ -113,6 +113,21 @@ int batch_of_vector(int batch_axis, int axis) {
 
 Combine combined(int batch_axis, Combine how) { return batch_axis >= 0 ? how : Combine::kNone; }
 
+void infer_along_axis(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand& x = call.operand(0);
+  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
+}
+
+void infer_along_axis_grad(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
+  const Operand& dy = call.operand(0);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_beside(batch_axis, *axis));
+}
+
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;

@@ -52,6 +52,11 @@ int batch_of_vector(int batch_axis, int axis);
 /// are no rows.
 Combine combined(int batch_axis, Combine how);
 
+/// Results like operand 0, of which all elements along the axis are computed together; and those of
+/// their gradients, whose operand 1 has the shape, too.
+void infer_along_axis(Call& call);
+void infer_along_axis_grad(Call& call);
+
 /// The shape of a result; nothing where the shapes do not broadcast.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 

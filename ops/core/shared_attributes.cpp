@@ -1,4 +1,4 @@
-// Attributes that ops of several families have, and checks of their values.
+// Operands and attributes that ops of several families have, and checks of their values.
 #include "ops/core/shared_attributes.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,28 @@
 #include "runtime/base/text.h"
 
 namespace flow::ops {
+
+OperandSpec integers(std::string_view name, std::string_view doc, LimitRule limit) {
+  return {.name = name, .doc = doc, .accepts = Accepts::kInteger, .limit = limit};
+}
+
+OperandSpec optional_integers(std::string_view name, std::string_view doc, LimitRule limit) {
+  OperandSpec operand = integers(name, doc, limit);
+  operand.optional = true;
+  return operand;
+}
+
+OperandSpec optional_floats(std::string_view name, std::string_view doc) {
+  return {.name = name, .doc = doc, .optional = true};
+}
+
+int64_t limit_of_axis(std::span<const Shape> operands, const Attributes& attributes) {
+  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
+}
+
+int64_t limit_of_extent(std::span<const Shape>, const Attributes& attributes) {
+  return attributes.get<int64_t>("extent");
+}
 
 AttributeSpec axis_attribute(std::string_view fallback, std::string_view doc) {
   return of_kind(Kind::kAxis, {"axis", AttributeType::kInteger, fallback, doc});

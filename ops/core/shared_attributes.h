@@ -1,7 +1,8 @@
-// Attributes that ops of several families have, and checks of their values.
+// Operands and attributes that ops of several families have, and checks of their values.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,15 @@
 #include "ops/core/spec.h"
 
 namespace flow::ops {
+
+/// Operands of integers, which `limit` may bound; and operands that a call may lack.
+OperandSpec integers(std::string_view name, std::string_view doc, LimitRule limit = nullptr);
+OperandSpec optional_integers(std::string_view name, std::string_view doc,
+                              LimitRule limit = nullptr);
+OperandSpec optional_floats(std::string_view name, std::string_view doc);
+/// Limits: the size of the axis of operand 0 that the attribute names, and the attribute `extent`.
+int64_t limit_of_axis(std::span<const Shape> operands, const Attributes& attributes);
+int64_t limit_of_extent(std::span<const Shape> operands, const Attributes& attributes);
 
 /// An axis, which normalize_axis counts from the front.
 AttributeSpec axis_attribute(std::string_view fallback, std::string_view doc);

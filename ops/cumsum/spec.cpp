@@ -4,21 +4,6 @@
 namespace flow::ops {
 namespace {
 
-void infer_cumsum(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis) return;
-  const Operand& x = call.operand(0);
-  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
-}
-
-void infer_cumprod_grad(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
-  call.result(
-      call.dtype(0), call.shape(0),
-      batch_beside(common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis), *axis));
-}
-
 std::vector<AttributeSpec> cumulative_attributes(std::string_view axis, std::string_view exclusive,
                                                  std::string_view reverse) {
   return {axis_attribute("", axis),
@@ -44,7 +29,7 @@ std::vector<OpSpec> cumsum() {
            "axis to sum along", "leave each element out of its own sum; the first sum is 0",
            "sum from the last element to the first"),
        .normalize = normalize_axis,
-       .infer = infer_cumsum,
+       .infer = infer_along_axis,
        .in_place = {0},
        .linear = {0},
        .numpy = "(np.flip(np.cumsum(np.flip(x, axis), axis, x.dtype), axis) if reverse"
@@ -61,7 +46,7 @@ std::vector<OpSpec> cumsum() {
        .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
        .attributes = cumprod_attributes(),
        .normalize = normalize_axis,
-       .infer = infer_cumsum,
+       .infer = infer_along_axis,
        .in_place = {0},
        .numpy = "multiplied(x, axis, exclusive, reverse)",
        .examples = {"cumprod(f32[3,4,2]) axis=1", "cumprod(f32[3,4]) axis=-1 exclusive=true",
@@ -76,7 +61,7 @@ std::vector<OpSpec> cumsum() {
        .operands = {{"dy", "any shape except a scalar"}, {"x", "the operand of cumprod"}},
        .attributes = cumprod_attributes(),
        .normalize = normalize_axis,
-       .infer = infer_cumprod_grad,
+       .infer = infer_along_axis_grad,
        .linear = {0},
        .internal = true},
   };

@@ -6,10 +6,6 @@
 namespace flow::ops {
 namespace {
 
-int64_t extent_of_table(std::span<const Shape>, const Attributes& attributes) {
-  return attributes.get<int64_t>("extent");
-}
-
 /// A bag has at most as many indices as the last axis.
 int64_t limit_of_bag_lengths(std::span<const Shape> operands, const Attributes&) {
   return operands[0][operands[0].rank() - 1] + 1;
@@ -105,10 +101,8 @@ void infer_bag_max(Call& call) {
 }
 
 OperandSpec bag_indices_operand() {
-  return {.name = "indices",
-          .doc = "bags along the last axis; an index outside the table is left out",
-          .accepts = Accepts::kInteger,
-          .limit = rows_of_table};
+  return integers("indices", "bags along the last axis; an index outside the table is left out",
+                  rows_of_table);
 }
 
 AttributeSpec bag_padding_attribute() {
@@ -116,11 +110,8 @@ AttributeSpec bag_padding_attribute() {
 }
 
 OperandSpec bag_lengths() {
-  return {.name = "lengths",
-          .doc = "(...), how many indices of each bag count; default: all",
-          .accepts = Accepts::kInteger,
-          .optional = true,
-          .limit = limit_of_bag_lengths};
+  return optional_integers("lengths", "(...), how many indices of each bag count; default: all",
+                           limit_of_bag_lengths);
 }
 
 }  // namespace
@@ -133,13 +124,10 @@ std::vector<OpSpec> embedding_bag() {
        .formula = "y[..., :] = sum of weights[..., i] W[x[..., i], :] over the indices i that "
                   "count; mean: divided by their count; max: the largest elements",
        .operands = {{"in", "integers (..., n): bags along the last axis", Accepts::kInteger},
-                    {.name = "lengths",
-                     .doc = "(...), how many indices of each bag count; default: all",
-                     .accepts = Accepts::kInteger,
-                     .optional = true},
-                    {.name = "weights",
-                     .doc = "shape of x, factor on each vector of a sum; default: 1",
-                     .optional = true}},
+                    optional_integers("lengths",
+                                      "(...), how many indices of each bag count; default: all"),
+                    optional_floats("weights",
+                                    "shape of x, factor on each vector of a sum; default: 1")},
        .attributes = embedding_attributes(
            {choice_attribute("mode", "mean", "how the vectors of a bag are reduced",
                              {"sum", "mean", "max"}),
@@ -149,10 +137,8 @@ std::vector<OpSpec> embedding_bag() {
       {.name = "bag_indices",
        .doc = "Marks the indices of bags that do not count by -1.",
        .formula = "y[..., i] = -1 where i >= lengths[...] or x[..., i] = padding, else x[..., i]",
-       .operands = {{.name = "in",
-                     .doc = "bags along the last axis; those that count are in [0, extent)",
-                     .accepts = Accepts::kInteger,
-                     .limit = extent_of_table},
+       .operands = {integers("in", "bags along the last axis; those that count are in [0, extent)",
+                             limit_of_extent),
                     bag_lengths()},
        .attributes = {count_attribute("extent", "rows of the table"), bag_padding_attribute()},
        .infer = infer_bag_indices,
@@ -167,9 +153,7 @@ std::vector<OpSpec> embedding_bag() {
        .formula = "y[..., :] = sum of weights[..., i] params[indices[..., i], :] over i",
        .operands = {{"params", "(V, U)"},
                     bag_indices_operand(),
-                    {.name = "weights",
-                     .doc = "shape of the indices; default: 1",
-                     .optional = true}},
+                    optional_floats("weights", "shape of the indices; default: 1")},
        .infer = infer_bag_sum,
        .linear = {0, 2},
        .layer = "embedding_bag",

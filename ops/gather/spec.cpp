@@ -91,16 +91,6 @@ void infer_one_hot(Call& call) {
   call.result(dtype, Shape(std::move(extents)), indices.batch_axis);
 }
 
-/// Of indices along an axis of the operand before them.
-int64_t indexed_extent(std::span<const Shape> operands, const Attributes& attributes) {
-  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
-}
-
-/// The same where the operand is not there, but its extent.
-int64_t given_extent(std::span<const Shape>, const Attributes& attributes) {
-  return attributes.get<int64_t>("extent");
-}
-
 int64_t depth_of(std::span<const Shape>, const Attributes& attributes) {
   return attributes.get<int64_t>("depth");
 }
@@ -119,10 +109,8 @@ std::vector<OpSpec> gather() {
        .doc = "Gathers slices along an axis by index.",
        .formula = "y[..., i, ...] = params[..., indices[i], ...]",
        .operands = {{"params", "any shape except a scalar", Accepts::kAny},
-                    {.name = "indices",
-                     .doc = "integers of any shape, in [0, size of the axis)",
-                     .accepts = Accepts::kInteger,
-                     .limit = indexed_extent}},
+                    integers("indices", "integers of any shape, in [0, size of the axis)",
+                             limit_of_axis)},
        .attributes = {axis_attribute("0", "axis to gather along")},
        .normalize = normalize_axis,
        .infer = infer_gather,
@@ -137,10 +125,7 @@ std::vector<OpSpec> gather() {
       {.name = "gather_grad",
        .doc = "Gradient of gather: adds up the gradients of repeated indices.",
        .formula = "dx[..., j, ...] = sum of dy[..., i, ...] with indices[i] = j",
-       .operands = {{.name = "indices",
-                     .doc = "indices of the forward op",
-                     .accepts = Accepts::kInteger,
-                     .limit = given_extent},
+       .operands = {integers("indices", "indices of the forward op", limit_of_extent),
                     {"dy", "same shape as the gathered result"}},
        .attributes = {axis_attribute("", "axis of the slices"),
                       extent_attribute("size of the axis")},
@@ -154,10 +139,8 @@ std::vector<OpSpec> gather() {
        .doc = "Gradient of gather along the first axis, as the rows that it picked.",
        .formula = "indices: the indices without repetitions, in ascending order, then -1; "
                   "rows[r, ...] = sum of dy[i, ...] with x[i] = indices[r], then 0",
-       .operands = {{.name = "in",
-                     .doc = "a vector of indices; those out of range are left out",
-                     .accepts = Accepts::kInteger,
-                     .limit = given_extent},
+       .operands = {integers("in", "a vector of indices; those out of range are left out",
+                             limit_of_extent),
                     {"dy", "a row for each index"}},
        .attributes = {extent_attribute("size of the first axis")},
        .results = {{"rows"}, {"indices"}},
@@ -172,10 +155,8 @@ std::vector<OpSpec> gather() {
               "up in their order.",
        .formula = "y = x, then y[..., indices[i], ...] += updates[..., i, ...] for each i",
        .operands = {{"in", "any shape except a scalar"},
-                    {.name = "indices",
-                     .doc = "integers of any shape, in [0, size of the axis)",
-                     .accepts = Accepts::kInteger,
-                     .limit = indexed_extent},
+                    integers("indices", "integers of any shape, in [0, size of the axis)",
+                             limit_of_axis),
                     {"updates", "shape of x with the shape of the indices in place of the axis"}},
        .attributes = {axis_attribute("0", "axis of the slices")},
        .normalize = normalize_axis,
@@ -189,10 +170,8 @@ std::vector<OpSpec> gather() {
        .doc = "Replaces slices along an axis by index; of equal indices, the last counts.",
        .formula = "y = x, then y[..., indices[i], ...] = updates[..., i, ...] for each i",
        .operands = {{"in", "any shape except a scalar", Accepts::kAny},
-                    {.name = "indices",
-                     .doc = "integers of any shape, in [0, size of the axis)",
-                     .accepts = Accepts::kInteger,
-                     .limit = indexed_extent},
+                    integers("indices", "integers of any shape, in [0, size of the axis)",
+                             limit_of_axis),
                     {"updates",
                      "shape of x with the shape of the indices in place of the axis, dtype of x",
                      Accepts::kAny}},
@@ -209,10 +188,7 @@ std::vector<OpSpec> gather() {
       {.name = "one_hot",
        .doc = "One-hot encodes integers along a new last axis.",
        .formula = "y[..., i] = on_value where x[...] = i, else off_value",
-       .operands = {{.name = "in",
-                     .doc = "integers of any shape, in [0, depth)",
-                     .accepts = Accepts::kInteger,
-                     .limit = depth_of}},
+       .operands = {integers("in", "integers of any shape, in [0, depth)", depth_of)},
        .attributes = {count_attribute("depth", "size of the new last axis"),
                       value_attribute("on_value", "1", "value at the index"),
                       value_attribute("off_value", "0", "value elsewhere"),

@@ -7,11 +7,6 @@
 namespace flow::ops {
 namespace {
 
-/// Of indices along an axis of operand 0.
-int64_t extent_of_axis(std::span<const Shape> operands, const Attributes& attributes) {
-  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
-}
-
 /// The axis, where operand 1, the indices, have the shape of operand 0 in all others; reports what
 /// does not fit.
 std::optional<int> indexed_axis(Call& call) {
@@ -45,10 +40,9 @@ void infer_put_along_axis(Call& call) {
 }
 
 OperandSpec indices_operand() {
-  return {.name = "indices",
-          .doc = "shape of x except for the size of the axis; integers in [0, size of the axis)",
-          .accepts = Accepts::kInteger,
-          .limit = extent_of_axis};
+  return integers("indices",
+                  "shape of x except for the size of the axis; integers in [0, size of the axis)",
+                  limit_of_axis);
 }
 
 OpSpec writing_op(std::string_view name, Accepts accepts, std::string_view doc,

@@ -146,19 +146,10 @@ void infer_ctc_grad(Call& call) {
 }
 
 std::vector<OperandSpec> ctc_operands() {
-  return {{.name = "labels",
-           .doc = "(N, S), each in [0, C), padding too",
-           .accepts = Accepts::kInteger,
-           .limit = classes_of_ctc},
+  return {integers("labels", "(N, S), each in [0, C), padding too", classes_of_ctc),
           {"log_probs", "(N, T, C)"},
-          {.name = "label_lengths",
-           .doc = "(N), each in [0, S]",
-           .accepts = Accepts::kInteger,
-           .limit = most_labels},
-          {.name = "input_lengths",
-           .doc = "(N), each in [0, T]",
-           .accepts = Accepts::kInteger,
-           .limit = most_frames}};
+          integers("label_lengths", "(N), each in [0, S]", most_labels),
+          integers("input_lengths", "(N), each in [0, T]", most_frames)};
 }
 
 std::vector<OperandSpec> ctc_grad_operands() {

@@ -201,9 +201,7 @@ OpSpec sparse_update(std::string_view name, std::string_view doc, OpSpec dense) 
   for (size_t i = 2; i < indices; ++i)
     spec.operands[i].doc = "optimizer state, shape of the variable";
   spec.operands.insert(spec.operands.begin() + static_cast<std::ptrdiff_t>(indices),
-                       {.name = "indices",
-                        .doc = "of the rows, each at most once; -1: none",
-                        .accepts = Accepts::kInteger});
+                       integers("indices", "of the rows, each at most once; -1: none"));
   std::erase_if(spec.attributes, is_decay);
   std::erase_if(spec.plan_attributes, is_decay);
   spec.infer = kInfer[spec.results.size() - 1];
@@ -269,7 +267,7 @@ AttributeSpec decay_rate() {
 }
 
 OperandSpec gradient_factor() {
-  return {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true};
+  return optional_floats("factor", "factor on the gradient, a scalar");
 }
 
 std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {

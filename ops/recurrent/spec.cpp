@@ -42,9 +42,14 @@ std::optional<StepsOf> steps_of(Call& call, int64_t gates, size_t out, size_t we
   return StepsOf{of_steps[0], of_steps[1], of_weight[1], of_weight[0], batch_axis};
 }
 
-/// Whether operand i, the lengths, is there and has an element for each row; reports another shape.
-bool lengths_fit(Call& call, const StepsOf& of, size_t i) {
-  return i >= call.operands() || call.have_shape(i, i + 1, {of.rows});
+/// Whether the operands have those shapes in turn, but for the weight; `lengths` after them have an
+/// element for each row. Reports the first that does not.
+bool operands_fit(Call& call, const StepsOf& of, size_t weight, std::vector<Shape> shapes) {
+  shapes.insert(shapes.begin() + static_cast<std::ptrdiff_t>(weight), call.shape(weight));
+  if (call.operands() > shapes.size()) shapes.push_back({of.rows});
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (!call.have_shape(i, i + 1, shapes[i])) return false;
+  return true;
 }
 
 void add_results(Call& call, const StepsOf& of, std::initializer_list<Shape> shapes) {
@@ -58,71 +63,57 @@ int64_t saved_gates_of_gru(const Call& call) {
 /// gates, weight, h0, c0, lengths
 void infer_lstm_steps(Call& call) {
   const auto of = steps_of(call, 4, 0, 1);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
-      !call.have_shape(2, 4, of->step()) || !lengths_fit(call, *of, 4))
-    return;
-  add_results(call, *of,
-              {of->steps_of(of->units), of->step(), of->step(), of->steps_of(of->gates),
-               of->steps_of(of->units)});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units), gates = of->steps_of(of->gates);
+  if (operands_fit(call, *of, 1, {gates, step, step}))
+    add_results(call, *of, {steps, step, step, gates, steps});
 }
 
 /// gates, weight, bias, h0, lengths
 void infer_gru_steps(Call& call) {
   const auto of = steps_of(call, 3, 0, 1);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
-      !call.have_shape(2, 3, {of->gates}) || !call.have_shape(3, 4, of->step()) ||
-      !lengths_fit(call, *of, 4))
-    return;
-  add_results(
-      call, *of,
-      {of->steps_of(of->units), of->step(), of->steps_of(saved_gates_of_gru(call) * of->units)});
+  if (!of) return;
+  const Shape step = of->step();
+  if (operands_fit(call, *of, 1, {of->steps_of(of->gates), {of->gates}, step}))
+    add_results(
+        call, *of,
+        {of->steps_of(of->units), step, of->steps_of(saved_gates_of_gru(call) * of->units)});
 }
 
 /// gates, weight, h0, lengths
 void infer_rnn_steps(Call& call) {
   const auto of = steps_of(call, 1, 0, 1);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
-      !call.have_shape(2, 3, of->step()) || !lengths_fit(call, *of, 3))
-    return;
-  add_results(call, *of, {of->steps_of(of->units), of->step()});
+  if (of && operands_fit(call, *of, 1, {of->steps_of(of->gates), of->step()}))
+    add_results(call, *of, {of->steps_of(of->units), of->step()});
 }
 
 /// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths
 void infer_lstm_steps_grad(Call& call) {
   const auto of = steps_of(call, 4, 0, 3);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
-      !call.have_shape(1, 3, of->step()) || !call.have_shape(4, 6, of->step()) ||
-      !call.have_shape(6, 7, of->steps_of(of->units)) ||
-      !call.have_shape(7, 8, of->steps_of(of->gates)) ||
-      !call.have_shape(8, 9, of->steps_of(of->units)) || !lengths_fit(call, *of, 9))
-    return;
-  add_results(call, *of,
-              {of->steps_of(of->gates), of->steps_of(of->units), of->step(), of->step()});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units), gates = of->steps_of(of->gates);
+  if (operands_fit(call, *of, 3, {steps, step, step, step, step, steps, gates, steps}))
+    add_results(call, *of, {gates, steps, step, step});
 }
 
 /// dy, dh, weight, h0, out, gates, lengths
 void infer_gru_steps_grad(Call& call) {
   const auto of = steps_of(call, 3, 0, 2);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
-      !call.have_shape(1, 2, of->step()) || !call.have_shape(3, 4, of->step()) ||
-      !call.have_shape(4, 5, of->steps_of(of->units)) ||
-      !call.have_shape(5, 6, of->steps_of(saved_gates_of_gru(call) * of->units)) ||
-      !lengths_fit(call, *of, 6))
-    return;
-  const bool linear = call.attribute<bool>("linear_before_reset");
-  add_results(call, *of,
-              {of->steps_of(of->gates), of->steps_of(of->units), of->step(),
-               of->steps_of(linear ? of->gates : of->units)});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units), gates = of->steps_of(of->gates);
+  const Shape saved = of->steps_of(saved_gates_of_gru(call) * of->units);
+  if (operands_fit(call, *of, 2, {steps, step, step, steps, saved}))
+    add_results(call, *of,
+                {gates, steps, step, call.attribute<bool>("linear_before_reset") ? gates : steps});
 }
 
 /// dy, dh, weight, h0, out, lengths
 void infer_rnn_steps_grad(Call& call) {
   const auto of = steps_of(call, 1, 0, 2);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
-      !call.have_shape(1, 2, of->step()) || !call.have_shape(3, 4, of->step()) ||
-      !call.have_shape(4, 5, of->steps_of(of->units)) || !lengths_fit(call, *of, 5))
-    return;
-  add_results(call, *of, {of->steps_of(of->units), of->steps_of(of->units), of->step()});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units);
+  if (operands_fit(call, *of, 2, {steps, step, step, steps}))
+    add_results(call, *of, {steps, steps, step});
 }
 
 /// Lengths lie in [0, T].
@@ -131,11 +122,9 @@ int64_t limit_of_lengths(std::span<const Shape> operands, const Attributes&) {
 }
 
 OperandSpec lengths_operand() {
-  return {.name = "lengths",
-          .doc = "(N), integers in [0, T]: the steps of each row; results past them are 0",
-          .accepts = Accepts::kInteger,
-          .optional = true,
-          .limit = limit_of_lengths};
+  return optional_integers(
+      "lengths", "(N), integers in [0, T]: the steps of each row; results past them are 0",
+      limit_of_lengths);
 }
 
 /// The product of the states with the recurrent weight, in each step.
@@ -166,11 +155,11 @@ AttributeSpec activation_attribute() {
 }
 
 std::vector<OperandSpec> layer_operands() {
-  return {{"in", "(N, T, features)"},
-          lengths_operand(),
-          {.name = "initial_h",
-           .doc = "(N, layers * directions * units), the state before the first step; else 0",
-           .optional = true}};
+  return {
+      {"in", "(N, T, features)"},
+      lengths_operand(),
+      optional_floats("initial_h",
+                      "(N, layers * directions * units), the state before the first step; else 0")};
 }
 
 std::vector<AttributeSpec> layer_attributes(std::vector<AttributeSpec> own = {}) {

@@ -132,10 +132,8 @@ std::vector<AttributeSpec> rope_attributes() {
 PlanAttribute dims_in_plans() { return {"dims", Kind::kCount}; }
 
 OperandSpec positions_operand() {
-  return {.name = "positions",
-          .doc = "(T) or (N, T), where N is the first dimension; default: 0 to T - 1",
-          .accepts = Accepts::kInteger,
-          .optional = true};
+  return optional_integers("positions",
+                           "(T) or (N, T), where N is the first dimension; default: 0 to T - 1");
 }
 
 }  // namespace

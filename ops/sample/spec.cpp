@@ -56,10 +56,9 @@ std::vector<OpSpec> sample() {
               "depends on the pass, too.",
        .formula = "y[...] = i with probability softmax(x[...] / temperature)[i]",
        .operands = {{"in", "logits: (..., tokens)"},
-                    {.name = "position",
-                     .doc = "number of the token in its row: integer, a scalar or one for each row",
-                     .accepts = Accepts::kInteger,
-                     .optional = true}},
+                    optional_integers(
+                        "position",
+                        "number of the token in its row: integer, a scalar or one for each row")},
        .attributes = {number_attribute("temperature", "1",
                                        "divides the logits; 0 takes the largest", 0),
                       integer_attribute("top_k", "0",

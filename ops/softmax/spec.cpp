@@ -4,21 +4,6 @@
 namespace flow::ops {
 namespace {
 
-void infer_softmax(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis) return;
-  const Operand& x = call.operand(0);
-  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
-}
-
-void infer_softmax_grad(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
-  const Operand& dy = call.operand(0);
-  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
-  call.result(dy.dtype, dy.shape, batch_beside(batch_axis, *axis));
-}
-
 AttributeSpec softmax_axis() { return axis_attribute("-1", "axis to normalize over"); }
 
 OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_view formula,
@@ -29,7 +14,7 @@ OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_
           .operands = {{"in", "any shape except a scalar"}},
           .attributes = {softmax_axis()},
           .normalize = normalize_axis,
-          .infer = infer_softmax,
+          .infer = infer_along_axis,
           .flops = {5},
           .numpy = numpy,
           .examples = std::move(examples)};
@@ -42,7 +27,7 @@ OpSpec softmax_backward(std::string_view name, std::string_view formula) {
           .operands = {{"dy", "any shape"}, {"y", "result of the op"}},
           .attributes = {softmax_axis()},
           .normalize = normalize_axis,
-          .infer = infer_softmax_grad,
+          .infer = infer_along_axis_grad,
           .linear = {0},
           .flops = {4},
           .internal = true};

@@ -47,10 +47,6 @@ void infer_top_k_grad(Call& call) {
                 batch_beside(common_batch(dy.batch_axis, call.operand(1).batch_axis), *axis));
 }
 
-int64_t searched_extent(std::span<const Shape>, const Attributes& attributes) {
-  return attributes.get<int64_t>("extent");
-}
-
 std::vector<AttributeSpec> sorting_attributes() {
   return {axis_attribute("-1", "axis to sort along"),
           {"descending", AttributeType::kBool, "false", "sort from the largest to the smallest"}};
@@ -99,10 +95,7 @@ std::vector<OpSpec> top_k() {
        .doc = "Gradient of top_k: zero except at the largest elements.",
        .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
        .operands = {{"dy", "same shape as the values"},
-                    {.name = "indices",
-                     .doc = "same shape as the values",
-                     .accepts = Accepts::kInteger,
-                     .limit = searched_extent}},
+                    integers("indices", "same shape as the values", limit_of_extent)},
        .attributes = {axis_attribute("", "axis of the forward op"),
                       extent_attribute("size of the axis")},
        .infer = infer_top_k_grad,
