@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
-#include "compiler/passes/composed_updates.h"
 #include "compiler/passes/passes.h"
 #include "ops/optimizer/updates.h"
 

@@ -9,7 +9,6 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shard_shapes.h"
 #include "ops/core/known.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/shards.h"
