@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
+#include "ops/core/axes.h"
 
 namespace flow {
 

@@ -1,8 +1,6 @@
 // Scaled dot product attention: its optional operands, and its gradients.
+#include "compiler/grad/common.h"
 #include "ops/attention/attention.h"
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

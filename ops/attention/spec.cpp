@@ -1,6 +1,4 @@
 // Scaled dot product attention.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <optional>
 

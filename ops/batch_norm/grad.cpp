@@ -3,9 +3,6 @@
 #include <algorithm>
 
 #include "compiler/grad/common.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
 
 namespace flow::grad {
 namespace {

@@ -1,6 +1,4 @@
 // Adding a vector along one axis.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

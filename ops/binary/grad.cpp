@@ -1,6 +1,5 @@
 // Gradients of elementwise arithmetic and of choices.
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

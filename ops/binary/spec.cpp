@@ -1,7 +1,5 @@
 // Elementwise operations of two operands: the rows of binary.def, scale, what connects bools, and
 // the choice by them.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,11 +1,8 @@
 // Constants of job files: a fill whose value is checked, the identity matrix, and ranges as evenly
 // spaced numbers.
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "compiler/grad/common.h"
-#include "ops/core/limits.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {

@@ -1,6 +1,4 @@
 // Constants and evenly spaced numbers.
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "ops/core/families.h"

@@ -1,6 +1,4 @@
 // Convolutions of images: the primitive and its two gradients.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/core/families.h"

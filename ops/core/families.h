@@ -2,6 +2,8 @@
 // these are written with.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "ops/core/axes.h"

@@ -1,10 +1,7 @@
 // Losses of classes: their gradients, and what weights, left out labels and smoothing add to them.
 #include "ops/cross_entropy/cross_entropy.h"
 
-#include <fmt/format.h>
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/array.h"
 
 namespace flow::grad {

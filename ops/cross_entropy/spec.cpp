@@ -1,8 +1,6 @@
 // Losses of classes.
 #include "ops/cross_entropy/cross_entropy.h"
 
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,10 +1,6 @@
 // embedding_bag, and the gradients of the sum and the maximum of a bag: a row for each index, added
 // up as those of gather.
-#include <fmt/format.h>
-
 #include "compiler/grad/common.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
 #include "runtime/base/array.h"
 
 namespace flow::grad {

@@ -1,6 +1,4 @@
 // Bags of indices whose vectors are added up, or of which the largest elements are taken.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,9 +1,6 @@
 // Layer normalization and root mean square normalization: the layers, and the gradients of their
 // primitives.
 #include "compiler/grad/common.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
 
 namespace flow::grad {
 namespace {

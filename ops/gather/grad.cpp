@@ -1,6 +1,5 @@
 // The gradients of gather, scatter_add and scatter_update, and embedding.
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

@@ -1,6 +1,4 @@
 // Slices picked by indices, added up at them or written there, and indices as vectors.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,6 +1,4 @@
 // What is done to gradients before variables are updated.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/optimizer/updates.h"
 

@@ -1,7 +1,5 @@
 // Group normalization: the layer, and the gradient of its primitive.
 #include "compiler/grad/common.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
 #include "ops/core/shared_attributes.h"
 
 namespace flow::grad {

@@ -1,10 +1,7 @@
 // gather_nd and scatter_nd as gather, scatter_add and scatter_update of one axis, which joins those
 // that are indexed; and gradients of elements picked, written and added up along an axis, and of
 // counts.
-#include <fmt/format.h>
-
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

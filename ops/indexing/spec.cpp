@@ -1,7 +1,5 @@
 // Elements picked, written and added up: each by an index along one axis, or by places in several
 // axes; and counts.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

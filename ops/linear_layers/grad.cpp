@@ -1,13 +1,8 @@
 // Fully connected layers as a product, a bias and an activation; and convolution layers as
 // primitives: over lengths, images and volumes, and transposed ones.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "compiler/grad/common.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/initializers.h"
-#include "compiler/ir/rules.h"
 #include "ops/core/windows.h"
 
 namespace flow::grad {

@@ -1,9 +1,6 @@
 // Gradients of losses of one element each, and of connectionist temporal classification; and losses
 // that are made of other ops.
-#include <fmt/format.h>
-
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 #include "ops/losses/losses.h"
 
 namespace flow::grad {

@@ -1,8 +1,6 @@
 // Losses: those of one element each, which are rows of binary.def (differences between a prediction
 // and a target, and the binary cross entropy); connectionist temporal classification, which needs
 // no alignment of labels and frames; and those that are made of other ops.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/losses/losses.h"
 

@@ -1,9 +1,5 @@
 // Labels and predictions of metrics as pairs along a last axis of two.
-#include <fmt/format.h>
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {

@@ -1,7 +1,5 @@
 // Muon: the direction of a matrix, polynomials that make it orthogonal, and its update. Products
 // between them are matmuls.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/optimizer/updates.h"
 

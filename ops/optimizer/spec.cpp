@@ -1,8 +1,6 @@
 // Updates of variables, element by element; and what the records of all updates have in common.
 #include "ops/optimizer/updates.h"
 
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

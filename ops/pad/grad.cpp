@@ -1,7 +1,5 @@
 // Gradient of pad.
-#include <fmt/format.h>
-
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {

@@ -1,6 +1,4 @@
 // Elements around a tensor.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/core/families.h"

@@ -1,11 +1,8 @@
 // Arrays joined and split as ops of parts, and the gradients of parts and of what is joined.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "ops/core/index_text.h"
 
 namespace flow::grad {

@@ -1,6 +1,4 @@
 // Arrays joined and split, and parts of them.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/core/index_text.h"
 #include "runtime/base/text.h"

@@ -1,6 +1,4 @@
 // Gradients of max_pool2d and avg_pool2d; and pools over lengths, volumes and whole images.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 

@@ -2,8 +2,6 @@
 // volumes; and over whole images.
 #include "ops/pool/pool.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "ops/core/families.h"

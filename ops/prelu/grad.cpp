@@ -1,7 +1,5 @@
 // Rectifiers with a trained slope.
 #include "compiler/grad/common.h"
-#include "compiler/ir/initializers.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

@@ -1,14 +1,10 @@
 // Gradients of matrix products; einsum as transposes, sums and matrix products of two operands at a
 // time; and products of vectors as products that broadcast.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/limits.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {

@@ -1,6 +1,4 @@
 // Products of matrices, of vectors, and of tensors by the names of their axes.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,6 +1,4 @@
 // Random numbers in graphs: functions of (seed, entry, step, element), as masks of dropout are.
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "ops/core/families.h"

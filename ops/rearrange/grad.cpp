@@ -1,9 +1,6 @@
 // Gradients of tile, flip and broadcast_to; and elements in another order, as reshapes, transposes
 // and copies.
-#include <fmt/format.h>
-
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 #include "ops/core/index_text.h"
 #include "ops/core/windows.h"
 

@@ -1,6 +1,4 @@
 // Elements repeated, and in another order.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/core/families.h"

@@ -1,11 +1,7 @@
 // Recurrent layers: a product of all steps' input, then the steps; and the gradients of steps.
-#include <fmt/format.h>
-
 #include <string>
 #include <utility>
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {

@@ -1,7 +1,5 @@
 // Recurrent layers, and the steps of one layer in one direction, which kernels compute: those of
 // all rows, from products of the input that are made for all steps at once.
-#include <fmt/format.h>
-
 #include <initializer_list>
 #include <optional>
 #include <utility>

@@ -1,10 +1,6 @@
 // The same elements under other names and shapes: all of them are reshapes, which cost nothing.
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {

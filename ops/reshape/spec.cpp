@@ -1,6 +1,4 @@
 // The same elements under other shapes and names.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/core/families.h"

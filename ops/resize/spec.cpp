@@ -2,8 +2,6 @@
 // it.
 #include "ops/resize/taps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>

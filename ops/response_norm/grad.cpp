@@ -1,6 +1,5 @@
 // Division by a norm, as primitives.
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

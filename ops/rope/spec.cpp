@@ -2,8 +2,6 @@
 // for contexts longer than a model was trained with.
 #include "ops/rope/frequencies.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <numbers>
 #include <string>

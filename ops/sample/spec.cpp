@@ -1,6 +1,4 @@
 // Tokens drawn from logits.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "runtime/base/sampling.h"
 

@@ -1,7 +1,5 @@
 // Gradients of softmax and its logarithm.
-#include <fmt/format.h>
-
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {

@@ -1,6 +1,5 @@
 // The gradient of top_k; sort and argsort.
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {

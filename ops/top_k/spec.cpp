@@ -1,6 +1,4 @@
 // The largest elements along an axis, and where they are; all of them in order.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

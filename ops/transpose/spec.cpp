@@ -1,6 +1,4 @@
 // Axes in another order.
-#include <fmt/format.h>
-
 #include <numeric>
 
 #include "ops/core/families.h"

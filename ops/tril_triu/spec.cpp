@@ -1,6 +1,4 @@
 // One side of a diagonal kept, the other made zero.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {

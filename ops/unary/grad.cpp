@@ -1,8 +1,5 @@
 // Gradients of unary ops.
-#include <fmt/format.h>
-
 #include "compiler/grad/common.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {

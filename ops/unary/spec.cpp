@@ -1,6 +1,4 @@
 // Unary ops and their gradients: the records of unary.def.
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "ops/core/families.h"

@@ -1,6 +1,4 @@
 // Windows over images as columns, and sums of such columns as images.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/core/windows.h"
 

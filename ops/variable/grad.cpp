@@ -1,8 +1,5 @@
 // Adds a variable of the user's own.
-#include <fmt/format.h>
-
-#include "compiler/ir/initializers.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {

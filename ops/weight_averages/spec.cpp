@@ -1,7 +1,5 @@
 // Exponential moving averages of variables, and Lookahead around an optimizer: what a cycle of
 // steps starts from, and where it ends.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/optimizer/updates.h"
 
