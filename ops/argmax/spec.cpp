@@ -8,11 +8,9 @@ void infer_argmax(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand& x = call.operand(0);
-  std::vector<int64_t> extents = x.shape.extents();
-  extents.erase(extents.begin() + *axis);
   int batch_axis = batch_beside(x.batch_axis, *axis);
   if (batch_axis > *axis) --batch_axis;
-  call.result(DType::kInt64, Shape(std::move(extents)), batch_axis);
+  call.result(DType::kInt64, replaced_axes(x.shape, *axis, 1, {}), batch_axis);
 }
 
 OpSpec place_op(std::string_view name, std::string_view doc, std::string_view formula,

@@ -14,10 +14,8 @@ constexpr std::string_view kMaskInstead =
     "give an additive mask as `bias`, convert any other mask with `{op: cast, dtype: bool}`";
 
 /// `shape` without its last `dropped` axes, followed by `last`.
-Shape with_last_extents(const Shape& shape, int dropped, std::initializer_list<int64_t> last) {
-  std::vector<int64_t> extents(shape.begin(), shape.end() - dropped);
-  extents.insert(extents.end(), last);
-  return Shape(std::move(extents));
+Shape with_last_extents(const Shape& shape, int dropped, const Shape& last) {
+  return replaced_axes(shape, shape.rank() - dropped, dropped, last);
 }
 
 /// The operands of a call.

@@ -72,6 +72,13 @@ bool have_axes(Call& call, const Shape& shape) {
   return false;
 }
 
+Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside) {
+  std::vector<int64_t> extents = outside.extents();
+  const auto at = extents.erase(extents.begin() + axis, extents.begin() + axis + dropped);
+  extents.insert(at, inside.begin(), inside.end());
+  return Shape(std::move(extents));
+}
+
 int reshaped_batch(const Shape& from, int batch_axis, const Shape& to, int64_t batch) {
   if (batch_axis < 0) return batch_axis;
   if (batch <= 0 || from[batch_axis] % batch != 0) batch = from[batch_axis];

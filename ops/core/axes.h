@@ -29,6 +29,9 @@ std::optional<int> axis_of(Call& call, size_t i = 0);
 /// Whether the normalized attribute `axes` are axes of that shape; reports them if not.
 bool have_axes(Call& call, const Shape& shape);
 
+/// Extents of `outside` but for axes [axis, axis + dropped), with `inside` in their place.
+Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside);
+
 // Each takes the batch axis of an operand and returns that of a result.
 
 /// The axis of `to` that carries the rows of `batch_axis` of `from`, of the same elements: what

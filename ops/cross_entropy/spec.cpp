@@ -31,20 +31,13 @@ int batch_beside_classes(const Operand& logits) {
   return batch_beside(logits.batch_axis, logits.shape.rank() - 1);
 }
 
-/// [4] -> [4, 1]
-Shape with_one_class(const Shape& shape) {
-  std::vector<int64_t> extents = shape.extents();
-  extents.push_back(1);
-  return Shape(std::move(extents));
-}
-
 /// What mistake labels that do not fit their logits may come from.
 std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
   const Shape rows = without_classes(logits);
   if (labels == logits)
     return "convert one-hot labels with `{op: argmax}`, or pass them as floats to "
            "`softmax_cross_entropy_with_logits`";
-  if (labels == with_one_class(rows))
+  if (labels == replaced_axes(rows, rows.rank(), 0, {1}))
     return "remove the last axis of the labels with `{op: squeeze, axis: -1}`";
   // Logits of pixels as PyTorch has them: [N, C, H, W] beside [N, H, W].
   if (logits.rank() == 4 && labels == Shape{logits[0], logits[2], logits[3]})

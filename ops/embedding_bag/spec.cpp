@@ -65,10 +65,8 @@ std::optional<Bags> bags_of(Call& call) {
   }
   const auto axis = axis_of_bags(call, 1);
   if (!axis) return {};
-  std::vector<int64_t> extents = indices.shape.first(*axis).extents();
-  extents.push_back(table.shape[1]);
   const int of_table = table.batch_axis == 1 ? *axis : batch_beside(table.batch_axis, 0);
-  return Bags{Shape(std::move(extents)),
+  return Bags{replaced_axes(indices.shape, *axis, 1, {table.shape[1]}),
               common_batch(of_table, batch_beside(indices.batch_axis, *axis))};
 }
 

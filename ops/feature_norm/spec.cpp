@@ -5,53 +5,32 @@
 namespace flow::ops {
 namespace {
 
-void infer_layer_normalize(Call& call) {
+/// Rows, normalized by as many vectors (gamma, beta) as there are statistics of each row.
+template <int kVectors>
+void infer_normalize(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand& x = call.operand(0);
-  if (!call.have_shape(1, 3, x.shape.from(*axis))) return;
+  if (!call.have_shape(1, 1 + kVectors, x.shape.from(*axis))) return;
   const int batch_axis = batch_before(x.batch_axis, *axis);
   call.result(x.dtype, x.shape, batch_axis);
-  for (int i = 0; i < 2; ++i) call.result(x.dtype, x.shape.first(*axis), batch_axis);
+  for (int i = 0; i < kVectors; ++i) call.result(x.dtype, x.shape.first(*axis), batch_axis);
 }
 
-void infer_layer_normalize_grad(Call& call) {
+template <int kVectors>
+void infer_normalize_grad(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand& dy = call.operand(0);
   const Shape features = dy.shape.from(*axis);
   if (!call.have_shape(1, 2, dy.shape) || !call.have_shape(2, 3, features) ||
-      !call.have_shape(3, 5, dy.shape.first(*axis)))
+      !call.have_shape(3, 3 + kVectors, dy.shape.first(*axis)))
     return;
   const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
   call.result(dy.dtype, dy.shape, batch_before(batch_axis, *axis));
-  for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < kVectors; ++i)
     call.result(dy.dtype, features, batch_from(batch_axis, *axis),
                 combined(batch_axis, Combine::kSum));
-}
-
-void infer_rms_normalize(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis) return;
-  const Operand& x = call.operand(0);
-  if (!call.have_shape(1, 2, x.shape.from(*axis))) return;
-  const int batch_axis = batch_before(x.batch_axis, *axis);
-  call.result(x.dtype, x.shape, batch_axis);
-  call.result(x.dtype, x.shape.first(*axis), batch_axis);
-}
-
-void infer_rms_normalize_grad(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis) return;
-  const Operand& dy = call.operand(0);
-  const Shape features = dy.shape.from(*axis);
-  if (!call.have_shape(1, 2, dy.shape) || !call.have_shape(2, 3, features) ||
-      !call.have_shape(3, 4, dy.shape.first(*axis)))
-    return;
-  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
-  call.result(dy.dtype, dy.shape, batch_before(batch_axis, *axis));
-  call.result(dy.dtype, features, batch_from(batch_axis, *axis),
-              combined(batch_axis, Combine::kSum));
 }
 
 /// The default is that of Llama (Touvron et al., 2023).
@@ -85,7 +64,7 @@ std::vector<OpSpec> feature_norm() {
                    {.name = "mean", .optional = true},
                    {.name = "variance", .optional = true}},
        .normalize = normalize_axis,
-       .infer = infer_layer_normalize,
+       .infer = infer_normalize<2>,
        .layer = "layer_norm",
        .flops = {8, Flops::Each::kFirst},
        .internal = true,
@@ -108,7 +87,7 @@ std::vector<OpSpec> feature_norm() {
                    {.name = "dgamma", .optional = true},
                    {.name = "dbeta", .optional = true}},
        .normalize = normalize_axis,
-       .infer = infer_layer_normalize_grad,
+       .infer = infer_normalize_grad<2>,
        .linear = {0},
        .flops = {13, Flops::Each::kFirst},
        .internal = true},
@@ -127,7 +106,7 @@ std::vector<OpSpec> feature_norm() {
        .attributes = {first_axis_attribute(), mean_square_epsilon()},
        .results = {{"out"}, {.name = "inverse_rms", .optional = true}},
        .normalize = normalize_axis,
-       .infer = infer_rms_normalize,
+       .infer = infer_normalize<1>,
        .layer = "rms_norm",
        .flops = {4, Flops::Each::kFirst},
        .internal = true,
@@ -146,7 +125,7 @@ std::vector<OpSpec> feature_norm() {
        .attributes = {first_axis_attribute()},
        .results = {{"out"}, {.name = "dgamma", .optional = true}},
        .normalize = normalize_axis,
-       .infer = infer_rms_normalize_grad,
+       .infer = infer_normalize_grad<1>,
        .linear = {0},
        .flops = {9, Flops::Each::kFirst},
        .internal = true,

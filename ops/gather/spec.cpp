@@ -4,14 +4,6 @@
 namespace flow::ops {
 namespace {
 
-/// Extents of `outside` but for axes [axis, axis + dropped), with `inside` in their place.
-Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside) {
-  std::vector<int64_t> extents = outside.extents();
-  const auto at = extents.erase(extents.begin() + axis, extents.begin() + axis + dropped);
-  extents.insert(at, inside.begin(), inside.end());
-  return Shape(std::move(extents));
-}
-
 /// The batch axis of indices in the place of `axis`.
 int batch_of_indices(const Operand& indices, int axis) {
   return indices.batch_axis >= 0 ? axis + indices.batch_axis : indices.batch_axis;
@@ -84,9 +76,9 @@ void infer_one_hot(Call& call) {
   const Operand& indices = call.operand(0);
   const auto dtype = call.attribute<DType>("dtype");
   if (!can_store(call, "on_value", dtype) || !can_store(call, "off_value", dtype)) return;
-  std::vector<int64_t> extents = indices.shape.extents();
-  extents.push_back(call.attribute<int64_t>("depth"));
-  call.result(dtype, Shape(std::move(extents)), indices.batch_axis);
+  const Shape depth{call.attribute<int64_t>("depth")};
+  call.result(dtype, replaced_axes(indices.shape, indices.shape.rank(), 0, depth),
+              indices.batch_axis);
 }
 
 int64_t depth_of(std::span<const Shape>, const Attributes& attributes) {

@@ -91,11 +91,9 @@ ValueId expand_gather_nd(LayerContext& context) {
 /// Reports updates of another shape or dtype than what they replace.
 bool updates_fit(const LayerContext& context, const IndexedAxes& axes) {
   const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
-  Integers extents = indices.first(indices.rank() - 1).extents();
-  const Integers slice = x.from(axes.indexed).extents();
-  extents.insert(extents.end(), slice.begin(), slice.end());
+  const Shape expected = ops::replaced_axes(indices, indices.rank() - 1, 1, x.from(axes.indexed));
   ops::Call call = context.call();
-  if (call.same_dtype(0, 2)) call.have_shape(2, 3, Shape(std::move(extents)));
+  if (call.same_dtype(0, 2)) call.have_shape(2, 3, expected);
   return !context.report(call);
 }
 

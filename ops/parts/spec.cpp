@@ -83,10 +83,9 @@ void infer_stack(Call& call) {
           call, [&](const Shape& other) { return other == first; },
           "cannot be stacked; expected equal shapes"))
     return;
-  Integers extents = first.extents();
-  extents.insert(extents.begin() + *axis, static_cast<int64_t>(call.operands()));
   const int batch_axis = common_batch_of_operands(call);
-  call.result(call.dtype(0), Shape(std::move(extents)),
+  call.result(call.dtype(0),
+              replaced_axes(first, *axis, 0, {static_cast<int64_t>(call.operands())}),
               batch_axis >= *axis ? batch_axis + 1 : batch_axis);
 }
 

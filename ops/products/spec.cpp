@@ -72,10 +72,7 @@ void infer_matmul(Call& call) {
         .with_hint("align the leading dimensions at the right: sizes must be equal or 1");
     return;
   }
-  std::vector<int64_t> extents = batch->extents();
-  extents.push_back(left.kept);
-  extents.push_back(right.kept);
-  const Shape out(std::move(extents));
+  const Shape out = replaced_axes(*batch, batch->rank(), 0, {left.kept, right.kept});
   const int batch_axis =
       common_batch(batch_of(a, left, out.rank() - 2, out), batch_of(b, right, out.rank() - 1, out));
   const bool summed = sums_rows_alone(a, left) && sums_rows_alone(b, right);

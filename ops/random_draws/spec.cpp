@@ -71,9 +71,9 @@ void infer_draw_indices(Call& call) {
   if (last < 0)
     return (void)call.bad_operand(0, Reason::kRankMismatch,
                                   "a scalar has no axis of weights; expected (..., C)");
-  std::vector<int64_t> extents = weights.shape.extents();
-  extents.back() = call.attribute<int64_t>("samples");
-  call.result(DType::kInt64, Shape(std::move(extents)), batch_beside(weights.batch_axis, last));
+  const Shape samples{call.attribute<int64_t>("samples")};
+  call.result(DType::kInt64, replaced_axes(weights.shape, last, 1, samples),
+              batch_beside(weights.batch_axis, last));
 }
 
 /// An op that draws from a distribution with these parameters.
