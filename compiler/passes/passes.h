@@ -152,4 +152,55 @@ class ShardShapes {
   const int64_t batch_;
 };
 
+/// The values that gradients flow through, from losses to what is trained or watched, and what is
+/// wrong with these.
+class GradientPaths {
+ public:
+  /// Borrows the graph, before gradients are added.
+  GradientPaths(const ir::Graph& graph, const Training& training, Diags& diags)
+      : graph_(graph),
+        training_(training),
+        diags_(diags),
+        forward_(graph.nodes.size()),
+        needed_(graph.values.size()),
+        reached_(graph.values.size()),
+        uses_(graph.values.size()) {}
+
+  /// Finds the paths from all losses; false where something is wrong with them, which is reported.
+  bool find();
+  /// A needed value is reached if a loss depends on it; counts the parts that its gradient has.
+  void reach(const std::vector<Loss>& losses);
+  bool is_wanted(ir::ValueId id) const { return needed_[id.index()]; }
+  /// How many parts the gradient of a value has.
+  int uses(ir::ValueId id) const { return uses_[id.index()]; }
+  bool is_on_path(const ir::Node& node) const;
+  /// Where the file says `sparse:` of this variable; null for other values.
+  const Span* sparse_at(ir::ValueId id) const;
+
+ private:
+  bool check_loss(const Loss& loss);
+  /// By ValueId: `roots`, and every float value through which gradients reach them (of any
+  /// float dtype; gradients themselves have the job's).
+  std::vector<bool> made_from(const std::vector<ir::ValueId>& roots) const;
+  /// A value is needed if it is, or is made from, something whose gradient is asked for.
+  void mark_needed();
+  void report_secondary(const ir::Node& node, ir::ValueId port);
+  /// Each loss must reach a variable; each variable that none reaches is worth a warning.
+  bool check_variables();
+  /// Rows of several shards lie on none of them.
+  bool check_sparse();
+  /// Is there a way to a variable, were it not for an op without a gradient?
+  void report_independence(const Loss& loss, const std::vector<bool>& made_from_variables);
+  /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
+  ir::NodeId find_blocking(const Loss& loss, const std::vector<bool>& made_from_variables) const;
+
+  const ir::Graph& graph_;
+  const Training& training_;
+  Diags& diags_;
+  const size_t forward_;  // nodes before this one are the user's
+  // All by ValueId of the forward graph.
+  std::vector<bool> needed_, reached_;
+  std::vector<int> uses_;
+};
+
 }  // namespace flow::passes
