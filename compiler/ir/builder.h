@@ -31,6 +31,11 @@ class Builder {
   /// From now on nodes, their results and variables are placed there.
   void place_on(plan::DeviceKind device) { device_ = device; }
 
+  /// The same; each shard computes all of them that differ between shards, or none.
+  void place(plan::DeviceKind device, bool per_shard) {
+    device_ = device;
+    per_shard_ = per_shard ? PerShard::kAlways : PerShard::kNever;
+  }
   /// From now on nodes are per shard in these cases.
   void compute_per_shard(PerShard which) { per_shard_ = which; }
 

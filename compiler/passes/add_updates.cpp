@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
-#include "compiler/passes/composed_updates.h"
 #include "compiler/passes/passes.h"
 #include "ops/optimizer/updates.h"
 
@@ -124,9 +123,7 @@ class Updates {
 
   ValueId mean_of(const Loss& loss, std::string name) {
     if (graph_[loss.value].shape.rank() == 0) return loss.value;
-    builder_.place_on(graph_[loss.value].device);
-    builder_.compute_per_shard(graph_.is_own(loss.value) ? ir::PerShard::kAlways
-                                                         : ir::PerShard::kNever);
+    builder_.place(graph_[loss.value].device, graph_.is_own(loss.value));
     const ValueId mean = builder_.add("reduce_mean", std::move(name), {loss.value}, {}, loss.span);
     builder_.compute_per_shard(ir::PerShard::kNever);
     return mean;

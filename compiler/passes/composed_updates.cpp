@@ -1,5 +1,6 @@
 // Adafactor, of means over rows and columns, and Muon, of matrix products.
-#include "compiler/passes/composed_updates.h"
+
+#include "compiler/passes/passes.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,5 @@
 // Muon: the direction of a matrix, polynomials that make it orthogonal, and its update. Products
 // between them are matmuls.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/optimizer/updates.h"
 
@@ -23,26 +21,22 @@ void infer_polynomial(Call& call) {
 }
 
 OpSpec muon_direction() {
-  return {
-      .name = "muon_direction",
-      .doc = "Moves the momentum of Muon (Jordan et al., 2024).",
-      .formula =
-          "m = momentum m + (1 - momentum) scale g; direction = m (nesterov: (1 - momentum) "
-          "scale g + momentum m)",
-      .operands = {{"gradient", "gradient of the summed loss"},
-                   {"momentum", "optimizer state, same shape as the gradient"},
-                   {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true}},
-      .attributes = {gradient_scale(),
-                     required_number("momentum", "momentum coefficient"),
-                     {"nesterov", AttributeType::kBool, "true", "use Nesterov momentum"}},
-      .plan_attributes = {{"momentum", Kind::kFraction},
-                          {"nesterov", Kind::kFlag},
-                          {"scale", Kind::kFinite}},
-      .results = {{"direction"}, {.name = "momentum", .updates = size_t{1}}},
-      .infer = infer_direction,
-      .for_updates = true,
-      .flops = {6},
-      .internal = true};
+  return {.name = "muon_direction",
+          .doc = "Moves the momentum of Muon (Jordan et al., 2024).",
+          .formula =
+              "m = momentum m + (1 - momentum) scale g; direction = m (nesterov: (1 - momentum) "
+              "scale g + momentum m)",
+          .operands = {{"gradient", "gradient of the summed loss"},
+                       {"momentum", "optimizer state, same shape as the gradient"},
+                       gradient_factor()},
+          .attributes = {gradient_scale(),
+                         required_fraction("momentum", "momentum coefficient"),
+                         {"nesterov", AttributeType::kBool, "true", "use Nesterov momentum"}},
+          .results = {{"direction"}, {.name = "momentum", .updates = size_t{1}}},
+          .infer = infer_direction,
+          .for_updates = true,
+          .flops = {6},
+          .internal = true};
 }
 
 OpSpec muon_polynomial() {
@@ -53,7 +47,6 @@ OpSpec muon_polynomial() {
           .attributes = {required_number("a", "coefficient of the identity"),
                          required_number("b", "coefficient of A"),
                          required_number("c", "coefficient of A^2")},
-          .plan_attributes = {{"a", Kind::kFinite}, {"b", Kind::kFinite}, {"c", Kind::kFinite}},
           .infer = infer_polynomial,
           .for_updates = true,
           .flops = {3},
@@ -66,16 +59,11 @@ OpSpec muon_update() {
           .formula = "w = w - lr scale d - lr weight_decay w",
           .operands = {{"direction", "d, orthogonal"},
                        {"variable", "same shape as the direction"},
-                       {.name = "factor",
-                        .doc = "a scalar; NaN: the variable stays as it is",
-                        .optional = true}},
+                       optional_floats("factor", "a scalar; NaN: the variable stays as it is")},
           .attributes = {{"scale", AttributeType::kNumber, "1", "factor on the direction"},
                          rate_scale(),
                          weight_decay()},
-          .plan_attributes = {{"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite},
-                              {"weight_decay", Kind::kFinite}},
-          .results = {{.name = "updated", .updates = size_t{1}}},
+          .results = updated_with({}),
           .infer = infer_update_of<0>,
           .flops = {4},
           .internal = true};
@@ -83,9 +71,6 @@ OpSpec muon_update() {
 
 }  // namespace
 
-std::span<const OpSpec> muon() {
-  static const OpSpec kOps[] = {muon_direction(), muon_polynomial(), muon_update()};
-  return kOps;
-}
+std::vector<OpSpec> muon() { return {muon_direction(), muon_polynomial(), muon_update()}; }
 
 }  // namespace flow::ops

@@ -1,112 +1,69 @@
 // Updates of variables, element by element; and what the records of all updates have in common.
 #include "ops/optimizer/updates.h"
 
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-AttributeSpec decay_rate() {
-  return required_number("decay_rate", "decay rate of the moving averages");
-}
-
 OpSpec sgd_update() {
-  return {.name = "sgd_update",
-          .doc = "One step of gradient descent.",
-          .formula = "w = w + (-lr scale) g, the factor rounded once",
-          .operands = with_slots({}),
-          .attributes = {gradient_scale(), rate_scale()},
-          .plan_attributes = {l2_in_plans(),
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite}},
-          .results = updated_with({}),
-          .infer = infer_update_of<0>,
-          .epilogue = Epilogue::kUpdate,
-          .flops = {2},
-          .internal = true};
+  OpSpec spec =
+      update_spec("sgd_update", "One step of gradient descent.",
+                  "w = w + (-lr scale) g, the factor rounded once", {}, {}, 2, {l2_in_plans()});
+  spec.epilogue = Epilogue::kUpdate;
+  return spec;
 }
 
 OpSpec momentum_update() {
-  return {.name = "momentum_update",
-          .doc = "One step of gradient descent with momentum.",
-          .formula =
-              "m = momentum m + scale g; w = w - lr m - lr weight_decay w (nesterov: lr "
-              "(scale g + momentum m))",
-          .operands = with_slots({"momentum"}),
-          .attributes = {gradient_scale(),
-                         rate_scale(),
-                         required_number("momentum", "momentum coefficient"),
-                         {"nesterov", AttributeType::kBool, "false", "use Nesterov momentum"},
-                         weight_decay()},
-          .plan_attributes = {l2_in_plans(),
-                              {"momentum", Kind::kFinite},
-                              {"nesterov", Kind::kFlag},
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite},
-                              {"weight_decay", Kind::kFinite}},
-          .results = updated_with({"momentum"}),
-          .infer = infer_update_of<1>,
-          .flops = {4},
-          .internal = true};
+  return update_spec("momentum_update", "One step of gradient descent with momentum.",
+                     "m = momentum m + scale g; w = w - lr m - lr weight_decay w (nesterov: lr "
+                     "(scale g + momentum m))",
+                     {"momentum"},
+                     {required_number("momentum", "momentum coefficient"),
+                      {"nesterov", AttributeType::kBool, "false", "use Nesterov momentum"},
+                      weight_decay()},
+                     4, {l2_in_plans()});
+}
+
+/// `slots`: m, v, and what else the update moves.
+OpSpec adam_like(std::string_view name, std::string_view doc, std::string_view formula,
+                 const std::vector<std::string_view>& slots, double flops) {
+  return update_spec(
+      name, doc, formula, slots,
+      {beta1(),
+       beta2(),
+       update_epsilon(),
+       {"bias_correction", AttributeType::kBool, "true", "correct m and v for their start at zero"},
+       weight_decay()},
+      flops, {l2_in_plans()});
 }
 
 OpSpec adam_update() {
-  return {.name = "adam_update",
-          .doc = "One step of Adam (Kingma and Ba, 2015).",
-          .formula =
-              "m = beta1 m + (1 - beta1) scale g; v = beta2 v + (1 - beta2) (scale g)^2; w "
-              "= w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) - lr "
-              "weight_decay w",
-          .operands = with_slots({"m", "v"}),
-          .attributes = {gradient_scale(),
-                         rate_scale(),
-                         beta1(),
-                         beta2(),
-                         update_epsilon(),
-                         {"bias_correction", AttributeType::kBool, "true",
-                          "correct m and v for their start at zero"},
-                         weight_decay()},
-          .plan_attributes = {{"beta1", Kind::kFraction},
-                              {"beta2", Kind::kFraction},
-                              {"bias_correction", Kind::kFlag},
-                              {"epsilon", Kind::kFinite},
-                              l2_in_plans(),
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite},
-                              {"weight_decay", Kind::kFinite}},
-          .results = updated_with({"m", "v"}),
-          .infer = infer_update_of<2>,
-          .flops = {12},
-          .internal = true};
+  return adam_like("adam_update", "One step of Adam (Kingma and Ba, 2015).",
+                   "m = beta1 m + (1 - beta1) scale g; v = beta2 v + (1 - beta2) (scale g)^2; w "
+                   "= w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) - lr "
+                   "weight_decay w",
+                   {"m", "v"}, 12);
 }
 
 OpSpec amsgrad_update() {
-  const std::vector<std::string_view> slots{"m", "v", "v_max"};
-  OpSpec spec = adam_update();
-  spec.name = "amsgrad_update";
-  spec.doc = "One step of AMSGrad (Reddi et al., 2018).";
-  spec.formula = "as adam_update, with v_max = max(v_max, v) in the place of v in the root";
-  spec.operands = with_slots(slots);
-  spec.results = updated_with(slots);
-  spec.infer = infer_update_of<3>;
-  spec.flops = {13};
-  return spec;
+  return adam_like("amsgrad_update", "One step of AMSGrad (Reddi et al., 2018).",
+                   "as adam_update, with v_max = max(v_max, v) in the place of v in the root",
+                   {"m", "v", "v_max"}, 13);
 }
 
 OpSpec sparse_sgd_update() {
-  OpSpec spec = sparse_update("sparse_sgd_update", sgd_update(), infer_sparse_update_of<0>);
-  spec.doc = "One step of gradient descent for the rows of a sparse gradient.";
-  return spec;
+  return sparse_update("sparse_sgd_update",
+                       "One step of gradient descent for the rows of a sparse gradient.",
+                       sgd_update());
 }
 
 /// As PyTorch's SparseAdam.
 OpSpec sparse_adam_update() {
-  OpSpec spec = sparse_update("sparse_adam_update", adam_update(), infer_sparse_update_of<2>);
-  spec.doc =
-      "One step of lazy Adam for the rows of a sparse gradient: m and v of other rows do not "
-      "decay.";
+  OpSpec spec = sparse_update("sparse_adam_update",
+                              "One step of lazy Adam for the rows of a sparse gradient: m and v of "
+                              "other rows do not decay.",
+                              adam_update());
   spec.formula =
       "m, v as in adam_update; w = w - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + "
       "epsilon)";
@@ -114,61 +71,44 @@ OpSpec sparse_adam_update() {
 }
 
 /// `slots`: ms, the mean square, and what else the update moves.
-template <size_t kSlots>
 OpSpec rmsprop_like(std::string_view name, std::string_view doc, std::string_view formula,
                     const std::vector<std::string_view>& slots, double flops) {
-  return {.name = name,
-          .doc = doc,
-          .formula = formula,
-          .operands = with_slots(slots),
-          .attributes = {gradient_scale(), rate_scale(), decay_rate(), update_epsilon()},
-          .plan_attributes = {{"decay_rate", Kind::kFraction},
-                              {"epsilon", Kind::kFinite},
-                              {.name = "epsilon_inside", .kind = Kind::kFlag, .optional = true},
-                              l2_in_plans(),
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite}},
-          .results = updated_with(slots),
-          .infer = infer_update_of<kSlots>,
-          .flops = {flops},
-          .internal = true};
+  std::vector<AttributeSpec> attributes{decay_rate(), update_epsilon()};
+  if (slots.back() == "momentum")
+    attributes.push_back(required_magnitude("momentum", "momentum coefficient"));
+  return update_spec(
+      name, doc, formula, slots, attributes, flops,
+      {{.name = "epsilon_inside", .kind = Kind::kFlag, .optional = true}, l2_in_plans()});
 }
 
 OpSpec rmsprop_update() {
-  return rmsprop_like<1>("rmsprop_update", "One step of RMSprop (Tieleman and Hinton, 2012).",
-                         "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
-                         "sqrt(ms + epsilon) (epsilon_inside false: / (sqrt(ms) + epsilon))",
-                         {"ms"}, 9);
+  return rmsprop_like("rmsprop_update", "One step of RMSprop (Tieleman and Hinton, 2012).",
+                      "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
+                      "sqrt(ms + epsilon) (epsilon_inside false: / (sqrt(ms) + epsilon))",
+                      {"ms"}, 9);
 }
 
 OpSpec centered_rmsprop_update() {
-  return rmsprop_like<2>("centered_rmsprop_update",
-                         "One step of centered RMSprop: by the variance of the gradients.",
-                         "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; "
-                         "w = w - lr scale g / sqrt(ms - mg^2 + epsilon)",
-                         {"ms", "mg"}, 12);
-}
-
-OpSpec with_momentum(OpSpec rmsprop) {
-  rmsprop.attributes.push_back(required_number("momentum", "momentum coefficient"));
-  rmsprop.plan_attributes.push_back({"momentum", Kind::kMagnitude});
-  return rmsprop;
+  return rmsprop_like("centered_rmsprop_update",
+                      "One step of centered RMSprop: by the variance of the gradients.",
+                      "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; "
+                      "w = w - lr scale g / sqrt(ms - mg^2 + epsilon)",
+                      {"ms", "mg"}, 12);
 }
 
 OpSpec momentum_rmsprop_update() {
-  return with_momentum(rmsprop_like<2>(
-      "momentum_rmsprop_update", "One step of RMSprop with momentum.",
-      "ms as in rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms + epsilon); w = w "
-      "- lr momentum",
-      {"ms", "momentum"}, 11));
+  return rmsprop_like("momentum_rmsprop_update", "One step of RMSprop with momentum.",
+                      "ms as in rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms + "
+                      "epsilon); w = w - lr momentum",
+                      {"ms", "momentum"}, 11);
 }
 
 OpSpec centered_momentum_rmsprop_update() {
-  return with_momentum(rmsprop_like<3>(
+  return rmsprop_like(
       "centered_momentum_rmsprop_update", "One step of centered RMSprop with momentum.",
-      "ms, mg as in centered_rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms - "
-      "mg^2 + epsilon); w = w - lr momentum",
-      {"ms", "mg", "momentum"}, 14));
+      "ms, mg as in centered_rmsprop_update; momentum = momentum momentum + scale g "
+      "/ sqrt(ms - mg^2 + epsilon); w = w - lr momentum",
+      {"ms", "mg", "momentum"}, 14);
 }
 
 }  // namespace
@@ -186,6 +126,26 @@ bool fit_gradient(Call& call, size_t count) {
   return !call.failed();
 }
 
+OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                   const std::vector<std::string_view>& slots,
+                   const std::vector<AttributeSpec>& attributes, double flops,
+                   std::vector<PlanAttribute> in_plans) {
+  constexpr InferRule kInfer[] = {infer_update_of<0>, infer_update_of<1>, infer_update_of<2>,
+                                  infer_update_of<3>};
+  OpSpec spec{.name = name,
+              .doc = doc,
+              .formula = formula,
+              .operands = with_slots(slots),
+              .attributes = {gradient_scale(), rate_scale()},
+              .plan_attributes = std::move(in_plans),
+              .results = updated_with(slots),
+              .infer = kInfer[slots.size()],
+              .flops = {flops},
+              .internal = true};
+  spec.attributes.insert(spec.attributes.end(), attributes.begin(), attributes.end());
+  return spec;
+}
+
 void infer_update(Call& call, size_t slots) {
   const size_t alike = 2 + slots;
   fit_gradient(call, alike);
@@ -197,8 +157,12 @@ void infer_update(Call& call, size_t slots) {
   for (size_t i = 1; i < alike; ++i) call.result(gradient.dtype, gradient.shape, kNoBatch);
 }
 
-void infer_sparse_update(Call& call, size_t slots) {
-  const size_t indices = 2 + slots, factor = indices + 1;
+namespace {
+
+/// An update of rows, whose indices follow the slots.
+template <size_t kSlots>
+void infer_sparse_update(Call& call) {
+  constexpr size_t kIndices = 2 + kSlots, kFactor = kIndices + 1;
   const Shape &rows = call.shape(0), &variable = call.shape(1);
   if (rows.rank() == 0 || variable.rank() == 0 || rows.from(1) != variable.from(1)) {
     call.bad_operand(
@@ -206,35 +170,39 @@ void infer_sparse_update(Call& call, size_t slots) {
         fmt::format("{} {} for rows {}", name_of(call.dtype(1)), variable.str(), rows.str()));
     return;
   }
-  if (!call.have_shape(2, indices, variable) || !call.have_shape(indices, factor, rows.first(1)) ||
-      (call.operands() > factor && !call.have_shape(factor, factor + 1, Shape{})))
+  if (!call.have_shape(2, kIndices, variable) ||
+      !call.have_shape(kIndices, kFactor, rows.first(1)) ||
+      (call.operands() > kFactor && !call.have_shape(kFactor, kFactor + 1, Shape{})))
     return;
-  if (call.dtype(indices) != DType::kInt64) {
-    call.bad_operand(indices, Reason::kDTypeMismatch,
-                     fmt::format("indices are {}; expected int64", name_of(call.dtype(indices))));
+  if (call.dtype(kIndices) != DType::kInt64) {
+    call.bad_operand(kIndices, Reason::kDTypeMismatch,
+                     fmt::format("indices are {}; expected int64", name_of(call.dtype(kIndices))));
     return;
   }
-  for (size_t i = 1; i < indices; ++i) call.result(call.dtype(0), variable, kNoBatch);
+  for (size_t i = 1; i < kIndices; ++i) call.result(call.dtype(0), variable, kNoBatch);
 }
 
-OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer) {
+}  // namespace
+
+OpSpec sparse_update(std::string_view name, std::string_view doc, OpSpec dense) {
+  constexpr InferRule kInfer[] = {infer_sparse_update<0>, infer_sparse_update<1>,
+                                  infer_sparse_update<2>};
   const auto is_decay = [](const auto& attribute) {
     return attribute.name == "weight_decay" || attribute.name == "l2_decay";
   };
   OpSpec spec = std::move(dense);
   spec.name = name;
+  spec.doc = doc;
   spec.operands[0] = {"rows", "rows of the gradient of the summed loss"};
   spec.operands[1].doc = "rows like those of the gradient";
   const size_t indices = 1 + spec.results.size();
   for (size_t i = 2; i < indices; ++i)
     spec.operands[i].doc = "optimizer state, shape of the variable";
   spec.operands.insert(spec.operands.begin() + static_cast<std::ptrdiff_t>(indices),
-                       {.name = "indices",
-                        .doc = "of the rows, each at most once; -1: none",
-                        .accepts = Accepts::kInteger});
+                       integers("indices", "of the rows, each at most once; -1: none"));
   std::erase_if(spec.attributes, is_decay);
   std::erase_if(spec.plan_attributes, is_decay);
-  spec.infer = infer;
+  spec.infer = kInfer[spec.results.size() - 1];
   spec.epilogue = Epilogue::kNone;
   spec.origin = Origin{
       .operand = indices, .op = "sparse_gather_grad", .expected = "a sparse gradient of gather"};
@@ -247,20 +215,28 @@ const OpSpec* sparse_form(const OpSpec& update) {
 }
 
 AttributeSpec required_number(std::string_view name, std::string_view doc) {
-  return {name, AttributeType::kNumber, "", doc};
+  return number_attribute(name, "", doc);
+}
+
+AttributeSpec required_magnitude(std::string_view name, std::string_view doc) {
+  return of_kind(Kind::kMagnitude, required_number(name, doc));
+}
+
+AttributeSpec required_fraction(std::string_view name, std::string_view doc) {
+  return of_kind(Kind::kFraction, required_number(name, doc));
 }
 
 AttributeSpec gradient_scale() {
-  return {"scale", AttributeType::kNumber, "1",
-          "factor on the gradient: 1 / number of loss elements"};
+  return number_attribute("scale", "1", "factor on the gradient: 1 / number of loss elements");
 }
 
 AttributeSpec rate_scale() {
-  return {"rate_scale", AttributeType::kNumber, "1", "factor on the learning rate"};
+  return of_kind(Kind::kMagnitude,
+                 number_attribute("rate_scale", "1", "factor on the learning rate"));
 }
 
 AttributeSpec weight_decay() {
-  return {"weight_decay", AttributeType::kNumber, "0", "weight decay coefficient"};
+  return number_attribute("weight_decay", "0", "weight decay coefficient");
 }
 
 PlanAttribute l2_in_plans() {
@@ -282,16 +258,22 @@ RmspropEpsilons RmspropEpsilons::of(const Attributes& attributes) {
 AttributeSpec update_epsilon() {
   return required_number("epsilon", "added to the denominator for numerical stability");
 }
-AttributeSpec beta1() { return required_number("beta1", "decay rate of m"); }
-AttributeSpec beta2() { return required_number("beta2", "decay rate of v"); }
+AttributeSpec beta1() { return required_fraction("beta1", "decay rate of m"); }
+AttributeSpec beta2() { return required_fraction("beta2", "decay rate of v"); }
+AttributeSpec decay_rate() {
+  return required_fraction("decay_rate", "decay rate of the moving averages");
+}
+
+OperandSpec gradient_factor() {
+  return optional_floats("factor", "factor on the gradient, a scalar");
+}
 
 std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {
   std::vector<OperandSpec> operands{{"gradient", "gradient of the summed loss"},
                                     {"variable", "same shape as the gradient"}};
   for (const std::string_view slot : slots)
     operands.push_back({slot, "optimizer state, same shape as the gradient"});
-  operands.push_back(
-      {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true});
+  operands.push_back(gradient_factor());
   return operands;
 }
 
@@ -302,18 +284,17 @@ std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots)
   return results;
 }
 
-std::span<const OpSpec> optimizer() {
-  static const OpSpec kOps[] = {sgd_update(),
-                                sparse_sgd_update(),
-                                momentum_update(),
-                                adam_update(),
-                                sparse_adam_update(),
-                                amsgrad_update(),
-                                rmsprop_update(),
-                                centered_rmsprop_update(),
-                                momentum_rmsprop_update(),
-                                centered_momentum_rmsprop_update()};
-  return kOps;
+std::vector<OpSpec> optimizer() {
+  return {sgd_update(),
+          sparse_sgd_update(),
+          momentum_update(),
+          adam_update(),
+          sparse_adam_update(),
+          amsgrad_update(),
+          rmsprop_update(),
+          centered_rmsprop_update(),
+          momentum_rmsprop_update(),
+          centered_momentum_rmsprop_update()};
 }
 
 }  // namespace flow::ops

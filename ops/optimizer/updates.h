@@ -16,21 +16,24 @@ void infer_update_of(Call& call) {
   infer_update(call, kSlots);
 }
 
-/// The same of a sparse gradient, whose indices follow the slots.
-void infer_sparse_update(Call& call, size_t slots);
-template <size_t kSlots>
-void infer_sparse_update_of(Call& call) {
-  infer_sparse_update(call, kSlots);
-}
+/// The record of an update of a variable and its slots. `attributes`: what only this optimizer has,
+/// beside the scales; `in_plans`: what only plans have.
+OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                   const std::vector<std::string_view>& slots,
+                   const std::vector<AttributeSpec>& attributes, double flops,
+                   std::vector<PlanAttribute> in_plans = {});
 
 /// The record of an update of the rows alone that a sparse gradient has; all else is as `dense`
 /// says, but for weight decay, which would move every row.
-OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer);
+OpSpec sparse_update(std::string_view name, std::string_view doc, OpSpec dense);
 /// The op that updates by a sparse gradient as `update` does by a dense one; null where there is
 /// none.
 const OpSpec* sparse_form(const OpSpec& update);
 
 AttributeSpec required_number(std::string_view name, std::string_view doc);
+/// The same of at least 0, and in [0, 1), as plans hold them.
+AttributeSpec required_magnitude(std::string_view name, std::string_view doc);
+AttributeSpec required_fraction(std::string_view name, std::string_view doc);
 AttributeSpec gradient_scale();
 AttributeSpec rate_scale();
 AttributeSpec weight_decay();
@@ -49,6 +52,10 @@ struct RmspropEpsilons {
 AttributeSpec update_epsilon();
 AttributeSpec beta1();
 AttributeSpec beta2();
+AttributeSpec decay_rate();
+
+/// The factor on the gradient, where there is one.
+OperandSpec gradient_factor();
 
 /// The gradient, the variable, its slots, the factor.
 std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots);

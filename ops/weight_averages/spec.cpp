@@ -1,8 +1,7 @@
 // Exponential moving averages of variables, and Lookahead around an optimizer: what a cycle of
 // steps starts from, and where it ends.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
+#include "ops/optimizer/updates.h"
 
 namespace flow::ops {
 namespace {
@@ -26,13 +25,7 @@ void infer_lookahead(Call& call) {
     call.result(first.dtype, first.shape, kNoBatch);
 }
 
-AttributeSpec cycle_steps() {
-  return {.name = "steps",
-          .type = AttributeType::kInteger,
-          .fallback = "",
-          .doc = "steps of a cycle",
-          .min = 1};
-}
+AttributeSpec cycle_steps() { return integer_attribute("steps", "", "steps of a cycle", 1); }
 
 OpSpec lookahead_start() {
   return {.name = "lookahead_start",
@@ -40,50 +33,42 @@ OpSpec lookahead_start() {
           .formula = "slow = w where step is a multiple of steps, else slow",
           .operands = {{"weight", "w, before its update"}, {"slow", "optimizer state, like w"}},
           .attributes = {cycle_steps()},
-          .plan_attributes = {{"steps", Kind::kCount}},
-          .results = {{.name = "updated", .updates = size_t{1}}},
+          .results = updated_with({}),
           .infer = infer_lookahead,
           .flops = {0},
           .internal = true};
 }
 
 OpSpec lookahead_update() {
-  return {
-      .name = "lookahead_update",
-      .doc = "Ends a cycle of Lookahead: part of the way from its start to where it led.",
-      .formula = "w = slow + alpha (w - slow) where t is a multiple of steps, else w",
-      .operands = {{"slow", "the variable before the cycle"},
-                   {"updated", "w, the updated variable, of the same shape"}},
-      .attributes = {cycle_steps(), {"alpha", AttributeType::kNumber, "", "part of the way to go"}},
-      .plan_attributes = {{"alpha", Kind::kMagnitude}, {"steps", Kind::kCount}},
-      .results = {{.name = "replacement", .replaces = size_t{1}}},
-      .infer = infer_lookahead,
-      .for_updates = true,
-      .flops = {3},
-      .internal = true};
+  return {.name = "lookahead_update",
+          .doc = "Ends a cycle of Lookahead: part of the way from its start to where it led.",
+          .formula = "w = slow + alpha (w - slow) where t is a multiple of steps, else w",
+          .operands = {{"slow", "the variable before the cycle"},
+                       {"updated", "w, the updated variable, of the same shape"}},
+          .attributes = {cycle_steps(), required_magnitude("alpha", "part of the way to go")},
+          .results = {{.name = "replacement", .replaces = size_t{1}}},
+          .infer = infer_lookahead,
+          .for_updates = true,
+          .flops = {3},
+          .internal = true};
 }
 
 }  // namespace
 
-std::span<const OpSpec> weight_averages() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "ema_update",
-          .doc = "Moves an average toward the new value of its variable.",
-          .formula = "ema = value in step 0, else ema + (1 - decay) (value - ema)",
-          .operands = {{"value", "the updated variable"},
-                       {"ema", "its average, of the same shape"}},
-          .attributes = {{"decay", AttributeType::kNumber, "", "fraction of the average to keep"}},
-          .plan_attributes = {{"decay", Kind::kFraction}},
-          .results = {{.name = "updated", .updates = size_t{1}}},
-          .infer = infer_ema_update,
-          .flops = {3},
-          .internal = true,
-      },
+std::vector<OpSpec> weight_averages() {
+  return {
+      {.name = "ema_update",
+       .doc = "Moves an average toward the new value of its variable.",
+       .formula = "ema = value in step 0, else ema + (1 - decay) (value - ema)",
+       .operands = {{"value", "the updated variable"}, {"ema", "its average, of the same shape"}},
+       .attributes = {required_fraction("decay", "fraction of the average to keep")},
+       .results = updated_with({}),
+       .infer = infer_ema_update,
+       .flops = {3},
+       .internal = true},
       lookahead_start(),
       lookahead_update(),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

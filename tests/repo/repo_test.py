@@ -160,7 +160,7 @@ class Lists(unittest.TestCase):
                                         ("cpu", "KernelEntry", every - layers), ("reference", "KernelEntry", every - layers),
                                         ("cuda", "KernelEntry", every - layers)):
             exporting = {path.parent.name for path in (SOURCE / "ops").glob(f"*/{part}.*")
-                         if re.search(rf"^std::span<const {returns}> (?:\w+::)?{path.parent.name}\(\)", path.read_text(), re.M)}
+                         if re.search(rf"^std::(?:span<const |vector<){returns}> (?:\w+::)?{path.parent.name}\(\)", path.read_text(), re.M)}
             self.assertEqual(expected, exporting, part)
 
     def test_ops_are_told_apart_by_their_records(self):

@@ -1,5 +1,6 @@
-// What expansions of several layers use: channels, activations, windows over lengths, numbers that
-// become elements, and gamma and beta.
+// What gradients of several families use: operands that were broadcast, and zeros. What expansions
+// of several layers use: channels, activations, windows over lengths, numbers that become elements,
+// and gamma and beta.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,9 +8,29 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
+#include "ops/core/axes.h"
 
 namespace flow {
+
+/// The gradient of operand i from that of a result to which it was broadcast: the sum over the
+/// copies. Where there were none, `gradient` itself.
+ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient);
+
+/// The gradient of operand i from `op` over all elements of the result.
+ir::ValueId summed(GradientContext& context, size_t i, std::string_view op,
+                   std::vector<ir::ValueId> operands);
+
+/// The gradient of operand i that the result was taken from where `condition` is `when`: elsewhere
+/// it gets zeros.
+ir::ValueId chosen_gradient(GradientContext& context, size_t i, ir::ValueId condition, bool when);
+
+/// Zeros like `of` on the way to the gradient of operand i.
+inline ir::ValueId zeros_like(GradientContext& context, size_t i, const ir::Value& of,
+                              std::string_view part = {}) {
+  return context.fill(i, 0, of.shape, of.dtype, part);
+}
 
 /// The activation and `restore`, which gives the result its shape: an elementwise activation comes
 /// first, where it can be fused.

@@ -1,12 +1,11 @@
-// What expansions of several layers use: channels, activations, windows over lengths, numbers that
-// become elements, and gamma and beta.
+// Gradients of operands that were broadcast; and what expansions of several layers use.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <utility>
 #include <vector>
 
-#include "compiler/grad/layers.h"
+#include "compiler/grad/common.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
 #include "runtime/base/array.h"
@@ -15,22 +14,51 @@
 namespace flow {
 namespace {
 
-ir::ValueId add_constant(const LayerContext& context, std::string_view part, double value,
-                         DType dtype, const Shape& shape) {
-  return context.add("fill", part, {},
-                     {{"value", value}, {"shape", shape.extents()}, {"dtype", dtype}});
-}
-
 /// The variable `name`, or where it is not wanted, a constant. Either starts at `value`.
 ir::ValueId add_part(const LayerContext& context, std::string_view name, bool wanted, double value,
                      DType dtype, const Shape& shape) {
-  if (!wanted) return add_constant(context, value == 1 ? "ones" : "zeros", value, dtype, shape);
+  if (!wanted) return context.fill(value == 1 ? "ones" : "zeros", value, shape, dtype);
   plan::Initializer initializer = plan::initializers::Zeros{};
   if (value == 1) initializer = plan::initializers::Ones{};
   return context.add_variable(name, std::move(initializer), dtype, shape);
 }
 
 }  // namespace
+
+ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient) {
+  const Shape target = context.value_of(context.operand(i)).shape;
+  if (!gradient.valid() || context.value_of(gradient).shape == target) return gradient;
+  const Shape full = context.value_of(gradient).shape;
+  const int added = full.rank() - target.rank();
+  std::vector<int64_t> axes;
+  bool one_left = false;  // an extent of 1 that was broadcast, or was there
+  for (int axis = 0; axis < full.rank(); ++axis) {
+    const bool copied = axis < added || (target[axis - added] == 1 && full[axis] != 1);
+    if (copied) axes.push_back(axis);
+    if (copied && axis >= added) one_left = true;
+  }
+  if (!one_left)
+    return context.add("reduce_sum", i, {gradient}, {{"axis", axes}, {"keepdims", false}});
+  const ir::ValueId sum =
+      context.add("reduce_sum", i, {gradient}, {{"axis", axes}, {"keepdims", true}}, "reduce_sum");
+  if (added == 0) return sum;
+  return context.reshape(i, sum, target.extents());
+}
+
+ir::ValueId summed(GradientContext& context, size_t i, std::string_view op,
+                   std::vector<ir::ValueId> operands) {
+  const bool copied =
+      context.value_of(context.operand(i)).shape != context.value_of(context.gradient()).shape;
+  return sum_to_operand(context, i, context.add(op, i, std::move(operands), {}, copied ? op : ""));
+}
+
+ir::ValueId chosen_gradient(GradientContext& context, size_t i, ir::ValueId condition, bool when) {
+  const ir::ValueId dy = context.gradient();
+  const ir::ValueId zero =
+      context.add("fill", i, {}, {{"value", 0.0}, {"dtype", context.value_of(dy).dtype}}, "zero");
+  return summed(context, i, "where",
+                when ? std::vector{condition, dy, zero} : std::vector{condition, zero, dy});
+}
 
 ir::ValueId add_gamma(const LayerContext& context, DType dtype, const Shape& shape, bool scale) {
   return add_part(context, "gamma", scale, 1, dtype, shape);
@@ -58,14 +86,14 @@ ir::ValueId with_height(const LayerContext& context, std::string_view part, ir::
   if (!x.valid()) return {};
   std::vector<int64_t> shape = context.builder.graph()[x].shape.extents();
   shape.insert(shape.end() - 1, 1);
-  return context.add("reshape", part, {x}, {{"shape", std::move(shape)}});
+  return context.reshape(part, x, std::move(shape));
 }
 
 ir::ValueId without_height(const LayerContext& context, std::string_view part, ir::ValueId y) {
   if (!y.valid()) return {};
   std::vector<int64_t> shape = context.builder.graph()[y].shape.extents();
   shape.erase(shape.end() - 2);
-  return context.add("reshape", part, {y}, {{"shape", std::move(shape)}});
+  return context.reshape(part, y, std::move(shape));
 }
 
 }  // namespace flow
