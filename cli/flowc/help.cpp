@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "cli/flowc/built_in.h"
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 #include "cli/reference/pages.h"
 #include "cli/shared/markdown.h"
 #include "compiler/compile.h"

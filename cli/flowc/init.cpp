@@ -1,6 +1,6 @@
 // `flowc init`: lists templates, or writes one with the files that it includes, and says what to do
 // next.
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "cli/flowc/built_in.h"
 #include "cli/shared/console.h"
-#include "cli/shared/process.h"
 #include "compiler/compile.h"
 #include "compiler/schema/schema.h"
 #include "runtime/base/display.h"

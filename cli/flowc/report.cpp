@@ -1,5 +1,5 @@
 // Reads runs, and puts the sections of the report together.
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "cli/report/html.h"
 #include "cli/report/sections.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "flow_version.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"

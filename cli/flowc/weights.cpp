@@ -1,5 +1,5 @@
 // `flowc names` and `flowc export`.
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
-#include "cli/shared/table.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"

@@ -4,20 +4,20 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "cli/flowdiff/report.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "compiler/tolerances/tolerances.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/golden_record.h"
+#include "runtime/compare/golden.h"
 #include "runtime/compare/run_plan.h"
 
 namespace flow::cli {
@@ -222,43 +222,31 @@ int run_compare(const CompareOptions& options) {
 }
 
 void declare_compare(CLI::App& app, CompareOptions& options) {
-  app.add_option("GOLDEN", options.golden, "reference: a .npy or .npz file, a directory or a run")
-      ->required()
-      ->type_name("");
-  app.add_option("OUT", options.out,
-                 "what to compare with GOLDEN; the same kind; absent for --self-test")
-      ->type_name("");
-  app.add_option("--rtol", options.relative, "relative tolerance for floats, times |GOLDEN|")
-      ->type_name("R");
-  app.add_option("--atol", options.absolute, "absolute tolerance for floats")->type_name("A");
-  repeatable(
-      app.add_option(
-             "--tol", options.tolerances,
-             "both tolerances for matching arrays of any dtype; the last match wins; repeatable")
-          ->type_name("GLOB=R,A"));
-  repeatable(app.add_option("--ignore", options.ignored,
-                            "skip matching arrays, including those on one side only; repeatable")
-                 ->type_name("GLOB"));
-  app.add_flag("--strict", options.strict,
-               "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
-  app.add_flag("--self-test", options.self_test,
-               "put faults into GOLDEN and list those that the tolerances let through");
-  app.add_flag("--first", options.first,
-               "of two runs with fingerprints: find the first step and tensor that differ, and run "
-               "both again up to there");
-  app.add_option("-o,--output", options.output,
-                 "of --first: directory for the arrays; default: the next free runs/first-NNN")
-      ->type_name("DIR");
-  app.add_flag("--no-rerun", options.no_rerun, "of --first: run nothing again");
-  app.add_option("--json", options.json, "write a JSON report; `-` is standard output")
-      ->type_name("FILE");
-  app.add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")
-      ->type_name("FILE");
-  app.add_option("--md", options.markdown, "write a Markdown report; `-` is standard output")
-      ->type_name("FILE");
-  app.add_flag("--md-append", options.append,
-               "append the Markdown report instead of replacing FILE");
-  app.add_flag("--brief", options.brief, "list only arrays that fail or are mistrusted");
+  Flags flags(app);
+  flags.argument("GOLDEN", options.golden, "reference: a .npy or .npz file, a directory or a run");
+  flags.optional("OUT", options.out,
+                 "what to compare with GOLDEN; the same kind; absent for --self-test");
+  flags.value("--rtol", "R", options.relative, "relative tolerance for floats, times |GOLDEN|");
+  flags.value("--atol", "A", options.absolute, "absolute tolerance for floats");
+  flags.many("--tol", "GLOB=R,A", options.tolerances,
+             "both tolerances for matching arrays of any dtype; the last match wins; repeatable");
+  flags.many("--ignore", "GLOB", options.ignored,
+             "skip matching arrays, including those on one side only; repeatable");
+  flags.flag("--strict", options.strict,
+             "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
+  flags.flag("--self-test", options.self_test,
+             "put faults into GOLDEN and list those that the tolerances let through");
+  flags.flag("--first", options.first,
+             "of two runs with fingerprints: find the first step and tensor that differ, and run "
+             "both again up to there");
+  flags.value("-o,--output", "DIR", options.output,
+              "of --first: directory for the arrays; default: the next free runs/first-NNN");
+  flags.flag("--no-rerun", options.no_rerun, "of --first: run nothing again");
+  flags.value("--json", "FILE", options.json, "write a JSON report; `-` is standard output");
+  flags.value("--junit", "FILE", options.junit, "write a JUnit report; `-` is standard output");
+  flags.value("--md", "FILE", options.markdown, "write a Markdown report; `-` is standard output");
+  flags.flag("--md-append", options.append, "append the Markdown report instead of replacing FILE");
+  flags.flag("--brief", options.brief, "list only arrays that fail or are mistrusted");
 }
 
 FolderTolerances::FolderTolerances(const compare::Side& golden) : golden_(golden) {

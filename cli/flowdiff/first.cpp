@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "cli/flowdiff/report.h"
-#include "cli/flowdiff/rerun.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <span>
 
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/compare/compare.h"
-#include "runtime/compare/first_difference.h"
+#include "runtime/compare/run_plan.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::cli {

@@ -1,5 +1,5 @@
 // Chooses and opens the devices of a run.
-#include "cli/flowrun/devices.h"
+#include "cli/flowrun/flowrun.h"
 
 #include <fmt/format.h>
 

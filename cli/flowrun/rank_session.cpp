@@ -1,5 +1,5 @@
 // Joining and leaving a distributed run.
-#include "cli/flowrun/rank_session.h"
+#include "cli/flowrun/flowrun.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

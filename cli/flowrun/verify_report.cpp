@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"

@@ -2,12 +2,12 @@
 // of ops. A program of the build: it is not installed.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "cli/reference/pages.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
 #include "compiler/ir/describe_ops.h"
 #include "ops/core/spec.h"
@@ -98,11 +98,11 @@ int run(int argc, char** argv) {
   CLI::App app("Writes the reference, man pages, completions and records of ops.",
                "flow_reference");
   configure(app, "flow_reference");
-  app.add_option("ACTION", action, "what to do")
-      ->required()
-      ->check(CLI::IsMember({"write", "man", "completions", "records"}));
-  app.add_option("PROGRAMS", programs, "the folder of flowc, flowrun and flowdiff")->required();
-  app.add_option("FOLDER", folder, "where the files are")->required();
+  Flags flags(app);
+  flags.choice("ACTION", action, {"write", "man", "completions", "records"}, "what to do")
+      ->required();
+  flags.argument("PROGRAMS", programs, "the folder of flowc, flowrun and flowdiff");
+  flags.argument("FOLDER", folder, "where the files are");
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   const std::vector<CommandInfo> commands = programs_in(programs);
   write(folder, action == "man"           ? man_pages(commands)

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/shared/command_tree.h"
+#include "cli/shared/command_line.h"
 
 namespace flow::cli {
 

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/report/plot.h"
+#include "cli/report/html.h"
 #include "cli/report/sections.h"
-#include "cli/show/job_totals.h"
 #include "cli/show/job_tree.h"
 #include "cli/show/picture.h"
 #include "runtime/base/text.h"

@@ -17,6 +17,13 @@ namespace {
 
 constexpr size_t kMostSettings = 12;
 
+using Record = compare::RunFacts;
+
+/// "60000 rows, 3f0c..."
+std::string data_text(const Record::DataFile& file) {
+  return (file.rows ? fmt::format("{} rows, ", *file.rows) : "") + file.digest.substr(0, 12);
+}
+
 /// "--set vars.lr=0.1" as its two words.
 std::pair<std::string, std::string> words_of(const std::string& override) {
   const size_t space = override.find(' ');
@@ -36,7 +43,7 @@ std::map<std::string, std::string> settings_of(const RunData& run) {
       settings[flag] = value.empty() ? "yes" : value;
   }
   if (!run.record->load.empty()) settings["--load"] = join(run.record->load, ", ");
-  for (const auto& [name, text] : run.record->data) settings["data " + name] = text;
+  for (const auto& [name, file] : run.record->data) settings["data " + name] = data_text(file);
   return settings;
 }
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cli/flowdiff/report.h"
-#include "cli/report/arrays.h"
 #include "cli/report/html.h"
 #include "cli/report/run_data.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/show/job_tree.h"
-#include "cli/show/plan_text.h"
+#include "cli/show/show.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/shards.h"

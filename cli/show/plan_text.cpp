@@ -1,12 +1,12 @@
 // Parts of a plan in a few words.
-#include "cli/show/plan_text.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "cli/shared/table.h"
+#include "cli/shared/reports.h"
 #include "ops/core/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/base/text.h"

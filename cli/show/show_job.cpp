@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/shared/table.h"
-#include "cli/show/job_totals.h"
+#include "cli/shared/reports.h"
 #include "cli/show/job_tree.h"
-#include "cli/show/plan_text.h"
 #include "runtime/base/array.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cli/shared/table.h"
-#include "cli/show/job_totals.h"
+#include "cli/shared/reports.h"
+#include "cli/show/job_tree.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/memory.h"
 #include "runtime/plan/json/json.h"

@@ -8,7 +8,7 @@
 
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/values.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/io/npy.h"
 
 namespace flow::compare {

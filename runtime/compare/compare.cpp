@@ -11,8 +11,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/compare/tolerance.h"
-#include "runtime/compare/values.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/numpy_text.h"
 

@@ -10,7 +10,6 @@
 #include "runtime/compare/arrays.h"
 #include "runtime/compare/looks.h"
 #include "runtime/compare/tolerance.h"
-#include "runtime/compare/values.h"
 
 namespace flow::compare {
 

@@ -10,7 +10,6 @@
 #include "runtime/base/array.h"
 #include "runtime/compare/arrays.h"
 #include "runtime/compare/tolerance.h"
-#include "runtime/compare/values.h"
 
 namespace flow::compare {
 

@@ -1,5 +1,5 @@
 // A backend that passes everything on, but for one defect.
-#include "runtime/verify/trial.h"
+#include "runtime/verify/verify.h"
 
 #include <fmt/format.h>
 

@@ -8,9 +8,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/first_difference.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/compare/run_plan.h"
-#include "runtime/compare/values.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/numpy_text.h"

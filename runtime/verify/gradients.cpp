@@ -13,7 +13,7 @@
 #include "ops/core/spec.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/values.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/plan/json/json.h"

@@ -4,9 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "cli/report/arrays.h"
 #include "cli/report/html.h"
-#include "cli/report/plot.h"
 #include "cli/report/run_data.h"
 #include "runtime/base/array.h"
 

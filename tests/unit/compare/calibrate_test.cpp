@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "runtime/compare/values.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 

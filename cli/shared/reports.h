@@ -1,4 +1,4 @@
-// Files that reports are written to, and their text in XML.
+// What reports are made of, tables and XML, and the files that they are written to.
 #pragma once
 
 #include <optional>
@@ -45,5 +45,28 @@ bool write_report_file(const std::string& path, const std::string& report, bool 
 
 /// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
 std::string xml(const std::string& text);
+
+/// Rows of cells, printed with each column as wide as its widest cell.
+class Table {
+ public:
+  /// What a terminal would obey is escaped in them.
+  void row(std::vector<std::string> cells);
+  /// Its cells are numbers, which end at one place.
+  void align_right(size_t column);
+  /// Cells that make rows wider than `columns` are cut, "like th...", in these columns one after
+  /// another until rows fit; none is cut to fewer than `least` characters. Where that is not
+  /// enough, columns of `drop` go, one after another.
+  void fit(int columns, const std::vector<size_t>& cut, int least,
+           const std::vector<size_t>& drop = {});
+  bool empty() const { return rows_.empty(); }
+  std::string str() const;
+
+ private:
+  std::vector<int> widths() const;
+  void erase(size_t column);
+
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<bool> right_;
+};
 
 }  // namespace flow::cli
