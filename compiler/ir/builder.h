@@ -45,6 +45,12 @@ class Builder {
   ValueId add_variable(std::string name, DType dtype, Shape shape, plan::Initializer initializer,
                        bool trainable, bool slot, Span span);
 
+  /// A slot of an optimizer, like a variable or another value.
+  ValueId add_slot(std::string name, const Value& like, Shape shape,
+                   plan::Initializer initializer = {}) {
+    return add_variable(std::move(name), like.dtype, std::move(shape), std::move(initializer),
+                        false, true, like.span);
+  }
   /// The state of a loop, which is like `of`. Its name is the compiler's.
   ValueId add_state(std::string name, ValueId of);
 

@@ -248,8 +248,7 @@ class Updates {
   /// The variable as it is where a cycle of Lookahead starts.
   ValueId add_cycle_start(const ir::Value& variable, ValueId id) {
     const std::string name = variable.name + "/slow";
-    const ValueId slow =
-        builder_.add_variable(name, variable.dtype, variable.shape, {}, false, true, variable.span);
+    const ValueId slow = builder_.add_slot(name, variable, variable.shape);
     const ValueId kept =
         builder_.add("lookahead_start", name + ":update", {id, slow},
                      {{"steps", context_.training->lookahead->steps}}, variable.span);
@@ -273,9 +272,8 @@ class Updates {
                                         : plan::initializers::Constant{training.slot_start};
     std::vector<ValueId> operands{trained.gradient, trained.variable};
     for (size_t i = 2; i < 1 + op.results.size(); ++i)
-      operands.push_back(
-          builder_.add_variable(fmt::format("{}/{}", value.name, op.operands[i].name), value.dtype,
-                                value.shape, start, false, true, value.span));
+      operands.push_back(builder_.add_slot(fmt::format("{}/{}", value.name, op.operands[i].name),
+                                           value, value.shape, start));
     const std::vector<ValueId> moved(operands.begin() + 1, operands.end());
     if (trained.indices.valid()) operands.push_back(trained.indices);
     if (factor.valid()) operands.push_back(factor);
@@ -290,8 +288,7 @@ class Updates {
   /// `variable` as it was, with its updated value.
   void add_average(const ir::Value& variable, ValueId updated) {
     const std::string name = plan::average_of(variable.name);
-    const ValueId average =
-        builder_.add_variable(name, variable.dtype, variable.shape, {}, false, true, variable.span);
+    const ValueId average = builder_.add_slot(name, variable, variable.shape);
     graph_.set_updated(average,
                        builder_.add("ema_update", name + ":update", {updated, average},
                                     {{"decay", *context_.training->ema_decay}}, variable.span));

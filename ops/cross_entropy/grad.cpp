@@ -40,11 +40,13 @@ class ClassLoss {
     if (!ignored()) return context_.operands[0];
     if (!class_labels_.valid()) {
       const DType dtype = labels().dtype;
-      left_out_ = context_.add(
-          "equal", "ignored",
-          {context_.operands[0], number("ignore_index", static_cast<double>(*ignored()), dtype)});
-      class_labels_ = context_.add("where", "labels",
-                                   {left_out_, number("class_0", 0, dtype), context_.operands[0]});
+      left_out_ =
+          context_.add("equal", "ignored",
+                       {context_.operands[0],
+                        context_.number("ignore_index", static_cast<double>(*ignored()), dtype)});
+      class_labels_ =
+          context_.add("where", "labels",
+                       {left_out_, context_.number("class_0", 0, dtype), context_.operands[0]});
     }
     return class_labels_;
   }
@@ -71,10 +73,6 @@ class ClassLoss {
 
   LayerContext& context() const { return context_; }
 
-  ValueId number(std::string_view part, double value, DType dtype) const {
-    return context_.number(part, value, dtype);
-  }
-
  private:
   const ir::Value& labels() const { return context_.operand(0); }
   static ir::Attributes all_axes() {
@@ -83,8 +81,7 @@ class ClassLoss {
 
   ValueId without_ignored(std::string_view part, ValueId rows) {
     class_labels();
-    return context_.add("where", part,
-                        {left_out_, number("zero", 0, context_.compute_dtype()), rows});
+    return context_.add("where", part, {left_out_, context_.number("zero", 0), rows});
   }
 
   /// Of sums over the whole batch, however many shards add to them.
@@ -98,7 +95,7 @@ class ClassLoss {
 
   /// The sum of the weights of the labels that count.
   ValueId total_weight() {
-    ValueId rows = is_weighted() ? row_weights() : number("one", 1, context_.compute_dtype());
+    ValueId rows = is_weighted() ? row_weights() : context_.number("one", 1);
     if (ignored()) rows = without_ignored("counted", rows);
     return context_.add("reduce_sum", "total_weight", {rows}, all_axes());
   }
@@ -114,7 +111,7 @@ ValueId expand_nll(LayerContext& context) {
   const ValueId hit = context.add(
       "one_hot", "label", {loss.class_labels()},
       {{"depth", loss.classes()}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", DType::kBool}});
-  const ValueId zero = loss.number("other", 0, context.compute_dtype());
+  const ValueId zero = context.number("other", 0);
   const ValueId picked = context.add("where", "picked", {hit, loss.scores(), zero});
   const ValueId sum = context.add("reduce_sum", "log_prob", {picked},
                                   {{"axis", std::vector<int64_t>{-1}}, {"keepdims", false}});

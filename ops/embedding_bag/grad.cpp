@@ -129,16 +129,12 @@ class BagLayer {
   /// How many indices of each bag count, as divisors: 1 where none does.
   ValueId counts(ValueId indices) {
     const DType dtype = context_.compute_dtype();
-    const ValueId counted =
-        context_.add("greater_equal", "counted", {indices, number("first", 0, DType::kInt64)});
+    const ValueId counted = context_.add("greater_equal", "counted",
+                                         {indices, context_.number("first", 0, DType::kInt64)});
     const ValueId ones = context_.add("cast", "ones", {counted}, {{"dtype", dtype}});
     const ValueId sums =
         context_.add("reduce_sum", "sums", {ones}, {{"axis", Integers{-1}}, {"keepdims", true}});
-    return context_.add("maximum", "counts", {sums, number("one", 1, dtype)});
-  }
-
-  ValueId number(std::string_view part, double value, DType dtype) {
-    return context_.number(part, value, dtype);
+    return context_.add("maximum", "counts", {sums, context_.number("one", 1, dtype)});
   }
 
   LayerContext& context_;

@@ -115,12 +115,10 @@ ValueId expand_scatter_nd(LayerContext& context) {
   return context.reshape("", y, x.extents());
 }
 
-ir::Attributes axis_of(const GradientContext& context) { return context.attributes({"axis"}); }
-
 std::vector<ValueId> take_along_axis_gradient(GradientContext& context) {
   const ValueId zeros = zeros_like(context, 0, context.value_of(context.operand(0)), "zeros");
   return {context.add("add_along_axis", 0, {zeros, context.operand(1), context.gradient()},
-                      axis_of(context)),
+                      context.attributes({"axis"})),
           ValueId()};
 }
 
@@ -129,7 +127,7 @@ std::vector<ValueId> add_along_axis_gradient(GradientContext& context) {
   if (context.wanted[0]) gradients[0] = context.gradient();
   if (context.wanted[2])
     gradients[2] = context.add("take_along_axis", 2, {context.gradient(), context.operand(1)},
-                               axis_of(context));
+                               context.attributes({"axis"}));
   return gradients;
 }
 
@@ -145,10 +143,10 @@ ValueId last_updates(GradientContext& context) {
       "cumsum", 2, {ones},
       {{"axis", *context.node.attributes.find("axis")}, {"exclusive", false}, {"reverse", false}},
       "places");
-  const ValueId written =
-      context.add("put_along_axis", 2, {none, indices, places}, axis_of(context), "written");
+  const ValueId written = context.add("put_along_axis", 2, {none, indices, places},
+                                      context.attributes({"axis"}), "written");
   const ValueId found =
-      context.add("take_along_axis", 2, {written, indices}, axis_of(context), "found");
+      context.add("take_along_axis", 2, {written, indices}, context.attributes({"axis"}), "found");
   return context.add("equal", 2, {found, places}, {}, "last");
 }
 
@@ -158,11 +156,13 @@ std::vector<ValueId> put_along_axis_gradient(GradientContext& context) {
   const ValueId dy = context.gradient(), indices = context.operand(1);
   if (context.wanted[0]) {
     const ValueId zeros = zeros_like(context, 0, updates, "zeros");
-    gradients[0] = context.add("put_along_axis", 0, {dy, indices, zeros}, axis_of(context));
+    gradients[0] =
+        context.add("put_along_axis", 0, {dy, indices, zeros}, context.attributes({"axis"}));
   }
   if (!context.wanted[2]) return gradients;
   const ValueId last = last_updates(context);
-  const ValueId taken = context.add("take_along_axis", 2, {dy, indices}, axis_of(context), "taken");
+  const ValueId taken =
+      context.add("take_along_axis", 2, {dy, indices}, context.attributes({"axis"}), "taken");
   const ValueId zero = context.fill(2, 0, Shape{}, updates.dtype, "zero");
   gradients[2] = context.add("where", 2, {last, taken, zero});
   return gradients;
