@@ -3,7 +3,7 @@
 
 #include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "runtime/base/sampling.h"
+#include "ops/sample/problem.h"
 
 namespace flow::ops {
 namespace {
