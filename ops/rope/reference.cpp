@@ -1,7 +1,6 @@
 // Reference: rotary position embedding and its gradient, pair by pair in double.
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "ops/rope/frequencies.h"
@@ -11,21 +10,12 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// x is (..., length, depth). `sign`: -1 turns the other way.
-struct Rotation {
+/// `sign`: -1 turns the other way.
+struct Rotation : ops::Rope {
   Rotation(const Request& request, double turned)
-      : frequencies(ops::rope_frequencies(request.step.attributes)),
-        halves(ops::rope_splits_halves(request.step.attributes)),
-        sign(turned) {
-    const Shape& x = request.inputs[0].shape;
-    depth = x[x.rank() - 1];
-    length = x[x.rank() - 2];
-    rows = x.elements() / depth;
-    if (request.inputs.size() < 2) return;
-    positions = request.inputs[1].dtype;
-    // Of (N, T) each N has its own.
-    rows_of_positions = request.inputs[1].shape.rank() == 2 ? rows / x[0] : rows;
-  }
+      : Rope(ops::rope_of(request)),
+        frequencies(ops::rope_frequencies(request.step.attributes)),
+        sign(turned) {}
 
   double position(const Buffers& b, int64_t row) const {
     const int64_t place = row % length;
@@ -35,10 +25,7 @@ struct Rotation {
   }
 
   std::vector<double> frequencies;
-  bool halves;
   double sign;
-  int64_t depth, length, rows, rows_of_positions = 1;
-  std::optional<DType> positions;
 };
 
 template <typename T>

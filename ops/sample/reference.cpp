@@ -3,8 +3,9 @@
 #include <numeric>
 #include <vector>
 
+#include "ops/sample/problem.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/sampling.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {
@@ -44,18 +45,20 @@ int64_t draw(const std::vector<int64_t>& places, const std::vector<uint64_t>& we
 Kernel prepare_sample(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [sizes = sample_sizes(request), sampling = sampling_of(request)](
-                        const Buffers& buffers, const CallState& state) {
+    kernel.launch = [sizes = sample_problem(request)](const Buffers& buffers,
+                                                      const CallState& state) {
       for (int64_t row = 0; row < sizes.rows; ++row) {
         std::vector<int64_t> places(static_cast<size_t>(sizes.tokens));
         std::vector<uint64_t> weights;
-        keep_tokens(input<T>(buffers, 0) + row * sizes.tokens, sampling, places, weights);
-        const uint64_t all = std::accumulate(weights.begin(), weights.end(), uint64_t{0});
-        output<int32_t>(buffers, 0)[row] = static_cast<int32_t>(
-            sampling.temperature == 0
-                ? places[0]
-                : draw<T>(places, weights, sizes.tokens,
-                          draw_of_row(sizes, sampling, buffers, state, row, all)));
+        keep_tokens(input<T>(buffers, 0) + row * sizes.tokens, sizes.sampling, places, weights);
+        int64_t place = places[0];
+        if (sizes.sampling.temperature > 0) {
+          const int64_t position =
+              integer_at(sizes.position, buffers.inputs[1], sizes.position_at(row));
+          const uint64_t all = std::accumulate(weights.begin(), weights.end(), uint64_t{0});
+          place = draw<T>(places, weights, sizes.tokens, sizes.draw(row, position, state, all));
+        }
+        output<int32_t>(buffers, 0)[row] = static_cast<int32_t>(place);
       }
     };
   });

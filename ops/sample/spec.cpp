@@ -1,6 +1,6 @@
 // Tokens drawn from logits.
 #include "ops/core/families.h"
-#include "runtime/base/sampling.h"
+#include "ops/sample/problem.h"
 
 namespace flow::ops {
 namespace {

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
+#include "runtime/base/index_maps.h"
 #include "runtime/base/philox.h"
 
 namespace flow {
@@ -93,6 +95,46 @@ FLOW_HOST_DEVICE inline uint64_t draw_weight(const Sampling& sampling, int64_t p
   const PhiloxBlock words = philox_block(sampling.key, static_cast<uint32_t>(position), row,
                                          sampling.by_pass ? static_cast<uint32_t>(pass) : 0);
   return multiply_high(all, uint64_t{words.words[0]} << 32 | words.words[1]);
+}
+
+/// A step of `sample`.
+struct SampleProblem {
+  int64_t rows, tokens;
+  Sampling sampling;
+  DType position;        // of operand 1, where numbers are drawn
+  bool position_of_row;  // each row has its own
+  WholeIndex place;      // of a shard's row
+  int64_t whole_rows;    // of the whole batch
+
+  /// The position of a row is this element of operand 1.
+  FLOW_HOST_DEVICE int64_t position_at(int64_t row) const { return position_of_row ? row : 0; }
+  /// A number in [0, all) for a row of this call.
+  template <typename Call>
+  FLOW_HOST_DEVICE uint64_t draw(int64_t row, int64_t at, const Call& call, uint64_t all) const {
+    const int64_t number = call.step * whole_rows + place.at(row, call.shard);
+    return draw_weight(sampling, at, static_cast<uint64_t>(number), call.pass, all);
+  }
+};
+
+template <typename Request>
+SampleProblem sample_problem(const Request& request) {
+  const Shape& logits = request.inputs[0].shape;
+  const auto& out = request.outputs[0];
+  const auto& attributes = request.step.attributes;
+  const auto number = [&](const char* name) { return attributes.template get<double>(name); };
+  const Sampling sampling{
+      number("temperature"), number("top_p"), attributes.template get<int64_t>("top_k"),
+      philox_key(request.seed, attributes.template get<std::string>("consumer")),
+      attributes.has("by_pass")};
+  const bool draws = request.inputs.size() > 1;
+  const int64_t rows = out.shape.elements();
+  return {rows,
+          logits[logits.rank() - 1],
+          sampling,
+          draws ? request.inputs[1].dtype : DType::kInt32,
+          draws && request.inputs[1].shape.rank() > 0,
+          whole_index(out.shape, out.batch_axis, request.shards),
+          rows * (out.batch_axis >= 0 ? request.shards : 1)};
 }
 
 }  // namespace flow
