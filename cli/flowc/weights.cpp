@@ -179,7 +179,7 @@ std::string names_json(const NamesReport& report) {
                             {"unused", std::move(unused)},
                             {"idle_rules", std::move(idle)},
                             {"proposed", std::move(proposed)}};
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 /// The job and those that it calls: a run loads the variables of all of them.

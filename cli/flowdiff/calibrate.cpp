@@ -10,7 +10,7 @@
 #include "cli/shared/reports.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/calibrate.h"
+#include "runtime/compare/tolerance.h"
 
 namespace flow::cli {
 namespace {

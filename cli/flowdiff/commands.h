@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,10 +15,6 @@
 
 namespace CLI {
 class App;
-}
-
-namespace flow::tolerances {
-class TolerancesFile;
 }
 
 namespace flow::cli {
@@ -38,42 +32,6 @@ struct CompareOptions {
 
 /// Adds the arguments and flags of that command to the program.
 void declare_compare(CLI::App& app, CompareOptions& options);
-
-/// The folder's rules, and after them, which override them, those of the command line.
-compare::ToleranceRules rules_of(const CompareOptions& options,
-                                 std::vector<compare::ToleranceRule> of_folder);
-
-/// RequestError for a glob of the command line that matches none of the names: it would loosen or
-/// tighten nothing in silence.
-void check_globs(const CompareOptions& options, const std::vector<std::string>& names);
-
-/// RequestError where a report of the options cannot be written.
-void check_diff_reports(const CompareOptions& options);
-
-/// How each report is made, if it is asked for.
-struct ReportTexts {
-  std::function<std::string()> json, junit, markdown;
-};
-
-/// Writes those that are asked for. True where one took the place of the table on standard output.
-bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts);
-
-/// The tolerances.yaml of a golden folder as rules of a comparison.
-class FolderTolerances {
- public:
-  /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.
-  explicit FolderTolerances(const compare::Side& golden);
-  ~FolderTolerances();
-
-  std::vector<compare::ToleranceRule> rules() const;
-  /// Reports what is wrong in the file, also globs that match none of the names and steps that no
-  /// array has, on standard error. False after an error.
-  bool check(const std::vector<std::string>& names) const;
-
- private:
-  const compare::Side& golden_;
-  std::unique_ptr<tolerances::TolerancesFile> file_;  // null where there is none
-};
 
 /// Compares, prints and writes reports; the exit status.
 int run_compare(const CompareOptions& options);

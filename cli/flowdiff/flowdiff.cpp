@@ -6,6 +6,7 @@
 #include "cli/flowdiff/commands.h"
 #include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
+#include "cli/shared/reports.h"
 #include "flow_version.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
@@ -24,18 +25,14 @@ void list(const char* what, const std::vector<std::string>& names) {
 }
 
 std::string summary(const compare::UpdateReport& report) {
-  std::vector<std::string> parts;
-  const auto add = [&parts](size_t count, const char* what) {
-    if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
-  };
-  add(report.added.size(), "added");
-  add(report.changed.size(), "changed");
-  add(report.removed.size(), "removed");
-  add(report.unchanged, "unchanged");
-  add(report.kept.size(), "kept that OUT lacks");
   const size_t all = report.added.size() + report.changed.size() + report.removed.size() +
                      report.unchanged + report.kept.size();
-  return fmt::format("{}: {}", counted(all, "array"), join(parts, ", "));
+  return fmt::format("{}: {}", counted(all, "array"),
+                     counts_text({{report.added.size(), "added"},
+                                  {report.changed.size(), "changed"},
+                                  {report.removed.size(), "removed"},
+                                  {report.unchanged, "unchanged"},
+                                  {report.kept.size(), "kept that OUT lacks"}}));
 }
 
 CLI::App* declare_update(CLI::App& app, compare::UpdateRequest& options) {

@@ -234,9 +234,7 @@ int verify_job(const VerifyOptions& options) {
   verify::Verifier verifier(request_of(options, std::move(*loaded), compiled, work.path()));
   const VerifyReport report = check_all(options, verifier);
   if (options.json) print(verify_json(report));
-  if (options.junit == "-") print(verify_junit(report, options.strict));
-  if (options.junit && options.junit != "-")
-    write_text_atomically(*options.junit, verify_junit(report, options.strict));
+  if (options.junit) write_report_file(*options.junit, verify_junit(report, options.strict));
   return exit_status_of(report, options.strict);
 }
 

@@ -2,6 +2,7 @@
 // of ops. A program of the build: it is not installed.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ std::vector<CommandInfo> programs_in(const fs::path& folder) {
   std::vector<CommandInfo> programs;
   for (const char* name : {"flowc", "flowrun", "flowdiff"}) {
     const std::vector<std::string> words = {(folder / name).string(), std::string(kDescribeFlag)};
-    programs.push_back(command_from_json(OrderedJson::parse(output_of(command_line(words)))));
+    programs.push_back(Json::parse(output_of(command_line(words))).get<CommandInfo>());
   }
   return programs;
 }
@@ -47,21 +48,7 @@ std::vector<GeneratedFile> reference(std::span<const CommandInfo> programs) {
   return files;
 }
 
-std::string_view name_of(ops::Domain domain) {
-  switch (domain) {
-    case ops::Domain::kUnit:
-      return "unit";
-    case ops::Domain::kWide:
-      return "wide";
-    case ops::Domain::kPositive:
-      return "positive";
-    case ops::Domain::kInside:
-      return "inside";
-    case ops::Domain::kAboveOne:
-      return "above_one";
-  }
-  return {};
-}
+constexpr std::array kDomains = {"unit", "wide", "positive", "inside", "above_one"};
 
 OrderedJson record_of(const ops::OpSpec& op) {
   OrderedJson operands = OrderedJson::array(), attributes = OrderedJson::array();
@@ -72,7 +59,7 @@ OrderedJson record_of(const ops::OpSpec& op) {
                           {"type", attribute_type(attribute)},
                           {"default", attribute.fallback}});
   return {{"name", op.name},          {"operands", operands},
-          {"attributes", attributes}, {"domain", name_of(op.domain)},
+          {"attributes", attributes}, {"domain", kDomains[static_cast<size_t>(op.domain)]},
           {"numpy", op.numpy},        {"examples", op.examples}};
 }
 

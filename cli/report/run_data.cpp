@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/report/html.h"
+#include "cli/report/page.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -92,31 +92,6 @@ void require_run(const fs::path& directory) {
                                  directory.string(), exec::kPlanFile),
                      hint);
 }
-
-}  // namespace
-
-std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run) {
-  std::error_code unknown;
-  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
-  try {
-    return read_inside(run.directory, path, most);
-  } catch (const RunError& failure) {
-    run.note(fmt::format("left out: {}", failure.what()));
-    return {};
-  }
-}
-
-RunData read_run(const fs::path& directory) {
-  require_run(directory);
-  RunData run;
-  run.directory = directory;
-  read_record(run);
-  read_metrics(directory / exec::kMetricsFile, run);
-  read_plan(run);
-  return run;
-}
-
-namespace {
 
 constexpr size_t kMostGroups = 2048;
 
@@ -273,6 +248,27 @@ class MetricsReader {
 };
 
 }  // namespace
+
+std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run) {
+  std::error_code unknown;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return {};
+  try {
+    return read_inside(run.directory, path, most);
+  } catch (const RunError& failure) {
+    run.note(fmt::format("left out: {}", failure.what()));
+    return {};
+  }
+}
+
+RunData read_run(const fs::path& directory) {
+  require_run(directory);
+  RunData run;
+  run.directory = directory;
+  read_record(run);
+  read_metrics(directory / exec::kMetricsFile, run);
+  read_plan(run);
+  return run;
+}
 
 void Series::add(Group& group, const Point& point) {
   if (!std::isfinite(point.y)) {

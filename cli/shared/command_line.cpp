@@ -51,78 +51,6 @@ OptionInfo describe(const CLI::Option& option) {
   return info;
 }
 
-}  // namespace
-
-CommandInfo describe(const CLI::App& app) {
-  CommandInfo info{.name = app.get_name(),
-                   .doc = app.get_description(),
-                   .footer = app.get_footer(),
-                   .options = {},
-                   .commands = {}};
-  for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty()) info.options.push_back(describe(*option));
-  // std::ranges::stable_partition does not compile with clang 14.
-  std::stable_partition(info.options.begin(), info.options.end(),
-                        [](const OptionInfo& option) { return option.is_argument(); });
-  for (const CLI::App* command : app.get_subcommands(nullptr))
-    if (!command->get_group().empty()) info.commands.push_back(describe(*command));
-  return info;
-}
-
-OrderedJson to_json(const CommandInfo& command) {
-  OrderedJson options = OrderedJson::array(), commands = OrderedJson::array();
-  for (const OptionInfo& option : command.options)
-    options.push_back({{"names", option.names},
-                       {"value", option.value},
-                       {"doc", option.doc},
-                       {"choices", option.choices},
-                       {"required", option.required},
-                       {"repeats", option.repeats}});
-  for (const CommandInfo& inner : command.commands) commands.push_back(to_json(inner));
-  return {{"name", command.name},
-          {"doc", command.doc},
-          {"footer", command.footer},
-          {"options", std::move(options)},
-          {"commands", std::move(commands)}};
-}
-
-CommandInfo command_from_json(const OrderedJson& json) {
-  CommandInfo command{.name = json.at("name"),
-                      .doc = json.at("doc"),
-                      .footer = json.at("footer"),
-                      .options = {},
-                      .commands = {}};
-  for (const OrderedJson& option : json.at("options"))
-    command.options.push_back({.names = option.at("names"),
-                               .value = option.at("value"),
-                               .doc = option.at("doc"),
-                               .choices = option.at("choices"),
-                               .required = option.at("required"),
-                               .repeats = option.at("repeats")});
-  for (const OrderedJson& inner : json.at("commands"))
-    command.commands.push_back(command_from_json(inner));
-  return command;
-}
-
-void configure(CLI::App& app, const std::string& name, std::function<std::string()> as_json) {
-  const char* doc =
-      as_json ? "print the version; with --json also devices and libraries" : "print the version";
-  const auto version = [&app, name, as_json = std::move(as_json)] {
-    const CLI::Option* json = as_json ? app.get_option_no_throw("--json") : nullptr;
-    return json && json->count() > 0 ? as_json() : name + " " FLOW_VERSION;
-  };
-  app.set_version_flag("--version", version, doc);
-  app.set_help_flag("-h,--help", "print this help");
-  app.get_formatter()->column_width(34);
-  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  // The last one counts, so that scripts can add flags to those they have.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.failure_message(
-      [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
-}
-
-namespace {
-
 /// A command line, taken apart.
 struct Words {
   std::vector<std::string> command;  // the name of the command, and flags before it
@@ -361,13 +289,46 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
 
 }  // namespace
 
+CommandInfo describe(const CLI::App& app) {
+  CommandInfo info{.name = app.get_name(),
+                   .doc = app.get_description(),
+                   .footer = app.get_footer(),
+                   .options = {},
+                   .commands = {}};
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty()) info.options.push_back(describe(*option));
+  // std::ranges::stable_partition does not compile with clang 14.
+  std::stable_partition(info.options.begin(), info.options.end(),
+                        [](const OptionInfo& option) { return option.is_argument(); });
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    if (!command->get_group().empty()) info.commands.push_back(describe(*command));
+  return info;
+}
+
+void configure(CLI::App& app, const std::string& name, std::function<std::string()> as_json) {
+  const char* doc =
+      as_json ? "print the version; with --json also devices and libraries" : "print the version";
+  const auto version = [&app, name, as_json = std::move(as_json)] {
+    const CLI::Option* json = as_json ? app.get_option_no_throw("--json") : nullptr;
+    return json && json->count() > 0 ? as_json() : name + " " FLOW_VERSION;
+  };
+  app.set_version_flag("--version", version, doc);
+  app.set_help_flag("-h,--help", "print this help");
+  app.get_formatter()->column_width(34);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  // The last one counts, so that scripts can add flags to those they have.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.failure_message(
+      [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
+}
+
 std::vector<std::string> arguments_in(const CLI::App& app, int argc, char** argv) {
   return take_apart(app, argc, argv).arguments;
 }
 
 int parse(CLI::App& app, int argc, char** argv) {
   if (argc == 2 && argv[1] == kDescribeFlag) {
-    print(to_json(describe(app)).dump(1) + "\n");
+    print(Json(describe(app)).dump(1) + "\n");
     return kDone;
   }
   try {

@@ -24,20 +24,20 @@ struct OptionInfo {
   bool takes_value() const { return !value.empty() || !choices.empty(); }
 };
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionInfo, names, value, doc, choices, required, repeats)
+
 struct CommandInfo {
   std::string name, doc, footer;
   std::vector<OptionInfo> options;    // arguments first, as --help prints them
   std::vector<CommandInfo> commands;  // hidden ones are left out
 };
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandInfo, name, doc, footer, options, commands)
+
 /// A program that gets this as its only argument prints its command line as JSON.
 inline constexpr std::string_view kDescribeFlag = "--describe-command-line";
 
 CommandInfo describe(const CLI::App& app);
-
-OrderedJson to_json(const CommandInfo& command);
-/// REQUIRES: made by to_json.
-CommandInfo command_from_json(const OrderedJson& json);
 
 /// Adds arguments and flags to a command, a row each: names, what --help calls the value, where it
 /// goes, and what it is for.

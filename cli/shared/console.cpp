@@ -32,6 +32,42 @@ constexpr const char* kOutputLost = "cannot write to standard output";
 bool objects = false;                 // print_errors_as_json()
 std::function<bool()> stops_waiting;  // stop_waiting_when()
 
+constexpr const char* kReport =
+    "this is a bug in flow; please report it with the job file and this message";
+
+/// What is opened is not to take the place of a standard stream that is closed, nor be written to
+/// as one.
+void open_standard_streams() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
+    if (::fcntl(descriptor, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::abort();
+}
+
+/// The first code of the program, before the constructors of libraries: they need memory, too.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = catch_last_bad_alloc;
+
+/// While one lives, a library that calls exit() fails the run: OpenMP's does, once it has reported
+/// that it got no memory or thread.
+class NoExit {
+ public:
+  NoExit() {
+    active = true;
+    std::atexit([] {
+      if (active) ::_exit(kRunFailed);
+    });
+  }
+  ~NoExit() { active = false; }
+  NoExit(const NoExit&) = delete;
+  NoExit& operator=(const NoExit&) = delete;
+
+ private:
+  static inline std::atomic<bool> active = false;
+};
+
+/// The handler may touch nothing else.
+std::atomic<int> requested = 0;
+
+extern "C" void on_stop_request(int signal) { requested = signal; }
+
 }  // namespace
 
 bool is_screen(std::FILE* stream) {
@@ -138,41 +174,6 @@ void print_errors_as_json() {
   report_out_of_memory_as_object();
 }
 
-namespace {
-
-constexpr const char* kReport =
-    "this is a bug in flow; please report it with the job file and this message";
-
-/// What is opened is not to take the place of a standard stream that is closed, nor be written to
-/// as one.
-void open_standard_streams() {
-  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
-    if (::fcntl(descriptor, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::abort();
-}
-
-/// The first code of the program, before the constructors of libraries: they need memory, too.
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = catch_last_bad_alloc;
-
-/// While one lives, a library that calls exit() fails the run: OpenMP's does, once it has reported
-/// that it got no memory or thread.
-class NoExit {
- public:
-  NoExit() {
-    active = true;
-    std::atexit([] {
-      if (active) ::_exit(kRunFailed);
-    });
-  }
-  ~NoExit() { active = false; }
-  NoExit(const NoExit&) = delete;
-  NoExit& operator=(const NoExit&) = delete;
-
- private:
-  static inline std::atomic<bool> active = false;
-};
-
-}  // namespace
-
 int guarded(const char* program, const std::function<int()>& body) {
   prepare_for_little_memory();
   open_standard_streams();
@@ -214,15 +215,6 @@ std::string human_seconds(double seconds) {
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
-
-namespace {
-
-/// The handler may touch nothing else.
-std::atomic<int> requested = 0;
-
-extern "C" void on_stop_request(int signal) { requested = signal; }
-
-}  // namespace
 
 fs::path running_program() {
   std::error_code error;

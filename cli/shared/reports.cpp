@@ -15,6 +15,7 @@
 #include "cli/shared/console.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
 
 namespace flow::cli {
@@ -139,21 +140,78 @@ bool write_report_file(const std::string& path, const std::string& report, bool 
   return false;
 }
 
-std::string xml(const std::string& text) {
+std::string replaced(std::string_view text,
+                     std::initializer_list<std::pair<char, std::string_view>> characters) {
   std::string out;
-  for (const char c : escaped(text)) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
+  for (const char c : text) {
+    const auto* const found =
+        std::ranges::find(characters, c, &std::pair<char, std::string_view>::first);
+    out += found == characters.end() ? std::string_view(&c, 1) : found->second;
   }
   return out;
+}
+
+std::string xml(const std::string& text) {
+  return replaced(escaped(text), {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
+}
+
+std::string xml_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += xml(line) + '\n';
+  return text;
+}
+
+std::string junit(const std::string& suite, const std::vector<JunitCase>& cases,
+                  const std::vector<std::string>& lines, bool errors) {
+  const auto count = [&](std::string_view element) {
+    return std::ranges::count_if(
+        cases, [&](const JunitCase& one) { return one.inside.starts_with(element); });
+  };
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\"{}>\n",
+      xml(suite), cases.size(), count("<failure"),
+      errors ? fmt::format(" errors=\"{}\"", count("<error")) : "");
+  for (const JunitCase& one : cases)
+    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\"{}\n", one.kind, xml(one.name),
+                        one.inside.empty() ? "/>" : ">\n    " + one.inside + "\n  </testcase>");
+  if (!lines.empty()) text += fmt::format("  <system-out>{}</system-out>\n", xml_lines(lines));
+  return text + "</testsuite>\n";
+}
+
+std::string junit_failure(const std::string& message, const std::string& more) {
+  return fmt::format("<failure message=\"{}\">{}</failure>", xml(message), more);
+}
+
+std::string markdown_text(const std::string& text) {
+  const std::string plain = escaped(text);
+  std::string out;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const bool begins_block = i == 0 && (plain[i] == '#' || plain[i] == '>' || plain[i] == '[');
+    const bool makes_link = plain.compare(i, 2, "](") == 0;
+    if (begins_block || makes_link ||
+        std::string_view("|\\`*_<").find(plain[i]) != std::string_view::npos)
+      out += '\\';
+    out += plain[i];
+  }
+  return out;
+}
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  std::string row = "|";
+  for (const std::string& cell : cells) row += ' ' + markdown_text(cell) + " |";
+  return row + '\n';
+}
+
+std::string json_text(const OrderedJson& object) {
+  return object.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+}
+
+std::string counts_text(const std::vector<std::pair<size_t, const char*>>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [count, what] : counts)
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
+  return join(parts, ", ");
 }
 
 void Table::row(std::vector<std::string> cells) {

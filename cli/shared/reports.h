@@ -1,11 +1,15 @@
 // What reports are made of, tables and XML, and the files that they are written to.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 
@@ -43,8 +47,38 @@ void check_reports(const std::vector<ReportFile>& reports,
 /// nothing. True where it went to standard output.
 bool write_report_file(const std::string& path, const std::string& report, bool append_it = false);
 
+/// The text with other texts in place of some characters.
+std::string replaced(std::string_view text,
+                     std::initializer_list<std::pair<char, std::string_view>> characters);
+
 /// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
 std::string xml(const std::string& text);
+
+/// Lines inside an XML element, each with its end.
+std::string xml_lines(const std::vector<std::string>& lines);
+
+/// A case of a JUnit test suite.
+struct JunitCase {
+  std::string kind, name;
+  std::string inside = {};  // XML that says why it fails, or what there is to say; may be empty
+};
+/// A test suite; `lines` are its output. `errors`: it says how many cases have an error.
+std::string junit(const std::string& suite, const std::vector<JunitCase>& cases,
+                  const std::vector<std::string>& lines = {}, bool errors = false);
+/// Inside a case: the message, and more in XML.
+std::string junit_failure(const std::string& message, const std::string& more);
+
+/// Text within a line or a cell of Markdown, escaped.
+std::string markdown_text(const std::string& text);
+/// A row of a table.
+std::string markdown_row(const std::vector<std::string>& cells);
+
+/// An object over several lines. Bytes that are no UTF-8 become U+FFFD: names of files may have
+/// them.
+std::string json_text(const OrderedJson& object);
+
+/// "3 added, 1 removed": counts with their words, without those that are 0.
+std::string counts_text(const std::vector<std::pair<size_t, const char*>>& counts);
 
 /// Rows of cells, printed with each column as wide as its widest cell.
 class Table {

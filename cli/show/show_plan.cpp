@@ -148,37 +148,6 @@ Table inputs_table(const plan::Job& job) {
   return table;
 }
 
-}  // namespace
-
-std::string show_steps(const plan::Job& job) {
-  std::string text = fmt::format("job {}: {}; {} a call\n", escaped(job.name), job_text(job),
-                                 counted(job.steps.size(), "step"));
-  const auto section = [&text](std::string_view title, const Table& table) {
-    if (!table.empty()) text += fmt::format("\n{}\n{}", title, table.str());
-  };
-  section("inputs", inputs_table(job));
-  section("variables", variables_table(job));
-  section("steps", steps_table(job));
-  section("outputs", outputs_table(job));
-  return text;
-}
-
-std::string show_commands(const plan::Job& job) {
-  Table table;
-  for (const plan::Hook& hook : job.hooks) {
-    const bool value = hook.kind == plan::Hook::Kind::kWatch;
-    add_commands(table, (value ? "watch " : "watch_diff ") + hook.name, fires_text(hook),
-                 hook.sinks, hook.where);
-  }
-  if (job.returns)
-    add_commands(table, "return", "every step", job.returns->sinks, job.returns->where);
-  return fmt::format("job {}: {}\n{}", escaped(job.name),
-                     table.empty() ? "no commands" : "its commands run in the job file's directory",
-                     table.str());
-}
-
-namespace {
-
 using plan::TensorId;
 
 /// How a run divides its work among ranks. A device may divide fewer updates.
@@ -278,6 +247,33 @@ class Sharing {
 };
 
 }  // namespace
+
+std::string show_steps(const plan::Job& job) {
+  std::string text = fmt::format("job {}: {}; {} a call\n", escaped(job.name), job_text(job),
+                                 counted(job.steps.size(), "step"));
+  const auto section = [&text](std::string_view title, const Table& table) {
+    if (!table.empty()) text += fmt::format("\n{}\n{}", title, table.str());
+  };
+  section("inputs", inputs_table(job));
+  section("variables", variables_table(job));
+  section("steps", steps_table(job));
+  section("outputs", outputs_table(job));
+  return text;
+}
+
+std::string show_commands(const plan::Job& job) {
+  Table table;
+  for (const plan::Hook& hook : job.hooks) {
+    const bool value = hook.kind == plan::Hook::Kind::kWatch;
+    add_commands(table, (value ? "watch " : "watch_diff ") + hook.name, fires_text(hook),
+                 hook.sinks, hook.where);
+  }
+  if (job.returns)
+    add_commands(table, "return", "every step", job.returns->sinks, job.returns->where);
+  return fmt::format("job {}: {}\n{}", escaped(job.name),
+                     table.empty() ? "no commands" : "its commands run in the job file's directory",
+                     table.str());
+}
 
 std::string show_ranks(const plan::Job& job, int ranks) {
   exec::require_ranks_divide(ranks, job);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 
@@ -97,20 +98,23 @@ Kind kind_of(const fs::path& path) {
   return fs::exists(path / exec::kPlanFile) ? Kind::kRun : Kind::kFolder;
 }
 
+constexpr int64_t kMostProfiled = int64_t{1} << 23;
+
+/// The value at `fraction` of the sorted values, interpolated. Reorders them.
+double percentile(Doubles& values, double fraction) {
+  const double place = fraction * static_cast<double>(values.size() - 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(values.begin(), below, values.end());
+  if (below + 1 == values.end()) return *below;
+  const double above = *std::min_element(below + 1, values.end());
+  return *below + (place - std::floor(place)) * (above - *below);
+}
+
 }  // namespace
 
 const char* words_for(Kind kind) {
-  switch (kind) {
-    case Kind::kFile:
-      return "a file";
-    case Kind::kArchive:
-      return "an archive";
-    case Kind::kFolder:
-      return "a directory";
-    case Kind::kRun:
-      break;
-  }
-  return "a run directory";
+  static constexpr std::array kWords = {"a file", "an archive", "a directory", "a run directory"};
+  return kWords[static_cast<size_t>(kind)];
 }
 
 fs::path file_of(const fs::path& array) { return place_of(array).first; }
@@ -261,22 +265,6 @@ Errors::Errors(const Doubles& golden, const Doubles& out) : squares(golden.size(
     total += value;
   }
 }
-
-namespace {
-
-constexpr int64_t kMostProfiled = int64_t{1} << 23;
-
-/// The value at `fraction` of the sorted values, interpolated. Reorders them.
-double percentile(Doubles& values, double fraction) {
-  const double place = fraction * static_cast<double>(values.size() - 1);
-  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
-  std::nth_element(values.begin(), below, values.end());
-  if (below + 1 == values.end()) return *below;
-  const double above = *std::min_element(below + 1, values.end());
-  return *below + (place - std::floor(place)) * (above - *below);
-}
-
-}  // namespace
 
 std::optional<ErrorProfile> profile_errors(const ArrayView& golden, const ArrayView& out) {
   if (golden.shape.elements() > kMostProfiled) return {};

@@ -32,67 +32,6 @@ std::optional<size_t> job_that_ran(const plan::Plan& plan,
   return static_cast<size_t>(job - plan.jobs.begin());
 }
 
-}  // namespace
-
-RunFacts facts_of(const Json& json) {
-  RunFacts facts;
-  constexpr std::pair<const char*, std::string RunFacts::*> kTexts[] = {
-      {"job", &RunFacts::job},
-      {"source", &RunFacts::source},
-      {"plan_hash", &RunFacts::plan_hash},
-      {"device", &RunFacts::device},
-      {"instruction_set", &RunFacts::instruction_set},
-      {"version", &RunFacts::version},
-      {"host", &RunFacts::host},
-      {"started", &RunFacts::started},
-      {"stop_reason", &RunFacts::stop_reason},
-      {"error", &RunFacts::error}};
-  constexpr std::pair<const char*, std::optional<int64_t> RunFacts::*> kIntegers[] = {
-      {"seed", &RunFacts::seed},
-      {"threads", &RunFacts::threads},
-      {"first_step", &RunFacts::first_step},
-      {"last_step", &RunFacts::last_step},
-      {"epochs", &RunFacts::epochs},
-      {"exit_status", &RunFacts::exit_status},
-      {"fingerprint_every", &RunFacts::fingerprint_every},
-      {"arena_bytes", &RunFacts::arena_bytes},
-      {"peak_memory_bytes", &RunFacts::peak_memory_bytes}};
-  for (const auto& [key, member] : kTexts) facts.*member = plan::text_in(json, key);
-  for (const auto& [key, member] : kIntegers) facts.*member = plan::integer_in(json, key);
-  facts.overrides = plan::texts_in(json, "overrides");
-  facts.load = plan::texts_in(json, "load");
-  facts.libraries = plan::named_texts_in(json, "libraries");
-  if (const auto found = json.find("seconds"); found != json.end() && found->is_number())
-    facts.seconds = found->get<double>();
-  if (const auto found = json.find("ranks"); found != json.end() && found->is_object())
-    facts.ranks = plan::integer_in(*found, "count");
-  if (const auto data = json.find("data"); data != json.end() && data->is_object())
-    for (const auto& [name, file] : data->items()) {
-      if (file.is_string()) facts.data[name].digest = file.get<std::string>();  // of a checkpoint
-      if (file.is_object())
-        facts.data[name] = {plan::integer_in(file, "rows"), plan::text_in(file, "digest")};
-    }
-  return facts;
-}
-
-std::optional<RunPlan> read_run_plan(const fs::path& run) {
-  const auto text = read_if_there(run, exec::kPlanFile, kLargestPlan);
-  const auto record = read_if_there(run, exec::kRunRecord, kLargestRecord);
-  if (!text) return {};
-  try {
-    RunPlan read{.plan = plan::from_json(*text, exec::kPlanFile), .deliveries = {}};
-    const auto job = job_that_ran(read.plan, record);
-    if (!job) return {};
-    read.job = *job;
-    read.deliveries = exec::list_deliveries(read.ran(), exec::StepIndex());
-    return read;
-  } catch (const RunError&) {
-    return {};  // it is damaged, and not what is compared
-  }
-}
-
-namespace {
-
 using DataFile = RunFacts::DataFile;
 
 /// What run.json or, without it, the newest checkpoint says.
@@ -110,57 +49,6 @@ std::string rows_text(const DataFile& golden, const DataFile& out) {
   return golden.rows == out.rows ? fmt::format(", rows {}", *golden.rows)
                                  : fmt::format(", rows {} and {}", *golden.rows, *out.rows);
 }
-
-}  // namespace
-
-std::vector<std::string> data_changes(const fs::path& golden, const fs::path& out) {
-  constexpr size_t kMostShown = 5, kShownDigits = 12;
-  const auto before = data_of(golden), after = data_of(out);
-  std::vector<std::string> lines;
-  for (const auto& [name, file] : before) {
-    const auto other = after.find(name);
-    if (other == after.end() || other->second.digest == file.digest) continue;
-    lines.push_back(fmt::format("data differ: {}{}, digest {} and {}", name,
-                                rows_text(file, other->second), file.digest.substr(0, kShownDigits),
-                                other->second.digest.substr(0, kShownDigits)));
-  }
-  if (lines.size() > kMostShown) {
-    const std::string rest = fmt::format("data differ: {} more", lines.size() - kMostShown);
-    lines.resize(kMostShown);
-    lines.push_back(rest);
-  }
-  return lines;
-}
-
-std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_view name) {
-  const std::string folder = delivery.folder + "/";
-  if (!name.starts_with(folder)) return {};
-  name.remove_prefix(folder.size());
-  if (name == (delivery.gradient ? "diff" : "value")) return ArrayPart{true, {}};
-  if (delivery.gradient) {
-    if (!name.starts_with("diff_")) return {};
-    name.remove_prefix(5);
-  }
-  const auto step = whole_number(name);
-  return step ? std::optional(ArrayPart{false, *step}) : std::nullopt;
-}
-
-std::string plan_changes(const RunPlan& golden, const RunPlan& out) {
-  constexpr size_t kMostShown = 3;
-  const std::string& job = golden.ran().name;
-  if (job != out.ran().name) return fmt::format("different jobs: {} -> {}", job, out.ran().name);
-  const auto changes = plan::list_job_changes(golden.plan, out.plan, job);
-  std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(kMostShown, changes.size()); ++i)
-    shown.push_back(
-        fmt::format("{} {} -> {}", changes[i].key, changes[i].before, changes[i].after));
-  if (shown.empty()) return {};
-  if (changes.size() > kMostShown)
-    shown.push_back(fmt::format("{} more", changes.size() - kMostShown));
-  return fmt::format("plans differ: {}", join(shown, ", "));
-}
-
-namespace {
 
 using exec::Delivery;
 
@@ -229,6 +117,110 @@ PlanOrder order_in(const RunPlan& run, const std::map<std::string, plan::TensorI
 }
 
 }  // namespace
+
+RunFacts facts_of(const Json& json) {
+  RunFacts facts;
+  constexpr std::pair<const char*, std::string RunFacts::*> kTexts[] = {
+      {"job", &RunFacts::job},
+      {"source", &RunFacts::source},
+      {"plan_hash", &RunFacts::plan_hash},
+      {"device", &RunFacts::device},
+      {"instruction_set", &RunFacts::instruction_set},
+      {"version", &RunFacts::version},
+      {"host", &RunFacts::host},
+      {"started", &RunFacts::started},
+      {"stop_reason", &RunFacts::stop_reason},
+      {"error", &RunFacts::error}};
+  constexpr std::pair<const char*, std::optional<int64_t> RunFacts::*> kIntegers[] = {
+      {"seed", &RunFacts::seed},
+      {"threads", &RunFacts::threads},
+      {"first_step", &RunFacts::first_step},
+      {"last_step", &RunFacts::last_step},
+      {"epochs", &RunFacts::epochs},
+      {"exit_status", &RunFacts::exit_status},
+      {"fingerprint_every", &RunFacts::fingerprint_every},
+      {"arena_bytes", &RunFacts::arena_bytes},
+      {"peak_memory_bytes", &RunFacts::peak_memory_bytes}};
+  for (const auto& [key, member] : kTexts) facts.*member = plan::text_in(json, key);
+  for (const auto& [key, member] : kIntegers) facts.*member = plan::integer_in(json, key);
+  facts.overrides = plan::texts_in(json, "overrides");
+  facts.load = plan::texts_in(json, "load");
+  facts.libraries = plan::named_texts_in(json, "libraries");
+  if (const auto found = json.find("seconds"); found != json.end() && found->is_number())
+    facts.seconds = found->get<double>();
+  if (const auto found = json.find("ranks"); found != json.end() && found->is_object())
+    facts.ranks = plan::integer_in(*found, "count");
+  if (const auto data = json.find("data"); data != json.end() && data->is_object())
+    for (const auto& [name, file] : data->items()) {
+      if (file.is_string()) facts.data[name].digest = file.get<std::string>();  // of a checkpoint
+      if (file.is_object())
+        facts.data[name] = {plan::integer_in(file, "rows"), plan::text_in(file, "digest")};
+    }
+  return facts;
+}
+
+std::optional<RunPlan> read_run_plan(const fs::path& run) {
+  const auto text = read_if_there(run, exec::kPlanFile, kLargestPlan);
+  const auto record = read_if_there(run, exec::kRunRecord, kLargestRecord);
+  if (!text) return {};
+  try {
+    RunPlan read{.plan = plan::from_json(*text, exec::kPlanFile), .deliveries = {}};
+    const auto job = job_that_ran(read.plan, record);
+    if (!job) return {};
+    read.job = *job;
+    read.deliveries = exec::list_deliveries(read.ran(), exec::StepIndex());
+    return read;
+  } catch (const RunError&) {
+    return {};  // it is damaged, and not what is compared
+  }
+}
+
+std::vector<std::string> data_changes(const fs::path& golden, const fs::path& out) {
+  constexpr size_t kMostShown = 5, kShownDigits = 12;
+  const auto before = data_of(golden), after = data_of(out);
+  std::vector<std::string> lines;
+  for (const auto& [name, file] : before) {
+    const auto other = after.find(name);
+    if (other == after.end() || other->second.digest == file.digest) continue;
+    lines.push_back(fmt::format("data differ: {}{}, digest {} and {}", name,
+                                rows_text(file, other->second), file.digest.substr(0, kShownDigits),
+                                other->second.digest.substr(0, kShownDigits)));
+  }
+  if (lines.size() > kMostShown) {
+    const std::string rest = fmt::format("data differ: {} more", lines.size() - kMostShown);
+    lines.resize(kMostShown);
+    lines.push_back(rest);
+  }
+  return lines;
+}
+
+std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_view name) {
+  const std::string folder = delivery.folder + "/";
+  if (!name.starts_with(folder)) return {};
+  name.remove_prefix(folder.size());
+  if (name == (delivery.gradient ? "diff" : "value")) return ArrayPart{true, {}};
+  if (delivery.gradient) {
+    if (!name.starts_with("diff_")) return {};
+    name.remove_prefix(5);
+  }
+  const auto step = whole_number(name);
+  return step ? std::optional(ArrayPart{false, *step}) : std::nullopt;
+}
+
+std::string plan_changes(const RunPlan& golden, const RunPlan& out) {
+  constexpr size_t kMostShown = 3;
+  const std::string& job = golden.ran().name;
+  if (job != out.ran().name) return fmt::format("different jobs: {} -> {}", job, out.ran().name);
+  const auto changes = plan::list_job_changes(golden.plan, out.plan, job);
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(kMostShown, changes.size()); ++i)
+    shown.push_back(
+        fmt::format("{} {} -> {}", changes[i].key, changes[i].before, changes[i].after));
+  if (shown.empty()) return {};
+  if (changes.size() > kMostShown)
+    shown.push_back(fmt::format("{} more", changes.size() - kMostShown));
+  return fmt::format("plans differ: {}", join(shown, ", "));
+}
 
 std::optional<FirstDifference> first_difference(const RunPlan& golden, const fs::path& run,
                                                 const Comparison& comparison) {

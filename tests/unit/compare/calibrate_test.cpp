@@ -1,5 +1,5 @@
 // Tolerances from how far apart runs are.
-#include "runtime/compare/calibrate.h"
+#include "runtime/compare/tolerance.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/compare/golden.h"
-#include "runtime/compare/self_test.h"
+#include "runtime/compare/tolerance.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 
