@@ -17,7 +17,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/io/npz.h"
 #include "runtime/onnx/onnx.h"
 

@@ -15,10 +15,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/weights/name_map.h"
-#include "runtime/exec/weights/propose_rules.h"
-#include "runtime/exec/weights/write_weights.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/variable_sharing.h"
 

@@ -173,7 +173,7 @@ RankSession::RankSession(const RunOptions& options, const std::string& what)
   collectives_ = exec::open_mpi(launched_, options.mpi);
   identities_ = exec::gather_identities(
       *collectives_, exec::identify(cpu::instruction_set(), "", gpus_of(options)));
-  exec::Monitor::Options watch;
+  exec::MonitorOptions watch;
   watch.timeout = std::chrono::seconds(options.rank_timeout);
   watch.hosts = hosts_of(identities_);
   watch.end = end_run;

@@ -22,7 +22,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/run/follower.h"
@@ -296,39 +296,24 @@ int execute(const RunOptions& options, RankSession* session) {
   const auto printed = output_beside(bar, [&] {
     if (!stop_signal) say("the reader closed standard output; the run continues without it");
   });
-  exec::RunRequest request{.plan = plan,
-                           .job = job,
-                           .root = options.root.value_or(plan.root),
-                           .load = options.load,
-                           .save = options.save,
-                           .load_partial = options.load_partial,
-                           .ema = options.ema,
-                           .steps = options.steps,
-                           .resume = options.resume,
-                           .tensorboard = options.tensorboard,
-                           .replaces_events = options.force,
-                           .verify_data = options.verify_data,
-                           .threads = threads_of(options, session),
-                           .eager = options.eager,
-                           .profile = options.profile,
-                           .fuse = !options.no_fusion,
-                           .tune = options.tune,
-                           .permute_rows = options.permute_rows,
-                           .overrides = overrides_of(options),
-                           .out = printed.get(),
-                           .json = options.json,
-                           // Launchers give ranks terminals that nobody sees.
-                           .print_steps = !session && isatty(STDOUT_FILENO) != 0,
-                           .commands = !options.no_commands,
-                           .progress = [&](const exec::Progress& at) { bar.show(at); },
-                           .say = say,
-                           .stop_signal = [] { return stop_signal.load(); },
-                           .watchdog = watchdog ? &*watchdog : nullptr,
-                           .ranks = ranks_of(session, followers.get())};
+  exec::RunRequest request(plan, job, options.root.value_or(plan.root));
+  static_cast<exec::RunFlags&>(request) = options;
+  request.threads = threads_of(options, session);
+  request.fuse = !options.no_fusion;
+  request.overrides = overrides_of(options);
+  request.out = printed.get();
+  // Launchers give ranks terminals that nobody sees.
+  request.print_steps = !session && isatty(STDOUT_FILENO) != 0;
+  request.commands = !options.no_commands;
+  request.progress = [&](const exec::Progress& at) { bar.show(at); };
+  request.say = say;
+  request.stop_signal = [] { return stop_signal.load(); };
+  request.watchdog = watchdog ? &*watchdog : nullptr;
+  request.ranks = ranks_of(session, followers.get());
+  request.fingerprints = fingerprints_of(options);
   if (const std::string remark = session ? "" : remark_on_launcher(); !remark.empty()) say(remark);
   request.inputs = inputs_of(options);
   if (options.capture) request.capture = exec::parse_capture(*options.capture);
-  request.fingerprints = fingerprints_of(options);
   check_flags(options);
   check_resumed_load(request);
   check_tuning(request);

@@ -16,6 +16,7 @@
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/fingerprints.h"
 #include "runtime/exec/core/module.h"
+#include "runtime/exec/core/run_request.h"
 #include "runtime/exec/ranks/identity.h"
 #include "runtime/exec/ranks/monitor.h"
 #include "runtime/exec/ranks/mpi_module.h"
@@ -31,25 +32,18 @@ namespace flow::cli {
 
 constexpr int64_t kFingerprintEvery = 10, kFingerprintSize = 64;
 
-struct RunOptions {
+struct RunOptions : exec::RunFlags {
   std::string job, file;
-  std::optional<std::string> directory, save, root, tensorboard;
-  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes, load, load_partial;
-  std::optional<int64_t> steps;
+  std::optional<std::string> directory, root;
+  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes;
   std::string device = "auto";
-  int threads = 0;
-  bool quiet = false, json = false, dry_run = false, force = false, resume = false;
-  bool verify_data = false;
-  bool ema = false;
+  bool quiet = false, dry_run = false, no_commands = false, no_fusion = false;
   bool distributed = false;
   std::optional<std::string> mpi;
   int64_t rank_timeout = 120;  // seconds
-  bool eager = false, profile = false, no_commands = false;
   std::optional<std::string> capture;
   std::string fingerprint;                  // "true", or a number of steps; empty: none
   std::optional<int64_t> fingerprint_size;  // MiB
-  bool tune = false, no_fusion = false;
-  std::optional<int64_t> permute_rows;
 };
 
 /// Fills `options`, which outlives the parsing.

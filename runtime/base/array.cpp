@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "runtime/base/element_types.h"
-#include "runtime/base/error.h"
 
 namespace flow {
 

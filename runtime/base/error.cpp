@@ -1,10 +1,6 @@
 // Errors told of a place, errors as exit statuses, and failed checks.
 #include "runtime/base/error.h"
 
-#include <fmt/format.h>
-
-#include <utility>
-
 namespace flow {
 namespace {
 

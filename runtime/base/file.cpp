@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 
@@ -49,6 +48,31 @@ std::string remedy(const fs::path& path, int code) {
   if (code == ENOSPC || code == EDQUOT) return "free disk space, or write to another disk";
   if (code == EMFILE) return "raise the limit on open files: `ulimit -n NUMBER`";
   return {};
+}
+
+/// `read`: into what is left, after so many bytes; returns how many it has read.
+template <typename Read>
+size_t read_until_full(const fs::path& path, std::span<std::byte> into, const Read& read) {
+  size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got = read(into.subspan(done), done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw cannot("read", path, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+/// `write`: what is left, after so many bytes; returns how many it has written.
+template <typename Write>
+void write_all(const fs::path& path, std::span<const std::byte> bytes, const Write& write) {
+  for (size_t done = 0; done < bytes.size();) {
+    const long written = write(bytes.subspan(done), done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw cannot("write", path, errno);
+    done += static_cast<size_t>(written);
+  }
 }
 
 }  // namespace
@@ -95,49 +119,29 @@ uint64_t File::size() const {
 }
 
 size_t File::read(std::span<std::byte> into) {
-  size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t got = ::read(descriptor_.get(), into.data() + done, into.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw cannot("read", path_, errno);
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
+  return read_until_full(path_, into, [&](std::span<std::byte> rest, size_t) {
+    return ::read(descriptor_.get(), rest.data(), rest.size());
+  });
 }
 
 size_t File::read_at(uint64_t offset, std::span<std::byte> into) const {
-  size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t got = ::pread(descriptor_.get(), into.data() + done, into.size() - done,
-                                static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw cannot("read", path_, errno);
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
+  return read_until_full(path_, into, [&](std::span<std::byte> rest, size_t done) {
+    return ::pread(descriptor_.get(), rest.data(), rest.size(), static_cast<off_t>(offset + done));
+  });
 }
 
 void File::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const long done = calls::write(descriptor_.get(), bytes);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) throw cannot("write", path_, errno);
-    bytes = bytes.subspan(static_cast<size_t>(done));
-  }
+  write_all(path_, bytes, [&](std::span<const std::byte> rest, size_t) {
+    return calls::write(descriptor_.get(), rest);
+  });
 }
 
 void File::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
 void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const long done = calls::write_at(descriptor_.get(), offset, bytes);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) throw cannot("write", path_, errno);
-    offset += static_cast<uint64_t>(done);
-    bytes = bytes.subspan(static_cast<size_t>(done));
-  }
+  write_all(path_, bytes, [&](std::span<const std::byte> rest, size_t done) {
+    return calls::write_at(descriptor_.get(), offset + done, rest);
+  });
 }
 
 void File::truncate(uint64_t size) {

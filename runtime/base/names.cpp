@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 namespace flow {
@@ -40,10 +39,10 @@ bool is_name(std::string_view name) { return !name.empty() && name_length(name) 
 
 namespace {
 
-/// Globs with braces: follows all ways to match at once, so that many alternatives take no longer.
-class BraceGlob {
+/// Follows all ways to match at once, so that many stars and alternatives take no longer.
+class Glob {
  public:
-  explicit BraceGlob(std::string_view glob) : glob_(glob), groups_(glob.size()) {
+  explicit Glob(std::string_view glob) : glob_(glob), groups_(glob.size()) {
     std::vector<size_t> open;
     for (size_t i = 0; i < glob.size() && fault_.empty(); ++i) {
       if (glob[i] == '{') {
@@ -127,46 +126,14 @@ class BraceGlob {
 bool is_glob(std::string_view text) { return text.find_first_of("*{}") != text.npos; }
 
 std::string no_match(std::string_view what, std::string_view glob) {
-  const BraceGlob braces(glob);
+  const Glob braces(glob);
   return braces.fault().empty() ? fmt::format("no {} matches `{}`", what, glob)
                                 : fmt::format("invalid glob `{}`: {}", glob, braces.fault());
 }
 
 bool glob_match(std::string_view pattern, std::string_view name) {
-  if (pattern.find_first_of("{}") != pattern.npos) {
-    BraceGlob glob(pattern);
-    return glob.fault().empty() && glob.matches(name);
-  }
-  // Backtracks to the last star of each kind only: linear for `*`, quadratic at worst for `**`.
-  if (pattern.starts_with("**/") && glob_match(pattern.substr(3), name)) return true;
-  constexpr size_t kNone = std::string_view::npos;
-  size_t p = 0, n = 0, star = kNone, star_at = 0, deep = kNone, deep_at = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      if (pattern.substr(p).starts_with("**")) {
-        deep = p += 2;
-        deep_at = n;
-        star = kNone;
-      } else {
-        star = ++p;
-        star_at = n;
-      }
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != kNone && name[star_at] != '/') {
-      p = star;
-      n = ++star_at;
-    } else if (deep != kNone) {
-      p = deep;
-      n = ++deep_at;
-      star = kNone;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  Glob glob(pattern);
+  return glob.fault().empty() && glob.matches(name);
 }
 
 }  // namespace flow

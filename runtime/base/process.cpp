@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -15,12 +15,7 @@
 namespace flow {
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) text += separator;
-    text += parts[i];
-  }
-  return text;
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::string trimmed(std::string_view text) {

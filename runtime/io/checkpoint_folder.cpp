@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/text.h"
 

@@ -1,5 +1,5 @@
 // Events as the bytes that a command reads.
-#include "runtime/io/command_event.h"
+#include "runtime/io/commands.h"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,6 @@
 #include <array>
 #include <limits>
 
-#include "runtime/base/array.h"
-#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/io/convert.h"
 #include "runtime/io/gunzip.h"

@@ -60,11 +60,7 @@ bool has_entries(const fs::path& path) {
 class StackedNpySink : public Sink {
  public:
   explicit StackedNpySink(const SinkContext& context)
-      : StackedNpySink(context, stacked_files(context.directory, context.gradient)) {
-    if (!context.digests) return;
-    values_.keep_digest();
-    steps_.keep_digest();
-  }
+      : StackedNpySink(context, stacked_files(context.directory, context.gradient)) {}
 
   void deliver(const Event& event) override {
     // Values first: after a crash there may be a value without its step, never the reverse.
@@ -84,16 +80,15 @@ class StackedNpySink : public Sink {
 
  private:
   StackedNpySink(const SinkContext& context, const std::pair<fs::path, fs::path>& files)
-      : StackedNpySink(context, files.first, files.second,
-                       kept_of(context, files.first, files.second)) {}
-  StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps,
-                 const std::optional<Kept>& kept)
-      : delivered_(context.dtype, context.shape),
-        values_(open(values, Delivered::dtype_of(context.dtype), context.shape,
-                     context.rows_at != nullptr,
-                     kept ? std::optional(kept->length) : std::nullopt)),
-        steps_(open(steps, DType::kInt64, {}, false,
-                    kept ? std::optional(kept->events) : std::nullopt)) {}
+      : kept_(kept_of(context, files.first, files.second)),
+        delivered_(context.dtype, context.shape),
+        values_(open(files.first, Delivered::dtype_of(context.dtype), context.shape,
+                     context.rows_at != nullptr, &Kept::length)),
+        steps_(open(files.second, DType::kInt64, {}, false, &Kept::events)) {
+    if (!context.digests) return;
+    values_.keep_digest();
+    steps_.keep_digest();
+  }
 
   /// Of what an earlier run delivered; nothing where that is nothing. One file of the two is not
   /// enough.
@@ -107,12 +102,13 @@ class StackedNpySink : public Sink {
     return count_kept(steps, context, recorded.value_or(kAll));
   }
 
-  static NpyStack open(const fs::path& path, DType dtype, const Shape& item, bool joined,
-                       std::optional<int64_t> kept) {
-    return kept ? NpyStack::resume(path, dtype, item, joined, *kept)
-                : NpyStack(path, dtype, item, joined);
+  NpyStack open(const fs::path& path, DType dtype, const Shape& item, bool joined,
+                int64_t Kept::*length) const {
+    return kept_ ? NpyStack::resume(path, dtype, item, joined, (*kept_).*length)
+                 : NpyStack(path, dtype, item, joined);
   }
 
+  const std::optional<Kept> kept_;
   Delivered delivered_;
   NpyStack values_, steps_;
 };

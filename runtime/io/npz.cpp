@@ -5,15 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <string_view>
-#include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/io/gunzip.h"
-#include "runtime/io/npy.h"
 
 namespace flow::io {
 

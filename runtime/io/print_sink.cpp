@@ -64,23 +64,18 @@ class PrintSink : public Sink {
  public:
   PrintSink(const plan::PrintSink& options, const SinkContext& context, std::FILE* out, bool json)
       : options_(options),
-        job_(context.job),
-        name_(context.name),
+        context_(context),
         label_(options.label.value_or(context.label)),
-        gradient_(context.gradient),
-        in_scope_(context.in_scope),
         steps_(options.step.value_or(context.print_steps && options.over != plan::Over::kRun)),
         json_(json),
         out_(out),
-        keep_reduced_(context.keep_reduced),
-        whole_{context.dtype, context.shape, nullptr},
         printable_(options.over == plan::Over::kEpoch ? context.epochs_before
                    : options.over == plan::Over::kRun ? context.calls_before
                                                       : context.delivered_before) {
     if (options.format != "numpy" && !is_number_format(options.format))
       throw RequestError(
           fmt::format("invalid format `{}` in the print sink of `{}`; expected one number",
-                      options.format, name_),
+                      options.format, context_.name),
           "use numpy or one printf conversion of a double, such as %.6g");
     options_.format = printable(options.format);
     sums_ = make_sums(options.metric, options.reduce, context);
@@ -162,14 +157,14 @@ class PrintSink : public Sink {
   }
 
   Array array_of(std::span<const uint64_t> words) const {
-    Shape shape = whole_.shape;
+    Shape shape = context_.shape;
     if (shape.rank() > 0 && !words.empty() && words[0] < static_cast<uint64_t>(shape[0]))
       shape[0] = static_cast<int64_t>(words[0]);
-    Array value(whole_.dtype, std::move(shape));
+    Array value(context_.dtype, std::move(shape));
     const std::span<std::byte> bytes = value.bytes();
     if (words.size() != 1 + ceil_div(bytes.size(), sizeof(uint64_t)))
       throw RequestError(
-          fmt::format("{} numbers do not match the value of `{}`", words.size(), name_));
+          fmt::format("{} numbers do not match the value of `{}`", words.size(), context_.name));
     std::ranges::copy_n(std::as_bytes(words.subspan(1)).begin(),
                         static_cast<std::ptrdiff_t>(bytes.size()), bytes.begin());
     return value;
@@ -186,11 +181,11 @@ class PrintSink : public Sink {
     if (!sums_) return prints ? print(last_.view()) : void();
     if (prints) {
       const Array result = sums_->result(options_.scale);
-      if (keep_reduced_) {
+      if (context_.keep_reduced) {
         std::string text;
         append_json(result.view(), 0, 0, text);
-        keep_reduced_({plan::metrics_place(job_, step_, epoch_, call_), name_, label_, text,
-                       options_.over == plan::Over::kStep});
+        context_.keep_reduced({plan::metrics_place(context_.job, step_, epoch_, call_),
+                               context_.name, label_, text, options_.over == plan::Over::kStep});
       }
       write(result.view());
     }
@@ -208,8 +203,8 @@ class PrintSink : public Sink {
       return;
     closed_ = errno == EPIPE;
     if (!closed_)
-      throw RunError(
-          fmt::format("cannot print `{}`: {}", name_, std::generic_category().message(errno)));
+      throw RunError(fmt::format("cannot print `{}`: {}", context_.name,
+                                 std::generic_category().message(errno)));
   }
 
   std::string text_line(const ArrayView& value) const {
@@ -222,7 +217,7 @@ class PrintSink : public Sink {
     std::string line = escaped(join(words, " "));
     if (!line.empty()) line += ": ";
     line += value_text(value);
-    if ((gradient_ || in_scope_) && !sums_) {
+    if ((context_.gradient || context_.in_scope) && !sums_) {
       line += fmt::format(" {} {}", shape_tuple(value.shape),
                           name_of(Delivered::dtype_of(value.dtype)));
     }
@@ -230,7 +225,7 @@ class PrintSink : public Sink {
   }
 
   std::string called_text(const plan::CallPlace& call) const {
-    return fmt::format("{} {} {}", job_, call.by_epochs ? "epoch" : "step",
+    return fmt::format("{} {} {}", context_.job, call.by_epochs ? "epoch" : "step",
                        call.by_epochs ? call.epoch : call.step);
   }
 
@@ -247,20 +242,19 @@ class PrintSink : public Sink {
   std::string json_line(const ArrayView& value) const {
     std::string line =
         fmt::format(R"({{"event":"print","job":{},"name":{},"label":{},"step":{},"epoch":{},)",
-                    quoted(job_), quoted(name_), quoted(label_), step_, epoch_);
+                    quoted(context_.job), quoted(context_.name), quoted(label_), step_, epoch_);
     if (call_) line += fmt::format(R"("main_step":{},"main_epoch":{},)", call_->step, call_->epoch);
-    if (gradient_) line += R"("gradient":true,)";
+    if (context_.gradient) line += R"("gradient":true,)";
     line += R"("value":)";
     append_json(value, 0, 0, line);
     return line + "}\n";
   }
 
   plan::PrintSink options_;
-  std::string job_, name_, label_;
-  bool gradient_, in_scope_, steps_, json_;
+  const SinkContext context_;
+  std::string label_;
+  bool steps_, json_;
   std::FILE* out_;
-  std::function<void(const plan::ReducedMetrics&)> keep_reduced_;
-  ArrayView whole_;                    // of a value that lacks no rows; no data
   std::unique_ptr<Accumulator> sums_;  // reduce: none: null
   Array last_;                         // reduce: none over more than a step
   int64_t step_ = 0, epoch_ = 0;

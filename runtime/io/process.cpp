@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -97,42 +96,34 @@ std::string hint_for_program(const std::string& name) {
   return near.empty() ? "" : fmt::format("did you mean `{}`?", near.front());
 }
 
-/// How a program starts. The name of a descriptor says which number the child has it as; it lacks
-/// those that are negative.
-struct ChildOptions {
-  std::vector<std::string> words;        // the program, looked up in PATH, and its arguments
-  std::vector<std::string> environment;  // NAME=VALUE
-  fs::path directory;                    // where it works
-  int standard_input = -1;               // above 3
-  bool output_to_stderr = false;
-  int third = -1;     // descriptor 3; above 3
-  int watchdog = -1;  // told of the child's process group before the program starts
-};
-
-/// What the child reads of the parent's memory, in which it runs until the program starts.
+/// What the child reads of the parent's memory, in which it runs until the program starts. The name
+/// of a descriptor says which number the child has it as; it lacks those that are negative.
 struct Start {
-  const ChildOptions& options;
-  char* const* words;
-  char* const* environment;
-  sigset_t mask;  // of the program
-  int error = 0;  // of the call that failed
+  const ProcessOptions& options;
+  int standard_input;  // above 3
+  int third;           // descriptor 3; above 3
+  int watchdog;        // told of the child's process group before the program starts
+  char* const* words = nullptr;
+  char* const* environment = nullptr;
+  sigset_t mask = {};  // of the program
+  int error = 0;       // of the call that failed
 };
 
 /// Runs in the child, and may only make system calls.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* given) {
   Start& start = *static_cast<Start*>(given);
-  const ChildOptions& options = start.options;
+  const ProcessOptions& options = start.options;
   ::setpgid(0, 0);
   const pid_t own = ::getpid();
-  if (options.watchdog >= 0 && ::write(options.watchdog, &own, sizeof own) < 0) {
+  if (start.watchdog >= 0 && ::write(start.watchdog, &own, sizeof own) < 0) {
     // The watchdog was killed.
   }
-  bool good = ::dup2(options.standard_input, STDIN_FILENO) >= 0;
+  bool good = ::dup2(start.standard_input, STDIN_FILENO) >= 0;
   if (options.output_to_stderr) good = good && ::dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
-  if (options.third >= 0) good = good && ::dup2(options.third, 3) >= 0;
+  if (start.third >= 0) good = good && ::dup2(start.third, 3) >= 0;
   good = good && ::chdir(options.directory.c_str()) == 0;
   if (good) {
-    ::closefrom(options.third >= 0 ? 4 : 3);
+    ::closefrom(start.third >= 0 ? 4 : 3);
     // A handler of ours would run in the parent's memory; what the user ignores stays ignored.
     struct sigaction action {};
     for (int signal = 1; signal < NSIG; ++signal) {
@@ -150,7 +141,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* 
   }
   start.error = errno;
   const pid_t gone = -own;
-  if (options.watchdog >= 0 && ::write(options.watchdog, &gone, sizeof gone) < 0) {
+  if (start.watchdog >= 0 && ::write(start.watchdog, &gone, sizeof gone) < 0) {
     // The watchdog was killed.
   }
   ::_exit(127);
@@ -168,10 +159,11 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 /// default signals. Returns its id. RunError when it cannot. REQUIRES: SIGPIPE is ignored.
 ///
 /// As posix_spawn does it, which has no room for a call of ours before the program starts.
-pid_t start_child(ChildOptions options) {
-  const std::vector<char*> words = pointers_to(options.words);
-  const std::vector<char*> environment = pointers_to(options.environment);
-  Start start{options, words.data(), environment.data(), {}};
+pid_t start_child(Start start) {
+  std::vector<std::string> texts = start.options.words, variables = environment_of(start.options);
+  const std::vector<char*> words = pointers_to(texts), environment = pointers_to(variables);
+  start.words = words.data();
+  start.environment = environment.data();
   // execvpe() copies the words for a script without a first line that names its shell.
   const size_t size = (size_t{65536} + words.size() * sizeof(char*)) / 16 * 16;
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(size);
@@ -184,9 +176,9 @@ pid_t start_child(ChildOptions options) {
   ::pthread_sigmask(SIG_SETMASK, &start.mask, nullptr);
   if (error == 0) return pid;
   if (pid > 0) ::waitpid(pid, nullptr, 0);
-  throw RunError(fmt::format("cannot start in {}: {}", options.directory.string(),
+  throw RunError(fmt::format("cannot start in {}: {}", start.options.directory.string(),
                              std::generic_category().message(error)),
-                 error == ENOENT ? hint_for_program(options.words[0]) : "");
+                 error == ENOENT ? hint_for_program(texts[0]) : "");
 }
 
 /// Milliseconds to wait in one go.
@@ -217,11 +209,8 @@ Process::Process(const ProcessOptions& options)
   Pipe input = make_pipe(), acknowledgements;
   make_nonblocking(input.write);  // the child's end stays as programs expect it
   if (options.acknowledges) acknowledgements = make_pipe();
-  pid_ = start_child({.words = options.words,
-                      .environment = environment_of(options),
-                      .directory = options.directory,
+  pid_ = start_child({.options = options,
                       .standard_input = input.read.get(),
-                      .output_to_stderr = options.output_to_stderr,
                       .third = acknowledgements.write.get(),
                       .watchdog = watchdog_ ? watchdog_->door() : -1});
   input_ = std::move(input.write);

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "runtime/base/error.h"
 #include "runtime/io/elements.h"

@@ -7,9 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/base/array.h"
 #include "runtime/io/gunzip.h"
-#include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
 
 namespace flow::io {

@@ -7,9 +7,7 @@
 #include <array>
 #include <tuple>
 
-#include "runtime/base/array.h"
 #include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
 

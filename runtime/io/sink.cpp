@@ -2,8 +2,6 @@
 // is resumed.
 #include "runtime/io/sink.h"
 
-#include <span>
-#include <string>
 #include <string_view>
 
 namespace flow::io {

@@ -68,23 +68,33 @@ struct Histogram {
   std::span<const int64_t> bins;
 };
 
-/// What a sink is told about the values it will get.
-struct SinkContext {
-  std::string job;
-  std::string name;   // "lenet/conv1", the tensor's
-  std::string label;  // in print, where the sink has none of its own
-  std::string where;  // of the hook or return: "job.yaml:14:11"
-  DType dtype = DType::kFloat32;
-  Shape shape;  // of one full value
-  /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
-  std::function<int64_t(int64_t step)> rows_at = {};
-  bool gradient = false;     // diff.npy instead of value.npy
-  bool in_scope = false;     // one of many that a `watch_scope` gives
+/// What all sinks of a job have alike.
+struct JobSinks {
+  std::string job = {};
   bool print_steps = false;  // lines begin with the step, where the sink does not say
-  fs::path directory;        // DIR/returns/loss, DIR/watch/lenet/conv1
+  fs::path directory = {};   // DIR
   int64_t resume_from = 0;   // keep what was written for steps below; 0: a fresh run
+  int64_t calls_before = 0;  // of a job that another one calls
   bool digests = false;      // for list_files
   const RecordedFiles* recorded = nullptr;  // null where the checkpoint does not say
+  /// Is told each number that a print sink reduces and prints; may be empty.
+  std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
+  /// Is told each histogram of a stats sink; may be empty.
+  std::function<void(const Histogram&)> keep_histogram = {};
+};
+/// What a sink is told about the values it will get. `directory`: its own, DIR/returns/loss.
+struct SinkContext : JobSinks {
+  std::string name = {};   // "lenet/conv1", the tensor's
+  std::string label = {};  // in print, where the sink has none of its own
+  std::string where = {};  // of the hook or return: "job.yaml:14:11"
+  DType dtype = DType::kFloat32;
+  Shape shape = {};  // of one full value
+  /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
+  std::function<int64_t(int64_t step)> rows_at = {};
+  bool gradient = false;  // diff.npy instead of value.npy
+  bool in_scope = false;  // one of many that a `watch_scope` gives
+  // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
+  int64_t delivered_before = 0, epochs_before = 0;
   /// Nothing for a file that the checkpoint does not know, such as that of a hook which was not in
   /// the run before.
   std::optional<uint64_t> recorded_bytes(const fs::path& path) const {
@@ -92,12 +102,6 @@ struct SinkContext {
     const auto found = recorded->find(path);
     return found == recorded->end() ? std::nullopt : std::optional(found->second);
   }
-  // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
-  int64_t delivered_before = 0, epochs_before = 0, calls_before = 0;
-  /// Is told each number that a print sink reduces and prints; may be empty.
-  std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
-  /// Is told each histogram of a stats sink; may be empty.
-  std::function<void(const Histogram&)> keep_histogram = {};
 };
 
 class Sink {

@@ -15,7 +15,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <span>
 #include <system_error>
 
 #include "runtime/base/error.h"

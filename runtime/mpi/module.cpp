@@ -38,22 +38,71 @@ void check(int code, const char* function) {
 /// FLOW_MPI(MPI_Test, &request, &done, &status): calls the function, and checks what it returns.
 #define FLOW_MPI(function, ...) check(function(__VA_ARGS__), #function)
 
+constexpr int kTag = 0;
+constexpr ptrdiff_t kMostUnderWay = 16;  // to one rank
+
 /// Short messages between ranks, beside the operations. No member waits for another rank. Receiving
 /// is always under way: a rank that stops in the middle of sending blocks nothing.
 class Messages {
  public:
-  explicit Messages(MPI_Comm world);
+  explicit Messages(MPI_Comm world) : received_(exec::Collectives::kMostMessage) {
+    FLOW_MPI(MPI_Comm_dup, world, &communicator_);
+    int ranks = 0;
+    FLOW_MPI(MPI_Comm_size, communicator_, &ranks);
+    sent_.resize(static_cast<size_t>(ranks));
+    received_counts_.resize(static_cast<size_t>(ranks));
+    receive();
+  }
+
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
   /// Dropped where many earlier ones to this rank are still under way: it may be dead.
-  void post(int to, std::span<const std::byte> message);
-  std::optional<exec::RankMessage> poll();
-  bool all_sent();
+  void post(int to, std::span<const std::byte> message) {
+    FLOW_CHECK(message.size() <= exec::Collectives::kMostMessage);
+    all_sent();
+    const auto under_way = std::ranges::count_if(sendings_, [to](const Sending& sending) {
+      return sending.request != MPI_REQUEST_NULL && sending.to == to;
+    });
+    if (under_way >= kMostUnderWay) return;
+    Sending& sending = free_sending();
+    sending.to = to;
+    sending.bytes.assign(message.begin(), message.end());
+    FLOW_MPI(MPI_Isend, sending.bytes.data(), static_cast<int>(message.size()), MPI_BYTE, to, kTag,
+             communicator_, &sending.request);
+    ++sent_[static_cast<size_t>(to)];
+  }
+
+  std::optional<exec::RankMessage> poll() {
+    int arrived = 0;
+    MPI_Status status;
+    FLOW_MPI(MPI_Test, &receiving_, &arrived, &status);
+    if (!arrived) return std::nullopt;
+    int bytes = 0;
+    FLOW_MPI(MPI_Get_count, &status, MPI_BYTE, &bytes);
+    exec::RankMessage message{status.MPI_SOURCE, {received_.begin(), received_.begin() + bytes}};
+    ++received_counts_[static_cast<size_t>(message.from)];
+    receive();
+    return message;
+  }
+
+  bool all_sent() {
+    bool all = true;
+    for (Sending& sending : sendings_) {
+      int sent = 0;
+      FLOW_MPI(MPI_Test, &sending.request, &sent, MPI_STATUS_IGNORE);
+      all = all && sent;
+    }
+    return all;
+  }
+
   /// The number of messages sent to each rank, and received from each.
   const std::vector<int>& sent() const { return sent_; }
   const std::vector<int>& received() const { return received_counts_; }
-  void stop_receiving();
+  void stop_receiving() {
+    FLOW_MPI(MPI_Cancel, &receiving_);
+    FLOW_MPI(MPI_Wait, &receiving_, MPI_STATUS_IGNORE);
+  }
 
  private:
   struct Sending {
@@ -62,8 +111,16 @@ class Messages {
     std::vector<std::byte> bytes = {};
   };
 
-  void receive();
-  Sending& free_sending();
+  void receive() {
+    FLOW_MPI(MPI_Irecv, received_.data(), static_cast<int>(received_.size()), MPI_BYTE,
+             MPI_ANY_SOURCE, kTag, communicator_, &receiving_);
+  }
+
+  Sending& free_sending() {
+    const auto free = std::ranges::find_if(
+        sendings_, [](const Sending& sending) { return sending.request == MPI_REQUEST_NULL; });
+    return free != sendings_.end() ? *free : sendings_.emplace_back();
+  }
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   std::vector<int> sent_, received_counts_;  // by rank
@@ -71,72 +128,6 @@ class Messages {
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::vector<std::byte> received_;
 };
-
-constexpr int kTag = 0;
-constexpr ptrdiff_t kMostUnderWay = 16;  // to one rank
-
-Messages::Messages(MPI_Comm world) : received_(exec::Collectives::kMostMessage) {
-  FLOW_MPI(MPI_Comm_dup, world, &communicator_);
-  int ranks = 0;
-  FLOW_MPI(MPI_Comm_size, communicator_, &ranks);
-  sent_.resize(static_cast<size_t>(ranks));
-  received_counts_.resize(static_cast<size_t>(ranks));
-  receive();
-}
-
-void Messages::post(int to, std::span<const std::byte> message) {
-  FLOW_CHECK(message.size() <= exec::Collectives::kMostMessage);
-  all_sent();
-  const auto under_way = std::ranges::count_if(sendings_, [to](const Sending& sending) {
-    return sending.request != MPI_REQUEST_NULL && sending.to == to;
-  });
-  if (under_way >= kMostUnderWay) return;
-  Sending& sending = free_sending();
-  sending.to = to;
-  sending.bytes.assign(message.begin(), message.end());
-  FLOW_MPI(MPI_Isend, sending.bytes.data(), static_cast<int>(message.size()), MPI_BYTE, to, kTag,
-           communicator_, &sending.request);
-  ++sent_[static_cast<size_t>(to)];
-}
-
-std::optional<exec::RankMessage> Messages::poll() {
-  int arrived = 0;
-  MPI_Status status;
-  FLOW_MPI(MPI_Test, &receiving_, &arrived, &status);
-  if (!arrived) return std::nullopt;
-  int bytes = 0;
-  FLOW_MPI(MPI_Get_count, &status, MPI_BYTE, &bytes);
-  exec::RankMessage message{status.MPI_SOURCE, {received_.begin(), received_.begin() + bytes}};
-  ++received_counts_[static_cast<size_t>(message.from)];
-  receive();
-  return message;
-}
-
-bool Messages::all_sent() {
-  bool all = true;
-  for (Sending& sending : sendings_) {
-    int sent = 0;
-    FLOW_MPI(MPI_Test, &sending.request, &sent, MPI_STATUS_IGNORE);
-    all = all && sent;
-  }
-  return all;
-}
-
-void Messages::stop_receiving() {
-  FLOW_MPI(MPI_Cancel, &receiving_);
-  FLOW_MPI(MPI_Wait, &receiving_, MPI_STATUS_IGNORE);
-}
-
-void Messages::receive() {
-  FLOW_MPI(MPI_Irecv, received_.data(), static_cast<int>(received_.size()), MPI_BYTE,
-           MPI_ANY_SOURCE, kTag, communicator_, &receiving_);
-}
-
-Messages::Sending& Messages::free_sending() {
-  const auto free = std::ranges::find_if(
-      sendings_, [](const Sending& sending) { return sending.request == MPI_REQUEST_NULL; });
-  return free != sendings_.end() ? *free : sendings_.emplace_back();
-}
 
 #ifdef OPEN_MPI
 constexpr std::string_view kLibrary = "Open MPI";
@@ -164,22 +155,94 @@ int int_of(size_t number) {
 class MpiCollectives final : public exec::Collectives {
  public:
   /// REQUIRES: MPI is initialized. Destroying it leaves MPI alone: the process may be failing.
-  MpiCollectives();
+  MpiCollectives() : library_(library_and_version()), messages_(MPI_COMM_WORLD) {
+    for (MPI_Comm* communicator : {&exchanges_, &gathers_, &gathers_at_, &broadcasts_})
+      FLOW_MPI(MPI_Comm_dup, MPI_COMM_WORLD, communicator);
+    FLOW_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
+    FLOW_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size_);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string library() const override { return library_; }
 
-  Operation exchange(const exec::RankBlocks& send, const exec::RankBlocks& receive) override;
-  Operation gather(const exec::RankBlocks& blocks) override;
-  Operation gather_at(int root, const exec::RankBlocks& blocks) override;
-  Operation broadcast(int root, std::span<std::byte> bytes) override;
-  bool test(Operation operation) override;
+  Operation exchange(const exec::RankBlocks& send, const exec::RankBlocks& receive) override {
+    return start([&](Slot& slot) {
+      slot.send.set(send);
+      slot.receive.set(receive);
+      FLOW_MPI(MPI_Ialltoallv, slot.send.memory, slot.send.bytes.data(), slot.send.offsets.data(),
+               MPI_BYTE, slot.receive.memory, slot.receive.bytes.data(),
+               slot.receive.offsets.data(), MPI_BYTE, exchanges_, &slot.request);
+    });
+  }
 
-  void post(int to, std::span<const std::byte> message) override;
-  std::optional<exec::RankMessage> poll() override;
+  Operation gather(const exec::RankBlocks& blocks) override {
+    return start([&](Slot& slot) {
+      slot.receive.set(blocks);
+      FLOW_MPI(MPI_Iallgatherv, MPI_IN_PLACE, 0, MPI_BYTE, slot.receive.memory,
+               slot.receive.bytes.data(), slot.receive.offsets.data(), MPI_BYTE, gathers_,
+               &slot.request);
+    });
+  }
 
-  void finish() override;
+  Operation gather_at(int root, const exec::RankBlocks& blocks) override {
+    return start([&](Slot& slot) {
+      const void* own = MPI_IN_PLACE;
+      if (rank_ == root) {
+        slot.receive.set(blocks);
+      } else {
+        own = blocks.memory + blocks.offsets[static_cast<size_t>(rank_)];
+      }
+      FLOW_MPI(MPI_Igatherv, own, int_of(blocks.bytes[static_cast<size_t>(rank_)]), MPI_BYTE,
+               slot.receive.memory, slot.receive.bytes.data(), slot.receive.offsets.data(),
+               MPI_BYTE, root, gathers_at_, &slot.request);
+    });
+  }
+
+  Operation broadcast(int root, std::span<std::byte> bytes) override {
+    return start([&](Slot& slot) {
+      FLOW_MPI(MPI_Ibcast, bytes.data(), int_of(bytes.size()), MPI_BYTE, root, broadcasts_,
+               &slot.request);
+    });
+  }
+
+  bool test(Operation operation) override {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_.at(operation);
+    FLOW_CHECK(slot.started);
+    int complete = 0;
+    FLOW_MPI(MPI_Test, &slot.request, &complete, MPI_STATUS_IGNORE);
+    slot.started = !complete;
+    return complete;
+  }
+
+  void post(int to, std::span<const std::byte> message) override {
+    const std::lock_guard lock(mutex_);
+    messages_.post(to, message);
+  }
+
+  std::optional<exec::RankMessage> poll() override {
+    const std::lock_guard lock(mutex_);
+    return messages_.poll();
+  }
+
+  void finish() override {
+    receive_until([&] {
+      const std::lock_guard lock(mutex_);
+      return messages_.all_sent();
+    });
+    // Nothing may be on its way when MPI ends.
+    std::vector<int> expected(static_cast<size_t>(size_));
+    const Operation counts = start([&](Slot& slot) {
+      FLOW_MPI(MPI_Ialltoall, messages_.sent().data(), 1, MPI_INT, expected.data(), 1, MPI_INT,
+               exchanges_, &slot.request);
+    });
+    receive_until([&] { return test(counts); });
+    receive_until([&] { return messages_.received() == expected; });
+    const std::lock_guard lock(mutex_);
+    messages_.stop_receiving();
+    FLOW_MPI(MPI_Finalize);
+  }
 
  private:
   /// Blocks as MPI takes them, whose offsets are int: from the first byte that a block has.
@@ -195,10 +258,26 @@ class MpiCollectives final : public exec::Collectives {
     Layout send = {}, receive = {};
   };
 
+  /// `call` starts an operation in a slot.
   template <typename Call>
-  Operation start(const Call& call);
+  Operation start(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    auto slot = std::ranges::find_if(slots_, [](const Slot& one) { return !one.started; });
+    if (slot == slots_.end()) slot = slots_.emplace(slots_.end());
+    call(*slot);
+    slot->started = true;
+    return static_cast<Operation>(slot - slots_.begin());
+  }
+
+  /// Messages may have to be received before they are sent.
   template <typename Done>
-  void receive_until(const Done& done);
+  void receive_until(const Done& done) {
+    while (!done()) {
+      while (poll()) {
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 
   std::mutex mutex_;
   /// Operations of different kinds may overtake each other.
@@ -209,13 +288,6 @@ class MpiCollectives final : public exec::Collectives {
   std::deque<Slot> slots_;  // kept and used again
   Messages messages_;
 };
-
-MpiCollectives::MpiCollectives() : library_(library_and_version()), messages_(MPI_COMM_WORLD) {
-  for (MPI_Comm* communicator : {&exchanges_, &gathers_, &gathers_at_, &broadcasts_})
-    FLOW_MPI(MPI_Comm_dup, MPI_COMM_WORLD, communicator);
-  FLOW_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
-  FLOW_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size_);
-}
 
 void MpiCollectives::Layout::set(const exec::RankBlocks& blocks) {
   const size_t ranks = blocks.bytes.size();
@@ -231,106 +303,6 @@ void MpiCollectives::Layout::set(const exec::RankBlocks& blocks) {
     bytes[r] = int_of(blocks.bytes[r]);
     offsets[r] = int_of(blocks.offsets[r] - first);
   }
-}
-
-/// `call` starts an operation in a slot.
-template <typename Call>
-exec::Collectives::Operation MpiCollectives::start(const Call& call) {
-  const std::lock_guard lock(mutex_);
-  auto slot = std::ranges::find_if(slots_, [](const Slot& one) { return !one.started; });
-  if (slot == slots_.end()) slot = slots_.emplace(slots_.end());
-  call(*slot);
-  slot->started = true;
-  return static_cast<Operation>(slot - slots_.begin());
-}
-
-exec::Collectives::Operation MpiCollectives::exchange(const exec::RankBlocks& send,
-                                                      const exec::RankBlocks& receive) {
-  return start([&](Slot& slot) {
-    slot.send.set(send);
-    slot.receive.set(receive);
-    FLOW_MPI(MPI_Ialltoallv, slot.send.memory, slot.send.bytes.data(), slot.send.offsets.data(),
-             MPI_BYTE, slot.receive.memory, slot.receive.bytes.data(), slot.receive.offsets.data(),
-             MPI_BYTE, exchanges_, &slot.request);
-  });
-}
-
-exec::Collectives::Operation MpiCollectives::gather(const exec::RankBlocks& blocks) {
-  return start([&](Slot& slot) {
-    slot.receive.set(blocks);
-    FLOW_MPI(MPI_Iallgatherv, MPI_IN_PLACE, 0, MPI_BYTE, slot.receive.memory,
-             slot.receive.bytes.data(), slot.receive.offsets.data(), MPI_BYTE, gathers_,
-             &slot.request);
-  });
-}
-
-exec::Collectives::Operation MpiCollectives::gather_at(int root, const exec::RankBlocks& blocks) {
-  return start([&](Slot& slot) {
-    const void* own = MPI_IN_PLACE;
-    if (rank_ == root) {
-      slot.receive.set(blocks);
-    } else {
-      own = blocks.memory + blocks.offsets[static_cast<size_t>(rank_)];
-    }
-    FLOW_MPI(MPI_Igatherv, own, int_of(blocks.bytes[static_cast<size_t>(rank_)]), MPI_BYTE,
-             slot.receive.memory, slot.receive.bytes.data(), slot.receive.offsets.data(), MPI_BYTE,
-             root, gathers_at_, &slot.request);
-  });
-}
-
-exec::Collectives::Operation MpiCollectives::broadcast(int root, std::span<std::byte> bytes) {
-  return start([&](Slot& slot) {
-    FLOW_MPI(MPI_Ibcast, bytes.data(), int_of(bytes.size()), MPI_BYTE, root, broadcasts_,
-             &slot.request);
-  });
-}
-
-bool MpiCollectives::test(Operation operation) {
-  const std::lock_guard lock(mutex_);
-  Slot& slot = slots_.at(operation);
-  FLOW_CHECK(slot.started);
-  int complete = 0;
-  FLOW_MPI(MPI_Test, &slot.request, &complete, MPI_STATUS_IGNORE);
-  slot.started = !complete;
-  return complete;
-}
-
-void MpiCollectives::post(int to, std::span<const std::byte> message) {
-  const std::lock_guard lock(mutex_);
-  messages_.post(to, message);
-}
-
-std::optional<exec::RankMessage> MpiCollectives::poll() {
-  const std::lock_guard lock(mutex_);
-  return messages_.poll();
-}
-
-/// Messages may have to be received before they are sent.
-template <typename Done>
-void MpiCollectives::receive_until(const Done& done) {
-  while (!done()) {
-    while (poll()) {
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
-void MpiCollectives::finish() {
-  receive_until([&] {
-    const std::lock_guard lock(mutex_);
-    return messages_.all_sent();
-  });
-  // Nothing may be on its way when MPI ends.
-  std::vector<int> expected(static_cast<size_t>(size_));
-  const Operation counts = start([&](Slot& slot) {
-    FLOW_MPI(MPI_Ialltoall, messages_.sent().data(), 1, MPI_INT, expected.data(), 1, MPI_INT,
-             exchanges_, &slot.request);
-  });
-  receive_until([&] { return test(counts); });
-  receive_until([&] { return messages_.received() == expected; });
-  const std::lock_guard lock(mutex_);
-  messages_.stop_receiving();
-  FLOW_MPI(MPI_Finalize);
 }
 
 void initialize() {

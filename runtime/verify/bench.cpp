@@ -18,8 +18,8 @@ namespace {
 /// Pipes can be read once, and trials read several times.
 void require_no_pipes(const Request& request, const plan::Plan& plan) {
   const plan::Job& job = job_of(plan, request.trials.job);
-  const exec::RunRequest run{
-      .plan = plan, .job = job, .root = request.trials.root, .inputs = request.trials.inputs};
+  exec::RunRequest run(plan, job, request.trials.root);
+  run.inputs = request.trials.inputs;
   const auto streamed = exec::streamed_inputs(run);
   if (streamed.empty()) return;
   throw RequestError(

@@ -283,16 +283,13 @@ std::vector<Judged> read_all(Losses& losses, const exec::PreparedRun& prepared,
 /// In a child. `scale`: of the first gradient; not 1 where it is damaged.
 std::string judge_all(exec::Backend& backend, const plan::Plan& plan, const plan::Job& job,
                       const Request& request, double scale) {
-  const exec::RunRequest run{.plan = plan,
-                             .job = job,
-                             .root = request.trials.root,
-                             .directory = request.trials.directory,
-                             .inputs = request.trials.inputs,
-                             .load = request.trials.load,
-                             .save = "none",
-                             .load_partial = request.trials.load_partial,
-                             .steps = 1,
-                             .commands = false};
+  exec::RunRequest run(plan, job, request.trials.root, request.trials.directory);
+  run.inputs = request.trials.inputs;
+  run.commands = false;
+  run.load = request.trials.load;
+  run.load_partial = request.trials.load_partial;
+  run.save = "none";
+  run.steps = 1;
   exec::PreparedRun prepared = exec::prepare_run(backend, run);
   Losses losses(prepared, job);
   Tally tally;

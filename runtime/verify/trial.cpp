@@ -110,18 +110,15 @@ exec::Misreading misreading_of(const Trial& trial) {
 }
 
 exec::RunRequest request_of(const TrialOptions& options, const Trial& trial, const plan::Job& job) {
-  exec::RunRequest request{.plan = trial.plan,
-                           .job = job,
-                           .root = options.root,
-                           .directory = options.directory / trial.folder,
-                           .inputs = options.inputs,
-                           .save = "none",
-                           .steps = trial.steps,
-                           .resume = trial.resume,
-                           .threads = trial.threads,
-                           .eager = trial.eager,
-                           .commands = options.commands,
-                           .misread = misreading_of(trial)};
+  exec::RunRequest request(trial.plan, job, options.root, options.directory / trial.folder);
+  request.inputs = options.inputs;
+  request.commands = options.commands;
+  request.misread = misreading_of(trial);
+  request.save = "none";
+  request.steps = trial.steps;
+  request.resume = trial.resume;
+  request.threads = trial.threads;
+  request.eager = trial.eager;
   if (trial.resume) return request;  // it loads its own checkpoint
   request.load = options.load;
   request.load_partial = options.load_partial;

@@ -32,8 +32,7 @@ int main(int argc, char** argv) try {
                  ? exec::make_multi_device_backend(cpu::make_backend(), cpu::make_backend())
                  : cpu::make_backend();
   const auto backend = verify::damaged(std::move(own), damage, done);
-  exec::RunRequest request{.plan = plan, .job = job};
-  request.root = root;
+  exec::RunRequest request(plan, job, root);
   request.directory = argv[3];
   request.steps = std::atoll(argv[4]);
   request.save = "none";

@@ -158,8 +158,7 @@ TEST_CASE("synchronized batch normalization requires a rank for each shard", "[p
   const FreshDirectory home;
   const plan::Plan plan = plan_of(text_of(kNets[2], 4, "float32"));
   const auto backend = cpu::make_backend();
-  const exec::RunRequest request{
-      .plan = plan, .job = plan.jobs[0], .root = home.path(), .directory = home / "out"};
+  const exec::RunRequest request(plan, plan.jobs[0], home.path(), home / "out");
   fs::create_directories(request.directory);
   try {
     exec::run(*backend, request);

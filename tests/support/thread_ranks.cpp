@@ -11,7 +11,7 @@
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
-#include "runtime/exec/ranks/local_ranks.h"
+#include "runtime/exec/ranks/ranks.h"
 
 namespace flow {
 namespace {

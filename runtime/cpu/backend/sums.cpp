@@ -103,9 +103,8 @@ void RankSums::plan(size_t index, bool in_place) {
   State& state = states_[index];
   for (const size_t entry : bucket.tensors) bucket_of_[entry] = index;
   const auto rank = static_cast<size_t>(ranks_.rank());
-  state.send_offsets = bucket.small ? std::vector<size_t>(parts_.size()) : bucket.total_starts;
-  state.send_bytes =
-      bucket.small ? std::vector(parts_.size(), bucket.total_bytes) : bucket.total_lengths;
+  state.send_offsets = bucket.total_starts;
+  state.send_bytes = bucket.total_lengths;
   state.receive_bytes.assign(parts_.size(), std::exchange(state.send_bytes[rank], 0));
   state.receive_bytes[rank] = 0;
   for (const size_t bytes : state.receive_bytes) {
@@ -139,8 +138,7 @@ void RankSums::use(std::byte* memory, const Address& tensor, const Address& vari
 
 /// The position of an entry in its bucket.
 size_t RankSums::place_of(size_t entry) const {
-  const std::vector<size_t>& tensors = buckets_[bucket_of_[entry]].tensors;
-  return static_cast<size_t>(std::ranges::find(tensors, entry) - tensors.begin());
+  return buckets_[bucket_of_[entry]].place_of(entry);
 }
 
 std::byte* RankSums::total(size_t entry) const {
@@ -196,12 +194,9 @@ void RankSums::gather(size_t index) {
 
 void RankSums::add_up(size_t index) {
   const exec::Bucket& bucket = buckets_[index];
-  if (bucket.small)
-    for (const size_t entry : bucket.tensors)
-      add_up(index, {entry, 0, sums_.entries()[entry].elements}, 0);
-  else
-    for (const exec::Slice& slice : bucket.slices[static_cast<size_t>(ranks_.rank())])
-      add_up(index, slice, bucket.total_starts[static_cast<size_t>(ranks_.rank())]);
+  const auto rank = static_cast<size_t>(ranks_.rank());
+  for (const exec::Slice& slice : bucket.slices[rank])
+    add_up(index, slice, bucket.total_starts[rank]);
 }
 
 /// `start`: of this rank's slices among the totals.

@@ -26,15 +26,6 @@ std::vector<exec::CombinedTensor> describe(const plan::Job& job, const SumPlan& 
   return tensors;
 }
 
-/// Bytes of the totals of each rank that `rank` adds up.
-size_t length_of(const exec::Bucket& bucket, size_t rank) {
-  return bucket.small ? bucket.total_bytes : bucket.total_lengths[rank];
-}
-
-size_t start_of(const exec::Bucket& bucket, size_t rank) {
-  return bucket.small ? 0 : bucket.total_starts[rank];
-}
-
 }  // namespace
 
 SumPlan plan_sums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks) {
@@ -63,7 +54,7 @@ RankPlan plan_rank_sums(const plan::Job& job, const SumPlan& sums,
     plan.totals.push_back(take(aligned(bucket.total_bytes)));
     // Divided gradients are float32, and so are their totals.
     plan.wholes.push_back(bucket.divided ? plan.totals.back() : take(aligned(bucket.whole_bytes)));
-    plan.strides.push_back(aligned(length_of(bucket, static_cast<size_t>(ranks.rank()))));
+    plan.strides.push_back(aligned(bucket.total_lengths[static_cast<size_t>(ranks.rank())]));
     most = std::max(most, plan.strides.back());
   }
   plan.received = take(most * static_cast<size_t>(ranks.size()));
@@ -105,10 +96,10 @@ class RankSums::BucketMaker {
 
   Bucket make(std::span<const Addresses> addresses) {
     made_.divided = bucket_.divided;
-    made_.own = {received_ + rank_ * stride_, totals_ + start_of(bucket_, rank_),
-                 length_of(bucket_, rank_)};
+    made_.own = {received_ + rank_ * stride_, totals_ + bucket_.total_starts[rank_],
+                 bucket_.total_lengths[rank_]};
     exchange();
-    add_slices();
+    for (const exec::Slice& slice : bucket_.slices[rank_]) add_slice(slice);
     if (!bucket_.small) gather();
     for (const size_t entry : bucket_.tensors)
       if (bucket_.divided)
@@ -121,10 +112,6 @@ class RankSums::BucketMaker {
  private:
   const plan::Tensor& tensor_of(size_t entry) const { return job_[sums_.entries[entry].tensor]; }
 
-  size_t place_of(size_t entry) const {
-    return static_cast<size_t>(std::ranges::find(bucket_.tensors, entry) - bucket_.tensors.begin());
-  }
-
   /// Of elements of a tensor: where they begin in it, and their bytes.
   struct Bytes {
     size_t first, count;
@@ -135,7 +122,7 @@ class RankSums::BucketMaker {
             static_cast<size_t>(slice.end - slice.first) * size};
   }
   std::byte* whole(const exec::Slice& slice) const {
-    return wholes_ + bucket_.whole_offsets[place_of(slice.tensor)] + bytes_of(slice).first;
+    return wholes_ + bucket_.whole_offsets[bucket_.place_of(slice.tensor)] + bytes_of(slice).first;
   }
 
   void copy_to_part(const exec::Slice& slice, const Addresses& address) {
@@ -159,16 +146,10 @@ class RankSums::BucketMaker {
   void exchange() {
     made_.totals = with_others(
         ranks_, rank_,
-        [&](size_t r) { return std::pair(totals_ + start_of(bucket_, r), length_of(bucket_, r)); },
-        [&](size_t r) { return std::pair(received_ + r * stride_, length_of(bucket_, rank_)); });
-  }
-
-  void add_slices() {
-    if (!bucket_.small)
-      for (const exec::Slice& slice : bucket_.slices[rank_]) add_slice(slice);
-    else
-      for (const size_t entry : bucket_.tensors)
-        add_slice({entry, 0, tensor_of(entry).shape.elements()});
+        [&](size_t r) {
+          return std::pair(totals_ + bucket_.total_starts[r], bucket_.total_lengths[r]);
+        },
+        [&](size_t r) { return std::pair(received_ + r * stride_, bucket_.total_lengths[rank_]); });
   }
 
   void add_slice(const exec::Slice& slice) {
@@ -176,8 +157,8 @@ class RankSums::BucketMaker {
     const size_t first = static_cast<size_t>(slice.first) * exec::total_size(tensor);
     made_.slices.push_back({tensor.dtype, tensor.shape.rank() == 0, *tensor.combine,
                             slice.end - slice.first,
-                            received_ + bucket_.total_offsets[place_of(slice.tensor)] + first -
-                                start_of(bucket_, rank_),
+                            received_ + bucket_.total_offsets[bucket_.place_of(slice.tensor)] +
+                                first - bucket_.total_starts[rank_],
                             stride_, whole(slice)});
   }
 

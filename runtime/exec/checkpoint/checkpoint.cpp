@@ -10,7 +10,6 @@
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"

@@ -1,24 +1,16 @@
 // Variables from checkpoints and other files, and what is said when they do not fit. Files of other
 // programs that follow each other are mapped together.
-#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/exec/core/state.h"
-#include "runtime/exec/weights/name_map.h"
-#include "runtime/exec/weights/propose_rules.h"
-#include "runtime/exec/weights/stored_variables.h"
-#include "runtime/exec/weights/write_weights.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/plan/model/name_rules.h"

@@ -1,16 +1,14 @@
 // Refusals of `--resume`, with values rather than hashes.
-#include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/io/checkpoint_folder.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/difference.h"
 #include "runtime/plan/json/json.h"

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <string_view>
@@ -82,13 +81,6 @@ std::vector<std::byte> make_head(std::span<const plan::TensorId> tensors, int64_
   return bytes;
 }
 
-std::vector<std::byte> read_whole(const fs::path& path) {
-  File file = File::open_read(path);
-  std::vector<std::byte> bytes(file.size());
-  bytes.resize(file.read(bytes));
-  return bytes;
-}
-
 struct Slots {
   std::map<int64_t, uint64_t> offsets;  // of those that are whole, by step
   std::vector<uint64_t> damaged;        // offsets of those that are not
@@ -152,7 +144,8 @@ FingerprintWriter::FingerprintWriter(const fs::path& path, std::span<const plan:
   const std::vector<std::byte> head = make_head(tensors, every_, slots_);
   std::error_code missing;
   if (resume_from > 0 && fs::exists(path, missing)) {
-    const std::vector<std::byte> before = read_whole(path);
+    const std::string text = read_text(path);
+    const std::span<const std::byte> before = std::as_bytes(std::span(text));
     continued_ =
         before.size() >= head.size() && std::equal(head.begin(), head.end(), before.begin());
     if (continued_) {

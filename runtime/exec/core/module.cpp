@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 #include "flow_build_id.h"
 #include "runtime/base/text.h"

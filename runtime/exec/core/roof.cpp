@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/known.h"
 #include "runtime/base/error.h"

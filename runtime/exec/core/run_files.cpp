@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/file_operations.h"
 
 namespace flow::exec {

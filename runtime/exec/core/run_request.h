@@ -55,30 +55,38 @@ struct Progress {
   int64_t epochs = 0;          // begun by then; 0: it has no epochs, or no known end
 };
 
-struct RunRequest {
+/// What flags of flowrun say of a run, as they are given.
+struct RunFlags {
+  std::vector<std::string> load = {};          // of what several have, the last counts
+  std::vector<std::string> load_partial = {};  // globs: variables that `load` need not have
+  std::optional<std::string> save = {};
+  bool ema = false;  // load averages
+  std::optional<int64_t> steps = {};
+  bool resume = false;
+  bool force = false;                           // what is there of an earlier run goes
+  bool verify_data = false;                     // read all data files again, unchanged ones too
+  std::optional<std::string> tensorboard = {};  // the directory
+  int threads = 0;
+  bool eager = false, profile = false;       // as in PrepareOptions
+  bool tune = false;                         // choose algorithms by time
+  std::optional<int64_t> permute_rows = {};  // a seed
+  bool json = false;                         // print sinks write objects
+};
+
+struct RunRequest : RunFlags {
+  RunRequest(const plan::Plan& of, const plan::Job& wanted, fs::path base, fs::path run = {})
+      : plan(of), job(wanted), root(std::move(base)), directory(std::move(run)) {}
+
   const plan::Plan& plan;
   const plan::Job& job;
   fs::path root = {};       // what paths of the plan are relative to
   fs::path directory = {};  // DIR; exists and is writable
   std::vector<std::pair<std::string, std::string>> inputs = {};  // --input NAME=SPEC, parsed here
-  std::vector<std::string> load = {};          // --load: of what several have, the last counts
-  std::optional<std::string> save = {};        // --save
-  std::vector<std::string> load_partial = {};  // globs: variables that `load` need not have
-  bool ema = false;                            // --ema: load averages
-  std::optional<int64_t> steps = {};           // --steps
-  bool resume = false;
-  std::optional<fs::path> tensorboard = {};  // --tensorboard
-  bool replaces_events = false;              // --force: what is there of an earlier run goes
-  bool restarts = false;                     // --resume that has nothing to resume
-  bool verify_data = false;  // --verify-data: read all data files again, unchanged ones too
-  int threads = 0;
-  bool eager = false, profile = false, fuse = true;  // as in PrepareOptions
-  bool tune = false;                                 // choose algorithms by time
-  std::optional<int64_t> permute_rows = {};          // --permute-rows: a seed
-  bool keep_choices = true;                          // in DIR
-  std::vector<std::string> overrides = {};           // for run.json
-  std::FILE* out = nullptr;                          // print sinks
-  bool json = false;                                 // print sinks write objects
+  bool restarts = false;                    // --resume that has nothing to resume
+  bool fuse = true;                         // as in PrepareOptions
+  bool keep_choices = true;                 // in DIR
+  std::vector<std::string> overrides = {};  // for run.json
+  std::FILE* out = nullptr;                 // print sinks
   bool print_steps = false;  // their lines begin with the step, where they do not say
   bool commands = true;      // command sinks run
   std::function<void(const Progress&)> progress = {};  // may be empty

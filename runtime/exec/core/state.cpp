@@ -8,12 +8,9 @@
 #include <cmath>
 #include <future>
 #include <set>
-#include <span>
 #include <string_view>
 #include <thread>
-#include <vector>
 
-#include "runtime/base/array.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/memory.h"

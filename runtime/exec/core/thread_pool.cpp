@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <system_error>
-#include <thread>
 
 #include "runtime/base/error.h"
 

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <type_traits>
 #include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/exec/core/state.h"
-#include "runtime/io/reduction.h"
-#include "runtime/io/sink.h"
 #include "runtime/plan/json/records.h"
 
 namespace flow::exec {
@@ -81,7 +78,7 @@ int64_t epochs_fired(const Delivery& delivery, const StepIndex& step_index, int6
 io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
                            const StepIndex& step_index, const SinkOptions& options) {
   const plan::Tensor& tensor = job[delivery.tensor];
-  io::SinkContext context;
+  io::SinkContext context{options};
   context.job = job.name;
   context.name = delivery.name;
   context.label = delivery.label;
@@ -95,14 +92,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
     };
   context.gradient = delivery.gradient;
   context.in_scope = !delivery.scope.empty();
-  context.print_steps = options.print_steps;
-  context.directory = options.directory / delivery.folder;
-  context.resume_from = options.resume_from;
-  context.digests = options.digests;
-  context.recorded = options.recorded;
-  context.calls_before = options.calls_before;
-  context.keep_reduced = options.keep_reduced;
-  context.keep_histogram = options.keep_histogram;
+  context.directory /= delivery.folder;
   return context;
 }
 
@@ -299,7 +289,7 @@ bool Deliverer::holds(std::span<const Route> parts, const Program& program, size
   parts_.clear();
   for (const Route& part : parts) parts_.push_back(part.value);
   const io::Statistics found = io::statistics_of(parts_);
-  return parts[0].delivery->when->holds(
+  return parts[0].delivery->condition->holds(
       gradient_norm_ ? found.values(delivered_scalar(program, *gradient_norm_, slot))
                      : found.values());
 }
@@ -314,9 +304,9 @@ void Deliverer::hand_over(Route& route, int64_t step, const Position& position) 
   for (const auto& sink : route.sinks) sink->deliver(event);
   commands_.take(*route.delivery, event);
   if (!route.delivery->when) return;
-  if (const std::string& stops = route.delivery->stops; !stops.empty() && !hook_stops_) {
+  if (route.delivery->stops && !hook_stops_) {
     stopping_hook_ = fmt::format("{}: step {}: `{}` holds for `{}`", route.delivery->where, step,
-                                 stops, route.delivery->name);
+                                 *route.delivery->when, route.delivery->name);
     hook_stops_ = true;
   }
   Fired& fired = route.fired;
@@ -353,7 +343,7 @@ bool Deliverer::absorbs(int64_t step) const {
   const bool last_of_epoch = step_index_.at(step).last_of_epoch;
   return std::ranges::all_of(routes_, [&](const Route& route) {
     if (!route.delivery->fires(step)) return true;
-    return !route.delivery->check_finite && route.delivery->stops.empty() &&
+    return !route.delivery->check_finite && !route.delivery->stops &&
            !commands_.takes(*route.delivery) && route.tensor->shape.elements() <= kSmall &&
            std::ranges::all_of(route.sinks,
                                [&](const auto& sink) { return sink->absorbs(last_of_epoch); });

@@ -27,26 +27,16 @@
 
 namespace flow::exec {
 
-/// One tensor that goes to sinks, in every step or in some.
-struct Delivery {
-  plan::TensorId tensor;
-  std::string name;    // the tensor's, as delivered
-  std::string folder;  // below the run directory: "watch/lenet/conv1"
-  std::string label;   // before what is printed: the name, "b/weight/diff", or a Dict's key
+/// One tensor that goes to sinks, in every step or in some: a hook, or what is alike of a return.
+struct Delivery : plan::Hook {
+  std::string folder = {};  // below the run directory: "watch/lenet/conv1"
+  std::string label = {};   // before what is printed: the name, "b/weight/diff", or a Dict's key
   bool gradient = false;
-  bool every_step = false;  // a return
-  std::vector<plan::StepRange> steps;
-  std::optional<plan::Condition> when = {};  // it must hold, too
-  std::string stops = {};                    // the condition's text, where the run stops then
-  double factor = 1;
-  bool check_finite = false;
+  bool every_step = false;                        // a return
+  std::optional<plan::Condition> condition = {};  // that `when` writes
   /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole, or
   /// what a shard made of it.
   int64_t device = 0, devices = 1;
-  bool per_device = false;  // ListNumpy
-  std::string scope, op;    // of `watch_scope`, as in plan::Hook
-  std::vector<plan::Sink> sinks;
-  std::string where;
 
   /// Is it delivered as shards of the batch made it?
   bool is_part_of(const plan::Tensor& of) const {
@@ -103,21 +93,12 @@ struct OutputState {
 /// The files below the run directory to which these deliveries append.
 std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries);
 
-struct SinkOptions {
-  fs::path directory;  // of the run
-  int64_t resume_from = 0;
-  int64_t calls_before = 0;  // of a job that another one calls
+struct SinkOptions : io::JobSinks {
   std::FILE* out = nullptr;
   bool json = false;
-  bool print_steps = false;
   bool run_commands = true;
   io::CommandContext commands = {};
-  Sums sums = {};                               // of the checkpoint, when resuming
-  const io::RecordedFiles* recorded = nullptr;  // likewise
-  bool digests = false;                         // for the files of an OutputState
-  /// As in io::SinkContext.
-  std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
-  std::function<void(const io::Histogram&)> keep_histogram = {};
+  Sums sums = {};  // of the checkpoint, when resuming
 };
 
 /// What fires, on its way to commands: as the whole that it is, not array by array.

@@ -85,21 +85,11 @@ plan::Condition parse_checked(const std::string& when) {
 }
 
 Delivery from_hook(const plan::Hook& hook) {
-  Delivery delivery;
-  delivery.tensor = hook.tensor;
-  delivery.name = hook.name;
+  Delivery delivery{hook};
   delivery.folder = "watch/" + hook.name;
   delivery.gradient = hook.kind == plan::Hook::Kind::kWatchDiff;
   delivery.label = delivery.gradient ? hook.name + "/diff" : hook.name;
-  delivery.steps = hook.steps;
-  if (hook.when) delivery.when = parse_checked(*hook.when);
-  if (hook.when && hook.stops) delivery.stops = *hook.when;
-  delivery.factor = hook.factor;
-  delivery.check_finite = hook.check_finite;
-  delivery.scope = hook.scope;
-  delivery.op = hook.op;
-  delivery.sinks = hook.sinks;
-  delivery.where = hook.where;
+  if (hook.when) delivery.condition = parse_checked(*hook.when);
   return delivery;
 }
 

@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
-#include "runtime/io/event_records.h"
+#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 namespace event {
@@ -96,7 +96,7 @@ EventFiles list_files(const fs::path& directory) {
 }
 
 /// "events.out.tfevents.1764184417.HOST.flow", with a time after that of the file before it.
-fs::path next_path(const EventsRequest& request, const std::vector<fs::path>& earlier) {
+fs::path next_path(const fs::path& directory, const std::vector<fs::path>& earlier) {
   auto second = std::chrono::duration_cast<std::chrono::seconds>(
                     std::chrono::system_clock::now().time_since_epoch())
                     .count();
@@ -108,7 +108,7 @@ fs::path next_path(const EventsRequest& request, const std::vector<fs::path>& ea
   }
   std::string host = host_name();
   std::ranges::replace(host, '/', '_');
-  return request.directory / fmt::format("{}{:010}.{}{}", kFilePrefix, second, host, kFileSuffix);
+  return directory / fmt::format("{}{:010}.{}{}", kFilePrefix, second, host, kFileSuffix);
 }
 
 std::string_view without_time(std::string_view event) {
@@ -117,9 +117,9 @@ std::string_view without_time(std::string_view event) {
 
 /// The bytes of a file up to the checkpoint that the run resumes from. RequestError where the file
 /// is of another run.
-std::string kept_bytes(const EventsRequest& request, const fs::path& path) {
-  const std::string start = event::start(request.identity);
-  const std::string checkpoint = event::checkpoint(request.first);
+std::string kept_bytes(const RunRequest& request, int64_t first, const fs::path& path) {
+  const std::string start = event::start(plan::resume_hash(request.plan, request.job));
+  const std::string checkpoint = event::checkpoint(first);
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
   size_t number = 0, end_of_kept = 0;
@@ -129,27 +129,27 @@ std::string kept_bytes(const EventsRequest& request, const fs::path& path) {
     if (without_time(record) == without_time(checkpoint)) end_of_kept = end;
   });
   if (!ours)
-    refuse(request.directory, "has the events of another job",
+    refuse(*request.tensorboard, "has the events of another job",
            "name the directory that the run began with, or another one");
-  if (request.first == 0) return {};
+  if (first == 0) return {};
   if (end_of_kept == 0)
-    refuse(
-        request.directory,
-        fmt::format("has events of this job, but none of the checkpoint at step {}", request.first),
-        "name the directory that the run began with, or another one");
+    refuse(*request.tensorboard,
+           fmt::format("has events of this job, but none of the checkpoint at step {}", first),
+           "name the directory that the run began with, or another one");
   return {reinterpret_cast<const char*>(bytes.data()), end_of_kept};
 }
 
 }  // namespace
 
-EventFiles find_event_files(const EventsRequest& request) {
-  EventFiles files = list_files(request.directory);
-  files.path = next_path(request, files.earlier);
-  if (files.earlier.empty() || request.replaces) return files;
-  if (!request.resumes)
-    refuse(request.directory, "has the events of an earlier run",
+EventFiles find_event_files(const RunRequest& request, int64_t first) {
+  const fs::path directory = *request.tensorboard;
+  EventFiles files = list_files(directory);
+  files.path = next_path(directory, files.earlier);
+  if (files.earlier.empty() || request.force) return files;
+  if (!request.resume && !request.restarts)
+    refuse(directory, "has the events of an earlier run",
            "name another directory, or use --force to remove them");
-  files.kept = kept_bytes(request, files.earlier.back());
+  files.kept = kept_bytes(request, first, files.earlier.back());
   return files;
 }
 

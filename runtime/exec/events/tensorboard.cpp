@@ -12,17 +12,12 @@
 #include <numeric>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "ops/core/attributes.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/io/event_records.h"
-#include "runtime/io/sink.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/plan.h"
 #include "runtime/plan/serialize.h"
@@ -247,18 +242,10 @@ std::string tag_of(const plan::ReducedMetrics& metrics) {
   return fmt::format("{}/{}", job, label);
 }
 
-EventsRequest events_request(const RunRequest& request, int64_t first) {
-  return {.directory = *request.tensorboard,
-          .identity = plan::resume_hash(request.plan, request.job),
-          .replaces = request.replaces_events,
-          .resumes = request.resume || request.restarts,
-          .first = first};
-}
-
 }  // namespace
 
 void check_events(const RunRequest& request, int64_t first) {
-  const fs::path& directory = *request.tensorboard;
+  const fs::path directory = *request.tensorboard;
   if (directory.empty())
     throw RequestError("--tensorboard: empty directory name", "name a directory");
   // Not an ancestor either: what is in it is then the run's.
@@ -267,7 +254,7 @@ void check_events(const RunRequest& request, int64_t first) {
     throw RequestError(
         fmt::format("--tensorboard {}: the run writes other files there", directory.string()),
         "name another directory");
-  const EventFiles found = find_event_files(events_request(request, first));
+  const EventFiles found = find_event_files(request, first);
   if (first > 0 && found.kept.empty() && request.say)
     request.say(fmt::format("--tensorboard {}: no events of the steps before {}; they begin there",
                             directory.string(), first));
@@ -276,15 +263,14 @@ void check_events(const RunRequest& request, int64_t first) {
 TensorBoard::TensorBoard(const RunRequest& request, int64_t first,
                          const std::vector<const plan::Job*>& jobs)
     : job_(request.job.name) {
-  const EventsRequest asked = events_request(request, first);
-  const EventFiles files = find_event_files(asked);
+  const EventFiles files = find_event_files(request, first);
   std::string start = files.kept;
   if (start.empty()) {  // one after another, so that their times are in order
     start = io::framed(event::version());
-    start += io::framed(event::start(asked.identity));
+    start += io::framed(event::start(plan::resume_hash(request.plan, request.job)));
     start += io::framed(event::holding(event::kGraph, 0, graph_def(jobs)));
   }
-  make_folders(asked.directory);
+  make_folders(*request.tensorboard);
   file_.emplace(files.path, start);
   for (const auto* old : {&files.earlier, &files.temporaries})
     for (const fs::path& path : *old)

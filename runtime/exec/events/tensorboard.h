@@ -38,17 +38,9 @@ struct EventFiles {
   fs::path path;                      // of the new file
 };
 
-struct EventsRequest {
-  fs::path directory;
-  std::string identity;   // of the job: resume_hash
-  bool replaces = false;  // --force
-  bool resumes = false;   // --resume, also where it finds nothing to resume
-  int64_t first = 0;      // step
-};
-
-/// Looks and reads; writes nothing. RequestError where the directory has events of another run, or
-/// cannot be one.
-EventFiles find_event_files(const EventsRequest& request);
+/// Looks and reads; writes nothing. RequestError where the directory of `--tensorboard` has events
+/// of another run, or cannot be one. `first`: the step that the run begins with.
+EventFiles find_event_files(const RunRequest& request, int64_t first);
 
 /// Before the run writes anything: RequestError where the directory of `--tensorboard` has events
 /// of another run, or is among what the run writes. REQUIRES: it is given.

@@ -1,5 +1,5 @@
 // Hashes of data files.
-#include "runtime/exec/input/data_files.h"
+#include "runtime/exec/input/input_pipeline.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -11,7 +11,6 @@
 
 #include "runtime/base/digest.h"
 #include "runtime/base/process.h"
-#include "runtime/exec/input/source.h"
 
 namespace flow::exec {
 

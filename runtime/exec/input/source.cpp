@@ -12,7 +12,6 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/base/error.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/state.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ops/core/spec.h"
-#include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/memory.h"
 
 namespace flow::exec {

@@ -1,7 +1,6 @@
 // Buckets of tensors that ranks exchange, cut into a slice for each rank.
 #include "runtime/exec/ranks/buckets.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -59,8 +58,16 @@ class BucketMaker {
     bucket.small = bucket.total_bytes <= kSmallBytes;
     bucket.divided = divided && !bucket.small;
     bucket.slices.resize(ranks_);
-    if (!bucket.small) cut(bucket);
+    bucket.small ? share(bucket) : cut(bucket);
     buckets_.push_back(std::move(bucket));
+  }
+
+  void share(Bucket& bucket) const {
+    for (std::vector<Slice>& slices : bucket.slices)
+      for (const size_t tensor : bucket.tensors)
+        slices.push_back({tensor, 0, tensors_[tensor].elements});
+    bucket.total_starts.resize(ranks_);
+    bucket.total_lengths.assign(ranks_, bucket.total_bytes);
   }
 
   /// A piece belongs to the rank in whose equal share of the totals it begins.
@@ -93,8 +100,7 @@ class BucketMaker {
              std::vector<size_t>& starts, std::vector<size_t>& lengths) const {
     for (const std::vector<Slice>& slices : bucket.slices) {
       const auto position = [&](const Slice& slice, int64_t element) {
-        const auto found = std::ranges::find(bucket.tensors, slice.tensor) - bucket.tensors.begin();
-        return offsets[static_cast<size_t>(found)] +
+        return offsets[bucket.place_of(slice.tensor)] +
                static_cast<size_t>(element) * tensors_[slice.tensor].*size;
       };
       const size_t start = slices.empty() ? 0 : position(slices.front(), slices.front().first);

@@ -2,6 +2,7 @@
 // that are exchanged while later steps compute, and the slice of each that a rank adds up.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -50,8 +51,13 @@ struct Bucket {
   bool small = false;
   bool divided = false;                    // gradients; never of a small one
   std::vector<std::vector<Slice>> slices;  // by rank; of a small one: every rank has all
-  /// By rank: where its slices lie among the totals, and their results. Not of a small one.
+  /// By rank: where its slices lie among the totals, and their results, but not of a small one.
   std::vector<size_t> total_starts, total_lengths, whole_starts, whole_lengths;
+
+  /// The position of a tensor among those of the bucket.
+  size_t place_of(size_t tensor) const {
+    return static_cast<size_t>(std::ranges::find(tensors, tensor) - tensors.begin());
+  }
 };
 
 /// Slices end at multiples of this many elements: the pieces in which norms are summed.

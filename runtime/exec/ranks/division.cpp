@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "ops/core/known.h"
 #include "runtime/base/error.h"

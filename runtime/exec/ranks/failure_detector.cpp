@@ -1,5 +1,5 @@
 // Counts silence, passes failures from rank to rank, and finds the lowest rank that is left.
-#include "runtime/exec/ranks/failure_detector.h"
+#include "runtime/exec/ranks/monitor.h"
 
 #include <fmt/format.h>
 
@@ -59,7 +59,7 @@ struct FailureDetector::Head {
   RankActivity activity = RankActivity::kPreparing;
 };
 
-FailureDetector::FailureDetector(Collectives& collectives, const Monitor::Options& options)
+FailureDetector::FailureDetector(Collectives& collectives, const MonitorOptions& options)
     : collectives_(collectives),
       period_(options.period),
       timeout_(options.timeout),

@@ -17,26 +17,20 @@
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/core/collectives.h"
 #include "runtime/exec/core/module.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankIdentity, host, build, version, cpu,
+                                                instruction_set, device, cores, gpus)
+
 namespace {
 
-struct IdentityKey {
-  const char* key;
-  std::string RankIdentity::*text;
-};
-constexpr IdentityKey kIdentityKeys[] = {{"host", &RankIdentity::host},
-                                         {"build", &RankIdentity::build},
-                                         {"version", &RankIdentity::version},
-                                         {"cpu", &RankIdentity::cpu},
-                                         {"instruction_set", &RankIdentity::instruction_set},
-                                         {"device", &RankIdentity::device},
-                                         {"cores", &RankIdentity::cores},
-                                         {"gpus", &RankIdentity::gpus}};
+constexpr const char* kSameBuild = "install the same build of flow on all hosts";
+constexpr const char* kSameMachine =
+    "results would differ; start all ranks on hosts with the same CPU and GPU models";
 
 /// What must be the same on all ranks.
 struct SameText {
@@ -44,9 +38,6 @@ struct SameText {
   std::string RankIdentity::*text;
   const char* hint;
 };
-constexpr const char* kSameBuild = "install the same build of flow on all hosts";
-constexpr const char* kSameMachine =
-    "results would differ; start all ranks on hosts with the same CPU and GPU models";
 constexpr SameText kSameTexts[] = {
     {"version of flow", &RankIdentity::version, kSameBuild},
     {"build of flow", &RankIdentity::build, kSameBuild},
@@ -67,18 +58,13 @@ std::string proc_value(const char* path, const std::string& name) {
 }
 
 std::string identity_text(const RankIdentity& identity) {
-  Json json;
-  for (const auto& [key, text] : kIdentityKeys) json[key] = identity.*text;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json(identity).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// Empty where another build writes something else: it is refused for its build.
 RankIdentity read_identity(const std::string& written) {
-  RankIdentity identity;
   const Json json = Json::parse(written, nullptr, false);
-  if (json.is_object())
-    for (const auto& [key, text] : kIdentityKeys) identity.*text = json.value(key, std::string());
-  return identity;
+  return json.is_object() ? json.get<RankIdentity>() : RankIdentity();
 }
 
 std::string rank_name(std::span<const RankIdentity> ranks, size_t rank) {

@@ -8,7 +8,7 @@
 
 #include "runtime/exec/core/collectives.h"
 #include "runtime/exec/core/run_request.h"
-#include "runtime/exec/input/data_files.h"
+#include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/plan/model/plan.h"

@@ -1,5 +1,5 @@
 // An operation is complete for a rank when all ranks have copied what they receive of it.
-#include "runtime/exec/ranks/local_ranks.h"
+#include "runtime/exec/ranks/ranks.h"
 
 #include <algorithm>
 #include <array>

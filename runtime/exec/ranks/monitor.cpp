@@ -3,125 +3,102 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/ranks/failure_detector.h"
 
 namespace flow::exec {
 
-struct Monitor::Implementation {
-  Implementation(Collectives& shared, Options given)
-      : collectives(shared),
-        options(std::move(given)),
-        rank(shared.rank()),
-        detector(shared, options) {}
+RankStatus Monitor::own_status() const {
+  RankStatus own = status_;
+  if (collectives_.waiting > 0) own.activity = RankActivity::kWaiting;
+  own.median_step = durations_.median();
+  return own;
+}
 
-  RankStatus own_status() const {
-    RankStatus own = status;
-    if (collectives.waiting > 0) own.activity = RankActivity::kWaiting;
-    own.median_step = durations.median();
-    return own;
+void Monitor::watch() {
+  auto last = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    changed_.wait_for(lock, options_.period, [this] { return stops_ || failure_; });
+    if (stops_) return close();
+    const auto failed = std::exchange(failure_, std::nullopt);
+    status_.fails |= failed && rank_ == 0 && !detector_.ends();
+    const RankStatus own = own_status();
+    lock.unlock();
+    if (failed && rank_ != 0) detector_.fail(own, failed->message, failed->hint);
+    const auto now = std::chrono::steady_clock::now();
+    const auto end = detector_.turn(own, now - std::exchange(last, now));
+    if (end) options_.end(end->message, end->hint);
+    lock.lock();
+    ended_ = end.has_value();
+    changed_.notify_all();
   }
+}
 
-  void watch() {
-    auto last = std::chrono::steady_clock::now();
-    std::unique_lock lock(mutex);
-    while (!ended) {
-      changed.wait_for(lock, options.period, [this] { return stops || failure; });
-      if (stops) return close();
-      const auto failed = std::exchange(failure, std::nullopt);
-      status.fails |= failed && rank == 0 && !detector.ends();
-      const RankStatus own = own_status();
-      lock.unlock();
-      if (failed && rank != 0) detector.fail(own, failed->message, failed->hint);
-      const auto now = std::chrono::steady_clock::now();
-      const auto end = detector.turn(own, now - std::exchange(last, now));
-      if (end) options.end(end->message, end->hint);
-      lock.lock();
-      ended = end.has_value();
-      changed.notify_all();
-    }
-  }
-
-  /// Where the library fails, another rank has ended: rank 0 says so, if it is there.
-  void watch_or_end() {
-    try {
-      watch();
-    } catch (const RunError& error) {
-      options.end(rank == 0 ? error.what() : "", error.hint());
-    }
-  }
-
-  /// What is posted at the end moves while others are listened to.
-  void close() {
-    if (!status.fails) return;
-    detector.end_others();
-    std::this_thread::sleep_for(options.period);
-    detector.turn(status, {});
-  }
-
-  void stop() {
-    {
-      const std::lock_guard lock(mutex);
-      stops = true;
-    }
-    changed.notify_all();
-    if (thread.joinable()) thread.join();
-  }
-
-  const Collectives& collectives;
-  const Options options;
-  const int rank;
-  FailureDetector detector;  // of the thread
-  std::mutex mutex;          // of all that follows
-  std::condition_variable changed;
-  RankStatus status;
-  StepDurations durations;
-  std::optional<RankFailure> failure;  // of this rank, that the thread has not seen
-  bool stops = false, ended = false;
-  std::thread thread;
-};
-
-Monitor::Monitor(Collectives& collectives, Options options)
-    : implementation_(std::make_unique<Implementation>(collectives, std::move(options))) {
+/// Where the library fails, another rank has ended: rank 0 says so, if it is there.
+void Monitor::watch_or_end() {
   try {
-    implementation_->thread = std::thread([own = implementation_.get()] { own->watch_or_end(); });
+    watch();
+  } catch (const RunError& error) {
+    options_.end(rank_ == 0 ? error.what() : "", error.hint());
+  }
+}
+
+/// What is posted at the end moves while others are listened to.
+void Monitor::close() {
+  if (!status_.fails) return;
+  detector_.end_others();
+  std::this_thread::sleep_for(options_.period);
+  detector_.turn(status_, {});
+}
+
+void Monitor::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Monitor::Monitor(Collectives& collectives, MonitorOptions options)
+    : collectives_(collectives),
+      options_(std::move(options)),
+      rank_(collectives.rank()),
+      detector_(collectives, options_) {
+  try {
+    thread_ = std::thread([this] { watch_or_end(); });
   } catch (const std::system_error& error) {
     throw RunError(fmt::format("cannot create a thread: {}", error.what()));
   }
 }
 
-Monitor::~Monitor() { implementation_->stop(); }
+Monitor::~Monitor() { stop(); }
 
 void Monitor::enter(RankActivity activity, int64_t step) {
-  const std::lock_guard lock(implementation_->mutex);
-  implementation_->status.activity = activity;
-  implementation_->status.step = step;
+  const std::lock_guard lock(mutex_);
+  status_.activity = activity;
+  status_.step = step;
 }
 
 void Monitor::step_took(std::chrono::nanoseconds duration) {
-  const std::lock_guard lock(implementation_->mutex);
-  implementation_->durations.add(duration);
+  const std::lock_guard lock(mutex_);
+  durations_.add(duration);
 }
 
 void Monitor::fail(const std::string& message, const std::string& hint) {
-  std::unique_lock lock(implementation_->mutex);
-  implementation_->failure = RankFailure{implementation_->rank, message, hint};
-  implementation_->changed.notify_all();
-  implementation_->changed.wait(
-      lock, [this] { return implementation_->ended || implementation_->status.fails; });
+  std::unique_lock lock(mutex_);
+  failure_ = RankFailure{rank_, message, hint};
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return ended_ || status_.fails; });
 }
 
 void Monitor::leave() {
-  implementation_->stop();
-  implementation_->status.leaves = true;
-  implementation_->detector.send_heartbeat(implementation_->status);
+  stop();
+  status_.leaves = true;
+  detector_.send_heartbeat(status_);
 }
 
 TimeLimit::TimeLimit(std::chrono::seconds limit, std::function<void()> expired)

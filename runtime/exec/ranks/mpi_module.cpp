@@ -12,7 +12,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/core/module.h"
 
 namespace flow::exec {
 namespace {

@@ -6,23 +6,13 @@
 #include <string>
 #include <utility>
 
-#include "runtime/exec/core/backend.h"
-#include "runtime/exec/core/collectives.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::exec {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fault, where, operand, row, value, limit)
+
 namespace {
-
-std::string to_text(const Fault& fault) {
-  return Json::array({fault.where, fault.operand, fault.row, fault.value, fault.limit}).dump();
-}
-
-/// REQUIRES: to_text made it.
-Fault fault_of(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {json[0].get<std::string>(), json[1].get<std::string>(), json[2].get<int64_t>(),
-          json[3].get<int64_t>(), json[4].get<int64_t>()};
-}
 
 constexpr size_t kAtOnce = 8192;  // of all ranks together: rank 0 keeps memory for so many
 
@@ -59,9 +49,9 @@ void RankOutputs::spread(std::byte* slot, const Output& output) const {
 
 void agree_on_fault(Collectives& ranks, std::optional<Fault>& fault) {
   if (agree(ranks, fault ? 1 : 0) == 0) return;
-  for (const std::string& text : gather_texts(ranks, fault ? to_text(*fault) : ""))
+  for (const std::string& text : gather_texts(ranks, fault ? Json(*fault).dump() : ""))
     if (!text.empty()) {
-      fault = fault_of(text);
+      fault = Json::parse(text).get<Fault>();
       return;
     }
 }

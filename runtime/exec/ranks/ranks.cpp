@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/core/collectives.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::exec {

@@ -1,10 +1,11 @@
 // The ranks of a distributed run, as one of them sees them. Rank 0 leads: it compiles, writes the
-// run directory, and tells the others what to do next.
+// run directory, and tells the others what to do next. Ranks may be threads of one process.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,5 +87,25 @@ struct NextCall {
 /// What all ranks do. A rank that has nothing to launch ends the steps of all. Rank 0 knows when
 /// the state is captured, to which all ranks contribute.
 NextCall agree_on_call(Collectives& ranks, const NextCall& mine);
+
+/// Ranks that are threads of one process: what they exchange is copied from memory to memory.
+class LocalRanks {
+ public:
+  explicit LocalRanks(int size);
+  ~LocalRanks();
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  /// For the thread that is this rank.
+  Collectives& rank(int rank);
+  /// As Collectives::fail, for all ranks.
+  void fail(const std::exception_ptr& error);
+
+ private:
+  struct World;
+  class Rank;
+  std::unique_ptr<World> world_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
 
 }  // namespace flow::exec

@@ -1,5 +1,5 @@
 // What a run keeps of its state: when it is saved, and what its records say.
-#include "runtime/exec/run/checkpoint_writer.h"
+#include "runtime/exec/run/run_outputs.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
-#include "runtime/exec/checkpoint/resume_checks.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/plan/serialize.h"
 

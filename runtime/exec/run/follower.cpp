@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/exec/core/collectives.h"
@@ -21,18 +19,7 @@
 namespace flow::exec {
 namespace {
 
-/// The run that rank 0 prepares.
-struct DescribedRun {
-  plan::Plan plan;
-  std::string job;
-  fs::path root;
-  std::vector<std::pair<std::string, std::string>> inputs;
-  std::optional<int64_t> steps;
-  bool profile = false;
-  std::optional<FingerprintOptions> fingerprints = {};
-  std::vector<std::string> streamed;  // inputs of the job that only rank 0 reads
-};
-
+/// The run that rank 0 prepares, for the other ranks.
 std::string describe(const RunRequest& request) {
   Json text{{"plan", plan::to_json(request.plan)}, {"job", request.job.name},
             {"root", request.root.string()},       {"inputs", request.inputs},
@@ -41,23 +28,6 @@ std::string describe(const RunRequest& request) {
   if (request.fingerprints)
     text["fingerprints"] = {request.fingerprints->every, request.fingerprints->bytes};
   return text.dump();
-}
-
-DescribedRun described(const std::string& text) {
-  const Json said = Json::parse(text);
-  DescribedRun run{plan::from_json(said["plan"].get<std::string>(), "the plan of rank 0"),
-                   said["job"].get<std::string>(),
-                   said["root"].get<std::string>(),
-                   said["inputs"].get<std::vector<std::pair<std::string, std::string>>>(),
-                   {},
-                   said["profile"].get<bool>(),
-                   {},
-                   said["streamed"].get<std::vector<std::string>>()};
-  if (said.contains("steps")) run.steps = said["steps"].get<int64_t>();
-  if (said.contains("fingerprints"))
-    run.fingerprints = FingerprintOptions{said["fingerprints"][0].get<int64_t>(),
-                                          said["fingerprints"][1].get<uint64_t>()};
-  return run;
 }
 
 class Follower {
@@ -132,22 +102,26 @@ auto join_failure(const Ranks& ranks, F f) {
 
 int follow_described(Ranks& ranks, const MakeBackend& make_backend, const FollowOptions& options) {
   const std::string text = broadcast_text(ranks.collectives(), 0, {});
-  const DescribedRun run = join_failure(ranks, [&] { return described(text); });
-  const plan::Job& job = *std::ranges::find(run.plan.jobs, run.job, &plan::Job::name);
-  const auto backend = join_failure(ranks, [&] { return make_backend(run.plan, job); });
-  const RunRequest request{.plan = run.plan,
-                           .job = job,
-                           .root = run.root,
-                           .inputs = run.inputs,
-                           .steps = run.steps,
-                           .threads = options.threads,
-                           .profile = run.profile,
-                           .stop_signal = options.stop_signal,
-                           .ranks = &ranks,
-                           .streamed = run.streamed,
-                           .fingerprints = run.fingerprints};
+  const Json said = Json::parse(text);
+  const plan::Plan plan = join_failure(ranks, [&] {
+    return plan::from_json(said["plan"].get<std::string>(), "the plan of rank 0");
+  });
+  const plan::Job& job =
+      *std::ranges::find(plan.jobs, said["job"].get<std::string>(), &plan::Job::name);
+  const auto backend = join_failure(ranks, [&] { return make_backend(plan, job); });
+  RunRequest request(plan, job, said["root"].get<std::string>());
+  request.inputs = said["inputs"].get<decltype(RunRequest::inputs)>();
+  request.stop_signal = options.stop_signal;
+  request.ranks = &ranks;
+  request.streamed = said["streamed"].get<std::vector<std::string>>();
+  request.threads = options.threads;
+  request.profile = said["profile"].get<bool>();
+  if (said.contains("steps")) request.steps = said["steps"].get<int64_t>();
+  if (said.contains("fingerprints"))
+    request.fingerprints = FingerprintOptions{said["fingerprints"][0].get<int64_t>(),
+                                              said["fingerprints"][1].get<uint64_t>()};
   PreparedRun prepared = prepare_run(*backend, request);
-  const int64_t every = run.fingerprints ? run.fingerprints->every : 0;
+  const int64_t every = request.fingerprints ? request.fingerprints->every : 0;
   return Follower(prepared, ranks, options, every).obey();
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/exec/core/backend.h"
-#include "runtime/exec/ranks/local_ranks.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/plan/model/plan.h"

@@ -1,11 +1,9 @@
 // Opens, checks and prepares what a run needs.
 #include "runtime/exec/run/preparation.h"
-#include "runtime/exec/deliver/delivery.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <string_view>
 
@@ -14,14 +12,11 @@
 #include "runtime/exec/core/collectives.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/tensorboard.h"
-#include "runtime/exec/input/source.h"
 #include "runtime/exec/ranks/identity.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/follower.h"
-#include "runtime/exec/run/wrapped_program.h"
 #include "runtime/plan/model/environment_text.h"
-#include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 #include "runtime/plan/serialize.h"
 
@@ -29,30 +24,16 @@ namespace flow::exec {
 
 namespace {
 
-/// For each deliverable: does every call of steps [first, end) want it?
-std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Delivery>& deliveries,
-                                 const std::vector<plan::TensorId>& deliverables, int64_t first,
-                                 int64_t end) {
-  std::vector<uint8_t> always;
-  const size_t read = read_in_each_call(job).size();
-  for (const plan::TensorId id : deliverables) {
-    const auto is_it = [&](const Delivery& delivery) {
-      return delivery.tensor == id && delivery.fires_always(first, end);
-    };
-    always.push_back(always.size() < read || std::ranges::any_of(deliveries, is_it));
-  }
-  return always;
-}
-
-/// For each deliverable: is it delivered in parts of shards?
-std::vector<uint8_t> list_in_parts(const plan::Job& job, const std::vector<Delivery>& deliveries,
-                                   const std::vector<plan::TensorId>& deliverables) {
-  std::vector<uint8_t> in_parts;
+/// For each deliverable: is there a delivery of it that has this property?
+template <typename Has>
+std::vector<uint8_t> list_those(const std::vector<plan::TensorId>& deliverables,
+                                const std::vector<Delivery>& deliveries, const Has& has) {
+  std::vector<uint8_t> those;
   for (const plan::TensorId id : deliverables)
-    in_parts.push_back(std::ranges::any_of(deliveries, [&](const Delivery& delivery) {
-      return delivery.tensor == id && delivery.is_part_of(job[id]);
+    those.push_back(std::ranges::any_of(deliveries, [&](const Delivery& delivery) {
+      return delivery.tensor == id && has(delivery);
     }));
-  return in_parts;
+  return those;
 }
 
 void require_shards(const Backend& backend, const plan::Job& job) {
@@ -255,9 +236,14 @@ void prepare_program(Backend& backend, const RunRequest& request, PreparedJob& p
   options.output_slots = prepared.output_slots = output_slots(job, backend);
   prepared.launches_ahead = backend.asynchronous();
   options.deliverables = list_deliverables(job, prepared.deliveries);
-  options.always = list_always(job, prepared.deliveries, options.deliverables, first, end);
+  options.always =
+      list_those(options.deliverables, prepared.deliveries,
+                 [&](const Delivery& delivery) { return delivery.fires_always(first, end); });
+  std::fill_n(options.always.begin(), read_in_each_call(job).size(), 1);
   if (job.sharding)
-    options.in_parts = list_in_parts(job, prepared.deliveries, options.deliverables);
+    options.in_parts = list_those(
+        options.deliverables, prepared.deliveries,
+        [&](const Delivery& delivery) { return delivery.is_part_of(job[delivery.tensor]); });
   options.eager = request.eager;
   options.profile = request.profile;
   options.fuse = request.fuse;

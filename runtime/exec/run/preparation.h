@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/exec/deliver/delivery.h"
-#include "runtime/exec/input/data_files.h"
 #include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/input/source.h"
 #include "runtime/exec/run/run.h"

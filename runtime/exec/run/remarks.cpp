@@ -7,15 +7,11 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "ops/core/spec.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/load.h"
-#include "runtime/exec/core/state.h"
 
 namespace flow::exec {
 namespace {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -14,10 +13,8 @@
 #include "flow_version.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/core/run_files.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/plan/serialize.h"
 

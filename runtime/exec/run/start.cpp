@@ -13,8 +13,6 @@
 #include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
-#include "runtime/exec/checkpoint/load.h"
-#include "runtime/exec/checkpoint/resume_checks.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/exec/input/source.h"

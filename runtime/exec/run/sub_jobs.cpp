@@ -9,9 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/core/run_files.h"
-#include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
-#include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::exec {

@@ -1,19 +1,13 @@
 // Programs around another one, which change only some of what it does.
-#include "runtime/exec/run/wrapped_program.h"
+#include "runtime/exec/run/executor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <utility>
-#include <vector>
 
-#include "runtime/base/error.h"
 #include "runtime/base/philox.h"
-#include "runtime/exec/core/backend.h"
-#include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 namespace {

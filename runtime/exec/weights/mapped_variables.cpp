@@ -10,7 +10,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/weights/stored_variables.h"
 #include "runtime/io/elements.h"
 
 namespace flow::exec {

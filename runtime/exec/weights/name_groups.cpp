@@ -1,15 +1,13 @@
 // Groups of names, and the words in them.
-#include "runtime/exec/weights/propose_rules.h"
+#include "runtime/exec/weights/name_map.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <map>
 #include <string_view>
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/plan/model/name_pattern.h"
 
 namespace flow::exec {
 namespace {

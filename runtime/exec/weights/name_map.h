@@ -1,13 +1,17 @@
-// Which arrays of a file become which variables, by the rules for names of a job.
+// Which arrays of a file become which variables, by the rules for names of a job; rules that nobody
+// has written yet; and files of weights for other programs, whose names such rules say, too.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/base/array.h"
 #include "runtime/exec/weights/stored_variables.h"
 #include "runtime/plan/model/name_pattern.h"
 #include "runtime/plan/model/name_rules.h"
@@ -121,5 +125,78 @@ void copy_range(const Array& array, const AxisRange& range, std::span<std::byte>
 void join_arrays(const std::vector<Array>& arrays, int64_t axis, std::span<std::byte> out);
 /// The array with its axes in another order, or itself where `perm` is empty.
 Array transposed(Array array, const std::vector<int64_t>& perm);
+
+/// Arrays or variables of one shape whose names differ in numbers: "h.*.attn.weight".
+struct NameGroup {
+  std::string pattern;  // a name as it is, where there is only one
+  Shape shape;
+  std::set<std::vector<std::string>> numbers;  // what `*` stands for, in each name
+  std::vector<std::string> words;              // of the pattern, in plain spelling, sorted
+  std::vector<std::string> last_words;         // of its last two components
+  std::string parent;                          // of the pattern
+
+  size_t wildcards() const { return numbers.begin()->size(); }
+};
+
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+
+/// Groups in the order of their first names. Names whose shapes differ stay apart.
+std::vector<NameGroup> group_names(std::span<const NamedShape> names);
+
+/// How many words an array and a variable have in common. Those of the last components count more,
+/// and a fraction is added that is larger where fewer words of the variable are left over.
+double similarity(const NameGroup& array, const NameGroup& variable);
+
+/// The name without its last component: "h.*.attn" of "h.*.attn.weight"; "" of one component.
+std::string parent_of(const std::string& name);
+/// The last component: "weight".
+std::string leaf_of(const std::string& name);
+/// How many components two names have in common at their start.
+size_t common_components(const std::string& a, const std::string& b);
+
+struct ProposedRule {
+  plan::NameRule rule;
+  std::string remark = {};  // what to check; may be empty
+};
+
+/// Rules for arrays that no rule matches and variables that get no array, in the order of the
+/// variables; last, arrays that can be ignored. A proposal, not a proof: names are only similar.
+std::vector<ProposedRule> propose_rules(const NameMap& map);
+
+/// The rule as an item of YAML: `{from: "x", to: "y"}`.
+std::string yaml_text(const plan::NameRule& rule);
+
+/// An array to be written, and the variables that it is made of.
+struct OriginalArray {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  const plan::NameRule* rule = nullptr;     // null: the variable itself
+  std::vector<std::string> variables = {};  // in the order of `to`
+  AxisRange range = {};                     // of the variable: a part that `concat` joined
+};
+
+/// The arrays that the rules make these variables of, and variables that no rule names, under their
+/// own names. RequestError that lists all variables that cannot be turned round. REQUIRES: as
+/// map_names.
+std::vector<OriginalArray> original_arrays(const std::vector<StoredItem>& variables,
+                                           const std::vector<plan::NameRule>& rules);
+
+/// The array. RequestError where copies of it differ.
+Array make_original(const StoredVariables& stored, const OriginalArray& original);
+
+/// The arrays of a checkpoint that are variables, without the state of optimizers.
+std::vector<StoredItem> weights_in(const StoredVariables& stored);
+
+/// RequestError where the suffix of `path` is not that of a format.
+void require_weights_format(const fs::path& path);
+
+/// Writes the arrays to a new file, all or nothing, and returns when it is on the disk. The suffix
+/// of `path` is the format.
+void write_weights(const fs::path& path, const StoredVariables& stored,
+                   const std::vector<OriginalArray>& arrays);
 
 }  // namespace flow::exec

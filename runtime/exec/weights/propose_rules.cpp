@@ -1,13 +1,10 @@
 // Pairs groups of arrays with groups of variables: first one with one, then several with one.
-#include "runtime/exec/weights/propose_rules.h"
+#include "runtime/exec/weights/name_map.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "runtime/base/text.h"

@@ -1,5 +1,4 @@
 // Turns rules for names round, and writes arrays one after another: one is in memory at a time.
-#include "runtime/exec/weights/write_weights.h"
 
 #include <fmt/format.h>
 

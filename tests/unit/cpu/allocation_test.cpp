@@ -73,10 +73,7 @@ TEST_CASE("from the second batch on the passes of a loop allocate nothing", "[cp
   const auto backend = cpu::make_backend();
   std::vector<int64_t> counts;
   counts.reserve(64);
-  exec::RunRequest run{.plan = *compiled.plan,
-                       .job = compiled.plan->jobs.front(),
-                       .root = home.path(),
-                       .directory = home.path()};
+  exec::RunRequest run(*compiled.plan, compiled.plan->jobs.front(), home.path(), home.path());
   run.threads = 2;
   run.stop_signal = [&counts] {
     counts.push_back(allocations_of_this_thread());
@@ -106,10 +103,7 @@ TEST_CASE("from the second step on a training step on the CPU allocates nothing"
             : cpu::make_backend();
   std::vector<int64_t> counts;
   counts.reserve(64);
-  exec::RunRequest run{.plan = *compiled.plan,
-                       .job = compiled.plan->jobs.front(),
-                       .root = home.path(),
-                       .directory = home.path()};
+  exec::RunRequest run(*compiled.plan, compiled.plan->jobs.front(), home.path(), home.path());
   run.threads = 2;
   run.profile = profile;
   run.stop_signal = [&counts] {  // asked before each step, on the thread that computes

@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cpu/backend/backend.h"
-#include "runtime/exec/run/wrapped_program.h"
+#include "runtime/exec/run/executor.h"
 #include "runtime/io/npy.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/fresh_directory.h"

@@ -74,8 +74,7 @@ struct Runs {
 
   exec::RunRequest request(const plan::Plan& plan, const Wanted& wanted, const std::string& out) {
     fs::create_directories(home / out);
-    exec::RunRequest made{
-        .plan = plan, .job = plan.jobs.front(), .root = home.path(), .directory = home / out};
+    exec::RunRequest made(plan, plan.jobs.front(), home.path(), home / out);
     made.eager = wanted.eager;
     made.out = printed.get();
     made.threads = 1;

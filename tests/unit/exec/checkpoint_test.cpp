@@ -9,7 +9,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint/load.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"

@@ -1,5 +1,5 @@
 // Which failures ranks find, and that one rank reports them: turn by turn, without threads or time.
-#include "runtime/exec/ranks/failure_detector.h"
+#include "runtime/exec/ranks/monitor.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -26,7 +26,7 @@ constexpr int kTurnsToEnd = 40;       // more than any rank of these tests takes
 /// Ranks whose turns come one after another.
 struct DetectingRanks {
   explicit DetectingRanks(int size) : messages(size), status(static_cast<size_t>(size)) {
-    Monitor::Options options{.period = kPeriod};
+    MonitorOptions options{.period = kPeriod};
     for (int rank = 0; rank < size; ++rank)
       options.hosts.push_back(std::string("host") + static_cast<char>('a' + rank / 2));
     for (int rank = 0; rank < size; ++rank) {

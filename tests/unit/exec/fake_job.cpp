@@ -250,11 +250,9 @@ std::vector<plan::Job> jobs_of(plan::Job made, std::optional<plan::Job> called) 
 TestRun::TestRun(plan::Job made, const fs::path& home, const std::string& out,
                  std::optional<plan::Job> called)
     : plan{plan::kVersion, "job.yaml", "", jobs_of(std::move(made), std::move(called)), {}},
-      request{.plan = plan,
-              .job = plan.jobs[0],
-              .root = home,
-              .directory = home / out,
-              .say = [this](const std::string& text) { said.push_back(text); }} {}
+      request(plan, plan.jobs[0], home, home / out) {
+  request.say = [this](const std::string& text) { said.push_back(text); };
+}
 
 RunOutcome TestRun::run() {
   fs::create_directories(request.directory);

@@ -1,5 +1,5 @@
 // Ranks that are threads of one process: where one of them fails, nobody waits for it.
-#include "runtime/exec/ranks/local_ranks.h"
+#include "runtime/exec/ranks/ranks.h"
 
 #include <catch2/catch.hpp>
 #include <future>

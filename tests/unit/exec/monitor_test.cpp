@@ -26,9 +26,9 @@ struct MonitoredRanks {
     for (int rank = 0; rank < size; ++rank)
       monitors.push_back(std::make_unique<Monitor>(
           ranks[static_cast<size_t>(rank)],
-          Monitor::Options{period, timeout, {}, [this, rank](const auto& message, const auto&) {
-                             ends[static_cast<size_t>(rank)].set_value(message);
-                           }}));
+          MonitorOptions{period, timeout, {}, [this, rank](const auto& message, const auto&) {
+                           ends[static_cast<size_t>(rank)].set_value(message);
+                         }}));
   }
   /// What a rank says at its end.
   std::string end(size_t rank) {

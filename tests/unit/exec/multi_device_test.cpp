@@ -177,8 +177,7 @@ TEST_CASE("jobs that are called have the variables of the one that calls them, o
   const auto run_on = [&](Backend& backend, const CompileRequest& request, const char* out) {
     const plan::Plan plan = plan_of(text, request);
     fs::create_directories(home / out);
-    RunRequest run{
-        .plan = plan, .job = plan.jobs.front(), .root = home.path(), .directory = home / out};
+    RunRequest run(plan, plan.jobs.front(), home.path(), home / out);
     run.threads = 1;
     CHECK(exec::run(backend, run).exit_status == 0);
   };
@@ -265,8 +264,7 @@ TEST_CASE("a loop of a job on one device makes the same passes on a backend of t
   const FreshDirectory home;
   const auto run_on = [&](Backend& backend, const char* out) {
     fs::create_directories(home / out);
-    RunRequest run{
-        .plan = plan, .job = plan.jobs.front(), .root = home.path(), .directory = home / out};
+    RunRequest run(plan, plan.jobs.front(), home.path(), home / out);
     CHECK(exec::run(backend, run).exit_status == 0);
     return read_text(home / out / "returns/total/value.npy");
   };

@@ -11,7 +11,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
-#include "runtime/exec/checkpoint/resume_checks.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/tensorboard.h"
 #include "runtime/io/event_records.h"

@@ -43,8 +43,7 @@ TEST_CASE("a run of shards reads whole batches, and delivers what shards make to
   plan::assign_lifetimes(job);
   const plan::Plan plan{plan::kVersion, "job.yaml", "", {job}, {}};
   const auto backend = cpu::make_backend();
-  RunRequest request{
-      .plan = plan, .job = plan.jobs[0], .root = home.path(), .directory = home / "out"};
+  RunRequest request(plan, plan.jobs[0], home.path(), home / "out");
   fs::create_directories(request.directory);
   CHECK(run(*backend, request).steps == 2);
   const fs::path out = request.directory;

@@ -6,8 +6,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/weights/name_map.h"
-#include "runtime/exec/weights/propose_rules.h"
-#include "runtime/exec/weights/write_weights.h"
 #include "tests/unit/exec/fake_job.h"
 
 namespace flow::exec {

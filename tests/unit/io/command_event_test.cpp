@@ -1,5 +1,5 @@
 // What commands read, byte for byte.
-#include "runtime/io/command_event.h"
+#include "runtime/io/commands.h"
 
 #include <catch2/catch.hpp>
 
