@@ -193,22 +193,16 @@ class Object {
     required_.push_back(key);
   }
   template <typename T>
-  void optional(std::string_view key, const std::optional<T>&) {
-    properties_[std::string(key)] = of(T{});
-  }
-  void flag(std::string_view key, bool value) { properties_[std::string(key)] = of(value); }
-  template <typename T>
-  void some(std::string_view key, const std::vector<T>& list) {
-    properties_[std::string(key)] = of(list);
+  void given(std::string_view key, const T& value) {
+    if constexpr (requires { *value; })
+      properties_[std::string(key)] = of(typename T::value_type{});
+    else
+      properties_[std::string(key)] = of(value);
   }
   template <typename T>
   void one_or_more(std::string_view key, const std::vector<T>& list) {
     properties_[std::string(key)] = {{"anyOf", {of(T{}), of(list), type("null")}}};
     required_.push_back(key);
-  }
-  template <typename T>
-  void lines(std::string_view key, const std::vector<T>& list) {
-    (*this)(key, list);
   }
   template <typename T>
   void remark(std::string_view key, const T& value) {
