@@ -10,7 +10,6 @@
 #include "cli/reference/pages.h"
 #include "cli/shared/markdown.h"
 #include "compiler/ir/describe_ops.h"
-#include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/tolerances/tolerances.h"
 #include "ops/core/spec.h"
@@ -66,7 +65,7 @@ std::string section_link(const job::Section& section, std::string_view page) {
 
 std::string hooks_links() {
   std::vector<std::string> links;
-  for (const job::Section& hook : job::hook_sections())
+  for (const job::Section& hook : job::kHookSections)
     links.push_back(fmt::format("`{}`", hook.keys.front().name));
   return fmt::format("list of [hooks](#hooks): {}", join(links, ", "));
 }
@@ -126,9 +125,9 @@ std::string kind_title(const job::VariantKind& kind) {
 std::string link_to(const job::VariantKind& kind, std::string_view page) {
   const auto is = [&kind](const job::VariantKind& other) { return &kind == &other; };
   const std::string_view home =
-      is(job::learning_rates()) || is(job::warmups())                                ? "schedules"
-      : is(job::optimizers()) || is(job::grad_clippings()) || is(job::loss_scales()) ? "optimizers"
-                                                                                     : "job";
+      is(job::kLearningRates) || is(job::kWarmups)                              ? "schedules"
+      : is(job::kOptimizers) || is(job::kGradClippings) || is(job::kLossScales) ? "optimizers"
+                                                                                : "job";
   return fmt::format("[{}]({}#{})", kind.noun, home == page ? "" : fmt::format("{}.md", home),
                      heading_anchor(kind_title(kind)));
 }
@@ -208,7 +207,7 @@ constexpr std::string_view kJobPage = "job";
 /// The keys of entries for which ops differ, each with those that have it.
 std::vector<KeyDef> entry_keys() {
   std::vector<KeyDef> keys = job::training_keys(nullptr);
-  const std::vector<KeyDef>& more = job::call_keys();
+  const std::vector<KeyDef>& more = job::kCallKeys;
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
@@ -259,7 +258,7 @@ class JobPage {
   void show_hooks() {
     if (!shown_.insert("hooks").second) return;
     text += "\n## Hooks\n\nThe first key of a hook selects its kind.\n";
-    for (const Section& hook : job::hook_sections()) {
+    for (const Section& hook : job::kHookSections) {
       text +=
           fmt::format("\n### `{}`\n\n{}", hook.keys.front().name, key_table(hook.keys, kJobPage));
       for (const KeyDef& key : hook.keys) follow(key);
@@ -276,8 +275,8 @@ class JobPage {
         "\nOps without variables take neither `trainable` nor `variables`. Only networks and "
         "ops that behave differently in training take `training`.\n";
     for (const KeyDef& key : entry_keys()) follow(key);
-    show(job::initializers());
-    show(job::regularizer_section());
+    show(job::kInitializers);
+    show(job::kRegularizerSection);
   }
 
   std::set<std::string> shown_;
@@ -333,7 +332,7 @@ std::string job_page() {
       "# Job file\n\nA job file is a YAML mapping. This page lists every key. `flowc check FILE` "
       "checks a file, `flowc config FILE --full` writes it with every default.\n\nEvery mapping "
       "except `graph` accepts `note:`, a text that is ignored.\n";
-  page.show(job::file_section());
+  page.show(job::kFileSection);
   return page.text;
 }
 
@@ -355,16 +354,16 @@ std::string ops_page() {
 
 std::string optimizers_page() {
   constexpr std::string_view kPage = "optimizers";
-  const job::VariantKind& kind = job::optimizers();
+  const job::VariantKind& kind = job::kOptimizers;
   std::string text =
       "# Optimizers\n\n`optimizer:` of a train job is a mapping. `type:` selects the optimizer. In "
       "formulas `w` is a variable, `g` its gradient and `lr` the learning rate.\n\n## Keys of "
       "every optimizer\n\n" +
       key_table(kind.common, kPage) + variant_text(kind, kPage, 2);
-  const job::Section& scales = job::learning_rate_scales();
+  const job::Section& scales = job::kLearningRateScales;
   text += fmt::format("\n## {}\n\n{}", section_title(scales.what), each_table(scales, kPage));
-  text += kind_text(job::grad_clippings(), kPage) + kind_text(job::loss_scales(), kPage);
-  for (const job::Section* section : {&job::ema_section(), &job::lookahead_section()})
+  text += kind_text(job::kGradClippings, kPage) + kind_text(job::kLossScales, kPage);
+  for (const job::Section* section : {&job::kEmaSection, &job::kLookaheadSection})
     text +=
         fmt::format("\n## {}\n\n{}", section_title(section->what), key_table(section->keys, kPage));
   return text;
@@ -372,13 +371,13 @@ std::string optimizers_page() {
 
 std::string schedules_page() {
   constexpr std::string_view kPage = "schedules";
-  const job::VariantKind& kind = job::learning_rates();
+  const job::VariantKind& kind = job::kLearningRates;
   return fmt::format(
              "# Schedules\n\n`learning_rate:` of an optimizer is a number or one of these "
              "schedules, a mapping with `type:`. In formulas `step` counts from 0.\n\n## Keys of "
              "every schedule\n\n{}",
              key_table(kind.common, kPage)) +
-         kind_text(kind, kPage) + kind_text(job::warmups(), kPage);
+         kind_text(kind, kPage) + kind_text(job::kWarmups, kPage);
 }
 
 std::string tolerances_page() {

@@ -1,4 +1,5 @@
-// The names in a job's hooks, returns, optimizer and loop, resolved to values of its graph.
+// The names in a job's hooks, returns, optimizer and loop, resolved to values of its graph; and
+// what drives the calls of the job, written into its plan: inputs, returns, hooks, schedule, run.
 #pragma once
 
 #include <map>
@@ -9,6 +10,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/job/bind/instantiate.h"
 #include "compiler/job/read/job.h"
+#include "compiler/lower/lower.h"
 #include "compiler/passes/pipeline.h"
 
 namespace flow::job {
@@ -62,5 +64,13 @@ std::optional<passes::Training> bind_optimizer(Reader& reader, Instance& instanc
 /// Resolves what is fed back, and stacks returned results of passes. False after an error.
 /// REQUIRES: the job has a loop, and `bound` is complete.
 bool bind_loop(Reader& reader, Instance& instance, const Job& job, Bindings& bound);
+
+/// Fills everything of `made` but tensors, variables and steps, which `lowered` describes.
+void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
+                   const Bindings& bindings, const Lowered& lowered, plan::Job& made);
+
+/// The column of a dataset without `shape:` has the rows of the input that reads it; two inputs
+/// that disagree are an error.
+void check_implied_rows(Reader& reader, const File& file, const Job& job);
 
 }  // namespace flow::job

@@ -174,15 +174,15 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   const std::string& key = entry.key;
   if (is_safe_key(key)) return true;
   reader.error(Diagnosis::kBadName, entry.key_span,
-               fmt::format("invalid key `{}`; expected the name of a folder", key));
+               "invalid key `{}`; expected the name of a folder", key);
   return false;
 }
 
 /// The value as written; a list is a tuple unless the type declares a List.
 std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
   if (depth > kDeepestReturn) {
-    reader.error(Diagnosis::kNesting, node,
-                 fmt::format("a return value nested more than {} levels deep", kDeepestReturn));
+    reader.error(Diagnosis::kNesting, node, "a return value nested more than {} levels deep",
+                 kDeepestReturn);
     return {};
   }
   ReturnValue value;
@@ -279,9 +279,7 @@ std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
   std::string wrong;
   auto type = parse_return_type(node.scalar, wrong);
   if (!type)
-    reader
-        .error(Diagnosis::kReturnType, node,
-               fmt::format("invalid return type `{}`; {}", node.scalar, wrong))
+    reader.error(Diagnosis::kReturnType, node, "invalid return type `{}`; {}", node.scalar, wrong)
         .with_hint(
             "write `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]` or "
             "`Dict[int, R]`, in `Callback[...]` for an asynchronous job, or leave the type out");
@@ -305,9 +303,9 @@ void check_expected_by(Reader& reader, const yaml::Node& sink, const ReturnType&
   if (!expected) return;
   const auto difference = find_difference(*expected, given);
   if (!difference) return;
-  Diag& diag = reader.error(
-      Diagnosis::kReturnMismatch, *expects,
-      fmt::format("the command expects `{}` but receives `{}`", expected->str(), given.str()));
+  Diag& diag =
+      reader.error(Diagnosis::kReturnMismatch, *expects,
+                   "the command expects `{}` but receives `{}`", expected->str(), given.str());
   if (difference->first != expected->str())
     diag.with_note(fmt::format("first difference: expected `{}`, found `{}`", difference->first,
                                difference->second));
@@ -331,7 +329,7 @@ void check_type(Reader& reader, const ReturnType& type, Span type_span, Returns&
 }  // namespace
 
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key) {
-  const Fields fields(reader, node, key, returns_section());
+  const Fields fields(reader, node, key, kReturnsSection);
   Returns returns;
   returns.span = key;
   const yaml::Node* to = fields.find("to");
