@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "cli/reference/pages.h"
 #include "cli/shared/markdown.h"
@@ -70,50 +71,34 @@ std::string hooks_links() {
   return fmt::format("list of [hooks](#hooks): {}", join(links, ", "));
 }
 
+/// What values of a type look like, where the type says it all.
+constexpr std::pair<KeyType, std::string_view> kNamedTypes[] = {
+    {KeyType::kText, "text"},
+    {KeyType::kAnyText, "text"},
+    {KeyType::kBool, "`true`, `false`"},
+    {KeyType::kInteger, "integer"},
+    {KeyType::kNumber, "number"},
+    {KeyType::kNumbers, "number, or a list of numbers"},
+    {KeyType::kBoundaries, "list of steps"},
+    {KeyType::kIntegers, "list of integers"},
+    {KeyType::kShape, "shape"},
+    {KeyType::kDType, "dtype"},
+    {KeyType::kTexts, "list of names or globs"},
+    {KeyType::kGlobs, "text, or a list of them"},
+    {KeyType::kRanges, "range of rows, or a list of ranges"},
+    {KeyType::kDevices, "`machine:first-last`, or a list of them"},
+    {KeyType::kStepList, "list of steps and ranges"},
+    {KeyType::kCommand, "line, or a list of words"},
+    {KeyType::kVersion, "`1`"},
+    {KeyType::kEntry, "[entry](#entries-of-a-graph)"},
+    {KeyType::kNested, "name, or lists and mappings of names"},
+    {KeyType::kFree, "any value"},
+};
+
 std::string named(KeyType type) {
-  switch (type) {
-    case KeyType::kText:
-    case KeyType::kAnyText:
-      return "text";
-    case KeyType::kBool:
-      return "`true`, `false`";
-    case KeyType::kInteger:
-      return "integer";
-    case KeyType::kNumber:
-      return "number";
-    case KeyType::kNumbers:
-      return "number, or a list of numbers";
-    case KeyType::kBoundaries:
-      return "list of steps";
-    case KeyType::kIntegers:
-      return "list of integers";
-    case KeyType::kShape:
-      return "shape";
-    case KeyType::kDType:
-      return "dtype";
-    case KeyType::kTexts:
-      return "list of names or globs";
-    case KeyType::kGlobs:
-      return "text, or a list of them";
-    case KeyType::kRanges:
-      return "range of rows, or a list of ranges";
-    case KeyType::kDevices:
-      return "`machine:first-last`, or a list of them";
-    case KeyType::kStepList:
-      return "list of steps and ranges";
-    case KeyType::kCommand:
-      return "line, or a list of words";
-    case KeyType::kVersion:
-      return "`1`";
-    case KeyType::kEntry:
-      return "[entry](#entries-of-a-graph)";
-    case KeyType::kNested:
-      return "name, or lists and mappings of names";
-    case KeyType::kFree:
-      return "any value";
-    default:
-      return {};
-  }
+  const auto found =
+      std::ranges::find(kNamedTypes, type, &std::pair<KeyType, std::string_view>::first);
+  return found == std::end(kNamedTypes) ? std::string() : std::string(found->second);
 }
 
 /// "Loss scales", the heading of a kind.

@@ -1,5 +1,5 @@
 // Entries, one after another, through the builder.
-#include "compiler/job/bind/instantiate.h"
+#include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
 

@@ -220,16 +220,9 @@ using plan::MetricType;
 
 /// The layer that makes the pairs; perplexity needs none.
 std::string_view layer_of(MetricType type) {
-  switch (type) {
-    case MetricType::kTopKAccuracy:
-      return "top_k_accuracy";
-    case MetricType::kAuc:
-      return "auc";
-    case MetricType::kPerplexity:
-      return "perplexity";
-    default:
-      return "class_pairs";
-  }
+  const bool own = type == MetricType::kTopKAccuracy || type == MetricType::kAuc ||
+                   type == MetricType::kPerplexity;
+  return own ? plan::enum_name(type) : "class_pairs";
 }
 
 class MetricReader {

@@ -203,15 +203,9 @@ void read_column_source(Reader& reader, const yaml::Node& node,
 }
 
 Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
-  switch (kind) {
-    case plan::GeneratorFault::Kind::kOrder:
-      return Diagnosis::kOutOfRange;
-    case plan::GeneratorFault::Kind::kFractions:
-      return Diagnosis::kBadSource;
-    case plan::GeneratorFault::Kind::kMisfit:
-      break;
-  }
-  return Diagnosis::kBadGenerator;
+  using Kind = plan::GeneratorFault::Kind;
+  if (kind == Kind::kOrder) return Diagnosis::kOutOfRange;
+  return kind == Kind::kFractions ? Diagnosis::kBadSource : Diagnosis::kBadGenerator;
 }
 
 /// `node`: of `from:`, whose `fields` give the generator's numbers, but for those `unread`.

@@ -117,23 +117,18 @@ class ReturnTypeParser {
   std::string wrong_;
 };
 
+/// "Tuple[Numpy, Numpy]". `items`: nothing of a leaf.
+std::string type_text(Kind kind, const std::string& items) {
+  constexpr std::string_view kNames[] = {"Numpy", "ListNumpy", "List", "Tuple", "Dict"};
+  const std::string_view name = kNames[static_cast<size_t>(kind)];
+  return items.empty() ? std::string(name) : fmt::format("{}[{}]", name, items);
+}
+
 std::string ReturnType::str() const {
   std::vector<std::string> parts;
   if (kind == Kind::kDict) parts.push_back(integer_keys ? "int" : "str");
   for (const ReturnType& item : items) parts.push_back(item.str());
-  switch (kind) {
-    case Kind::kNumpy:
-      return "Numpy";
-    case Kind::kListNumpy:
-      return "ListNumpy";
-    case Kind::kList:
-      return fmt::format("List[{}]", join(parts, ", "));
-    case Kind::kTuple:
-      return fmt::format("Tuple[{}]", join(parts, ", "));
-    case Kind::kDict:
-      return fmt::format("Dict[{}]", join(parts, ", "));
-  }
-  return {};
+  return type_text(kind, join(parts, ", "));
 }
 
 /// The type; or nothing, and `wrong` describes what was found and expected.
@@ -156,17 +151,8 @@ std::optional<std::pair<std::string, std::string>> find_difference(const ReturnT
 }
 
 std::string_view article_name(Kind kind) {
-  switch (kind) {
-    case Kind::kNumpy:
-    case Kind::kListNumpy:
-      return "a name";
-    case Kind::kList:
-    case Kind::kTuple:
-      return "a list";
-    case Kind::kDict:
-      return "a mapping";
-  }
-  return {};
+  if (kind == Kind::kDict) return "a mapping";
+  return kind == Kind::kList || kind == Kind::kTuple ? "a list" : "a name";
 }
 
 /// Keys name folders of the run directory.
@@ -234,18 +220,8 @@ std::string type_text(const ReturnValue& value) {
         value.kind == Kind::kDict && std::ranges::find(items, text) != items.end();
     if (!repeated) items.push_back(std::move(text));
   }
-  switch (value.kind) {
-    case Kind::kNumpy:
-      return "Numpy";
-    case Kind::kListNumpy:
-      return "ListNumpy";
-    case Kind::kDict:
-      return fmt::format("Dict[str, {}]", join(items, " | "));
-    case Kind::kList:
-    case Kind::kTuple:
-      return fmt::format("Tuple[{}]", join(items, ", "));
-  }
-  return {};
+  if (value.kind == Kind::kDict) return type_text(value.kind, "str, " + join(items, " | "));
+  return type_text(value.kind == Kind::kList ? Kind::kTuple : value.kind, join(items, ", "));
 }
 
 /// The first part of the value that does not match the type, or null; `wrong` is the message.

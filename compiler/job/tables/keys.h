@@ -151,39 +151,6 @@ E enumerator_of(const Words& words, std::string_view word) {
 
 // Keys as the tables write them: of the usual types, and from records.
 
-inline KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
-                   std::string_view pattern = {}) {
-  return {
-      .name = name, .type = KeyType::kText, .fallback = fallback, .doc = doc, .pattern = pattern};
-}
-
-inline KeyDef word(std::string_view name, std::string_view fallback, std::string_view doc,
-                   std::vector<std::string_view> words) {
-  return {.name = name,
-          .type = KeyType::kWord,
-          .fallback = fallback,
-          .doc = doc,
-          .words = std::move(words)};
-}
-
-inline KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
-                      const Section& section) {
-  return {.name = name,
-          .type = KeyType::kSection,
-          .fallback = fallback,
-          .doc = doc,
-          .section = &section};
-}
-
-inline KeyDef variant(std::string_view name, std::string_view fallback, std::string_view doc,
-                      const VariantKind& variants) {
-  return {.name = name,
-          .type = KeyType::kVariant,
-          .fallback = fallback,
-          .doc = doc,
-          .variants = &variants};
-}
-
 inline KeyDef excluding(KeyDef key, std::vector<std::string_view> others) {
   key.unless = std::move(others);
   return key;
@@ -204,13 +171,31 @@ inline KeyDef train_only(KeyDef key) {
   return key;
 }
 
+inline KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
+                   std::string_view pattern = {}) {
+  return matching({name, KeyType::kText, fallback, doc}, pattern);
+}
+
+inline KeyDef word(std::string_view name, std::string_view fallback, std::string_view doc,
+                   std::vector<std::string_view> words) {
+  return {name, KeyType::kWord, fallback, doc, {}, std::move(words)};
+}
+
+inline KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const Section& section) {
+  return {name, KeyType::kSection, fallback, doc, {}, {}, &section};
+}
+
 inline KeyDef list_of(std::string_view name, std::string_view fallback, std::string_view doc,
                       const Section& section) {
-  return {.name = name,
-          .type = KeyType::kSections,
-          .fallback = fallback,
-          .doc = doc,
-          .section = &section};
+  return {name, KeyType::kSections, fallback, doc, {}, {}, &section};
+}
+
+inline KeyDef variant(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const VariantKind& variants) {
+  KeyDef key{name, KeyType::kVariant, fallback, doc};
+  key.variants = &variants;
+  return key;
 }
 
 template <typename V>
