@@ -7,9 +7,6 @@
 #include <algorithm>
 
 #include "compiler/job/bind/bind.h"
-#include "compiler/job/bind/instantiate.h"
-#include "compiler/job/bind/io_spec.h"
-#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/text/merge.h"
 #include "compiler/lower/lower.h"

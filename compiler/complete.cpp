@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "compiler/compile.h"
-#include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/merge.h"
 #include "compiler/yaml/parse.h"
@@ -53,7 +52,7 @@ std::vector<KeyDef> keys_of(const job::VariantKind& kind, const std::string& typ
 
 /// An entry of a graph: keys of its op, none of which leads further.
 std::vector<KeyDef> keys_of_entry(const yaml::Node* entry) {
-  std::vector<KeyDef> keys = job::call_keys();
+  std::vector<KeyDef> keys = job::kCallKeys;
   const ops::OpSpec* op = ops::find_written_spec(text_at(entry, "op"));
   for (const KeyDef& key : job::training_keys(op)) keys.push_back(key);
   if (op)
@@ -90,7 +89,7 @@ std::vector<KeyDef> item_of(const Place& list, const yaml::Node& item) {
     return {def};
   }
   if (list.def->type != KeyType::kHooks) return {};
-  for (const job::Section& hook : job::hook_sections())
+  for (const job::Section& hook : job::kHookSections)
     if (item.find(hook.keys.front().name)) {
       def.section = &hook;
       return {def};
@@ -110,7 +109,7 @@ class Walk {
               .type = KeyType::kSection,
               .fallback = "",
               .doc = "",
-              .section = &job::file_section()},
+              .section = &job::kFileSection},
         at_{&tree, &file_} {}
 
   /// To the value at a key; false where neither the file nor the language has it.

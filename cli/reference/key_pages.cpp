@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "cli/reference/pages.h"
 #include "cli/shared/markdown.h"
 #include "compiler/ir/describe_ops.h"
-#include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/tolerances/tolerances.h"
 #include "ops/core/spec.h"
@@ -66,55 +66,39 @@ std::string section_link(const job::Section& section, std::string_view page) {
 
 std::string hooks_links() {
   std::vector<std::string> links;
-  for (const job::Section& hook : job::hook_sections())
+  for (const job::Section& hook : job::kHookSections)
     links.push_back(fmt::format("`{}`", hook.keys.front().name));
   return fmt::format("list of [hooks](#hooks): {}", join(links, ", "));
 }
 
+/// What values of a type look like, where the type says it all.
+constexpr std::pair<KeyType, std::string_view> kNamedTypes[] = {
+    {KeyType::kText, "text"},
+    {KeyType::kAnyText, "text"},
+    {KeyType::kBool, "`true`, `false`"},
+    {KeyType::kInteger, "integer"},
+    {KeyType::kNumber, "number"},
+    {KeyType::kNumbers, "number, or a list of numbers"},
+    {KeyType::kBoundaries, "list of steps"},
+    {KeyType::kIntegers, "list of integers"},
+    {KeyType::kShape, "shape"},
+    {KeyType::kDType, "dtype"},
+    {KeyType::kTexts, "list of names or globs"},
+    {KeyType::kGlobs, "text, or a list of them"},
+    {KeyType::kRanges, "range of rows, or a list of ranges"},
+    {KeyType::kDevices, "`machine:first-last`, or a list of them"},
+    {KeyType::kStepList, "list of steps and ranges"},
+    {KeyType::kCommand, "line, or a list of words"},
+    {KeyType::kVersion, "`1`"},
+    {KeyType::kEntry, "[entry](#entries-of-a-graph)"},
+    {KeyType::kNested, "name, or lists and mappings of names"},
+    {KeyType::kFree, "any value"},
+};
+
 std::string named(KeyType type) {
-  switch (type) {
-    case KeyType::kText:
-    case KeyType::kAnyText:
-      return "text";
-    case KeyType::kBool:
-      return "`true`, `false`";
-    case KeyType::kInteger:
-      return "integer";
-    case KeyType::kNumber:
-      return "number";
-    case KeyType::kNumbers:
-      return "number, or a list of numbers";
-    case KeyType::kBoundaries:
-      return "list of steps";
-    case KeyType::kIntegers:
-      return "list of integers";
-    case KeyType::kShape:
-      return "shape";
-    case KeyType::kDType:
-      return "dtype";
-    case KeyType::kTexts:
-      return "list of names or globs";
-    case KeyType::kGlobs:
-      return "text, or a list of them";
-    case KeyType::kRanges:
-      return "range of rows, or a list of ranges";
-    case KeyType::kDevices:
-      return "`machine:first-last`, or a list of them";
-    case KeyType::kStepList:
-      return "list of steps and ranges";
-    case KeyType::kCommand:
-      return "line, or a list of words";
-    case KeyType::kVersion:
-      return "`1`";
-    case KeyType::kEntry:
-      return "[entry](#entries-of-a-graph)";
-    case KeyType::kNested:
-      return "name, or lists and mappings of names";
-    case KeyType::kFree:
-      return "any value";
-    default:
-      return {};
-  }
+  const auto found =
+      std::ranges::find(kNamedTypes, type, &std::pair<KeyType, std::string_view>::first);
+  return found == std::end(kNamedTypes) ? std::string() : std::string(found->second);
 }
 
 /// "Loss scales", the heading of a kind.
@@ -126,9 +110,9 @@ std::string kind_title(const job::VariantKind& kind) {
 std::string link_to(const job::VariantKind& kind, std::string_view page) {
   const auto is = [&kind](const job::VariantKind& other) { return &kind == &other; };
   const std::string_view home =
-      is(job::learning_rates()) || is(job::warmups())                                ? "schedules"
-      : is(job::optimizers()) || is(job::grad_clippings()) || is(job::loss_scales()) ? "optimizers"
-                                                                                     : "job";
+      is(job::kLearningRates) || is(job::kWarmups)                              ? "schedules"
+      : is(job::kOptimizers) || is(job::kGradClippings) || is(job::kLossScales) ? "optimizers"
+                                                                                : "job";
   return fmt::format("[{}]({}#{})", kind.noun, home == page ? "" : fmt::format("{}.md", home),
                      heading_anchor(kind_title(kind)));
 }
@@ -208,7 +192,7 @@ constexpr std::string_view kJobPage = "job";
 /// The keys of entries for which ops differ, each with those that have it.
 std::vector<KeyDef> entry_keys() {
   std::vector<KeyDef> keys = job::training_keys(nullptr);
-  const std::vector<KeyDef>& more = job::call_keys();
+  const std::vector<KeyDef>& more = job::kCallKeys;
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
@@ -259,7 +243,7 @@ class JobPage {
   void show_hooks() {
     if (!shown_.insert("hooks").second) return;
     text += "\n## Hooks\n\nThe first key of a hook selects its kind.\n";
-    for (const Section& hook : job::hook_sections()) {
+    for (const Section& hook : job::kHookSections) {
       text +=
           fmt::format("\n### `{}`\n\n{}", hook.keys.front().name, key_table(hook.keys, kJobPage));
       for (const KeyDef& key : hook.keys) follow(key);
@@ -276,8 +260,8 @@ class JobPage {
         "\nOps without variables take neither `trainable` nor `variables`. Only networks and "
         "ops that behave differently in training take `training`.\n";
     for (const KeyDef& key : entry_keys()) follow(key);
-    show(job::initializers());
-    show(job::regularizer_section());
+    show(job::kInitializers);
+    show(job::kRegularizerSection);
   }
 
   std::set<std::string> shown_;
@@ -333,7 +317,7 @@ std::string job_page() {
       "# Job file\n\nA job file is a YAML mapping. This page lists every key. `flowc check FILE` "
       "checks a file, `flowc config FILE --full` writes it with every default.\n\nEvery mapping "
       "except `graph` accepts `note:`, a text that is ignored.\n";
-  page.show(job::file_section());
+  page.show(job::kFileSection);
   return page.text;
 }
 
@@ -355,16 +339,16 @@ std::string ops_page() {
 
 std::string optimizers_page() {
   constexpr std::string_view kPage = "optimizers";
-  const job::VariantKind& kind = job::optimizers();
+  const job::VariantKind& kind = job::kOptimizers;
   std::string text =
       "# Optimizers\n\n`optimizer:` of a train job is a mapping. `type:` selects the optimizer. In "
       "formulas `w` is a variable, `g` its gradient and `lr` the learning rate.\n\n## Keys of "
       "every optimizer\n\n" +
       key_table(kind.common, kPage) + variant_text(kind, kPage, 2);
-  const job::Section& scales = job::learning_rate_scales();
+  const job::Section& scales = job::kLearningRateScales;
   text += fmt::format("\n## {}\n\n{}", section_title(scales.what), each_table(scales, kPage));
-  text += kind_text(job::grad_clippings(), kPage) + kind_text(job::loss_scales(), kPage);
-  for (const job::Section* section : {&job::ema_section(), &job::lookahead_section()})
+  text += kind_text(job::kGradClippings, kPage) + kind_text(job::kLossScales, kPage);
+  for (const job::Section* section : {&job::kEmaSection, &job::kLookaheadSection})
     text +=
         fmt::format("\n## {}\n\n{}", section_title(section->what), key_table(section->keys, kPage));
   return text;
@@ -372,13 +356,13 @@ std::string optimizers_page() {
 
 std::string schedules_page() {
   constexpr std::string_view kPage = "schedules";
-  const job::VariantKind& kind = job::learning_rates();
+  const job::VariantKind& kind = job::kLearningRates;
   return fmt::format(
              "# Schedules\n\n`learning_rate:` of an optimizer is a number or one of these "
              "schedules, a mapping with `type:`. In formulas `step` counts from 0.\n\n## Keys of "
              "every schedule\n\n{}",
              key_table(kind.common, kPage)) +
-         kind_text(kind, kPage) + kind_text(job::warmups(), kPage);
+         kind_text(kind, kPage) + kind_text(job::kWarmups, kPage);
 }
 
 std::string tolerances_page() {

@@ -2,6 +2,8 @@
 // together at the end. Kinds, codes and explanations are listed in diagnostics.def.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <set>
 #include <span>
@@ -67,6 +69,11 @@ struct Diag {
   Diag& with_hint(std::string text) {
     if (!text.empty()) hints.push_back(std::move(text));
     return *this;
+  }
+  template <typename... Args>
+  requires(sizeof...(Args) > 0) Diag& with_hint(fmt::format_string<Args...> format,
+                                                Args&&... args) {
+    return with_hint(fmt::format(format, std::forward<Args>(args)...));
   }
 };
 

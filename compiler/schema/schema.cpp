@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "compiler/ir/describe_ops.h"
-#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
@@ -70,11 +69,11 @@ OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tabl
     case ops::AttributeType::kPadding:
       return reference("padding");
     case ops::AttributeType::kInitializer:
-      return tables.variants(job::initializers());
+      return tables.variants(job::kInitializers);
     case ops::AttributeType::kActivation:
       return reference("activation");
     case ops::AttributeType::kRegularizer:
-      return tables.section(job::regularizer_section());
+      return tables.section(job::kRegularizerSection);
   }
   return {};
 }
@@ -98,7 +97,7 @@ OrderedJson call_of(const ops::OpSpec& op, Tables& tables) {
     for (const job::KeyDef& key : keys) properties[std::string(key.name)] = tables.property(key);
   };
   add(job::training_keys(&op));
-  add(job::call_keys());
+  add(job::kCallKeys);
   OrderedJson made = mapping(std::move(properties));
   // In a schema of its own: with `properties` beside it yaml-language-server would offer a block of
   // lines with all required keys, which breaks an entry that is written {op: conv2d, ...}.
@@ -122,7 +121,7 @@ void define_entries(Tables& tables) {
   }
   names.push_back(described(text("^[A-Za-z_][A-Za-z0-9_]*$"), "a network of this file"));
   OrderedJson properties = {{"op", {{"anyOf", std::move(names)}}}, {"in", reference("in")}};
-  for (const job::KeyDef& key : job::call_keys())
+  for (const job::KeyDef& key : job::kCallKeys)
     properties[std::string(key.name)] = tables.property(key);
   OrderedJson call = {{"type", "object"}, {"properties", std::move(properties)}};
   tables.definitions()["part_of_entry"] = or_variable({call});
@@ -148,9 +147,9 @@ std::string job_schema() {
       {"$comment",
        "Schema of flow job files. It has no title, because editors show a title at every key."},
       {"if", {{"required", {"include"}}}}};
-  made["else"] = tables.section(job::file_section());
+  made["else"] = tables.section(job::kFileSection);
   tables.take_parts();
-  made["then"] = tables.section(job::file_section());
+  made["then"] = tables.section(job::kFileSection);
   made["$defs"] = std::move(definitions);
   return written(made);
 }
@@ -193,22 +192,16 @@ class Object {
     required_.push_back(key);
   }
   template <typename T>
-  void optional(std::string_view key, const std::optional<T>&) {
-    properties_[std::string(key)] = of(T{});
-  }
-  void flag(std::string_view key, bool value) { properties_[std::string(key)] = of(value); }
-  template <typename T>
-  void some(std::string_view key, const std::vector<T>& list) {
-    properties_[std::string(key)] = of(list);
+  void given(std::string_view key, const T& value) {
+    if constexpr (requires { *value; })
+      properties_[std::string(key)] = of(typename T::value_type{});
+    else
+      properties_[std::string(key)] = of(value);
   }
   template <typename T>
   void one_or_more(std::string_view key, const std::vector<T>& list) {
     properties_[std::string(key)] = {{"anyOf", {of(T{}), of(list), type("null")}}};
     required_.push_back(key);
-  }
-  template <typename T>
-  void lines(std::string_view key, const std::vector<T>& list) {
-    (*this)(key, list);
   }
   template <typename T>
   void remark(std::string_view key, const T& value) {

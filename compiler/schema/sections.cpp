@@ -266,7 +266,7 @@ OrderedJson Tables::hooks() {
   return once("hook", [this] {
     OrderedJson kinds = OrderedJson::array(), cases = OrderedJson::array(),
                 properties = OrderedJson::object();
-    for (const job::Section& one : job::hook_sections()) {
+    for (const job::Section& one : job::kHookSections) {
       const KeyDef& first = one.keys.front();
       properties[std::string(first.name)] = property(first);
       kinds.push_back({{"required", {first.name}}});

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "compiler/job/read/sections.h"
-#include "compiler/job/tables/key_makers.h"
+#include "compiler/job/tables/keys.h"
 #include "compiler/job/text/values.h"
 #include "compiler/yaml/parse.h"
 #include "compiler/yaml/tree.h"

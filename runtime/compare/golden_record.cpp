@@ -40,7 +40,7 @@ void fields(auto& text, Is<GoldenRecord> auto& record) {
   text("date", record.date);
   text("flow", record.flow);
   text("reason", record.reason);
-  text.optional("run", record.run);
+  text.given("run", record.run);
   text("version", record.version);
 }
 

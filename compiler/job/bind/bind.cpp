@@ -53,8 +53,8 @@ class Binder {
     if (!instance_.graph.is_own(id)) return;
     reader_
         .error(Diagnosis::kOwnOfShards, span,
-               fmt::format("each of {} shards has its own `{}`; expected the type ListNumpy",
-                           instance_.graph.shards, name))
+               "each of {} shards has its own `{}`; expected the type ListNumpy",
+               instance_.graph.shards, name)
         .with_hint("add `type: ListNumpy` for an array of each shard");
   }
 
@@ -64,19 +64,19 @@ class Binder {
     if (value.batch_axis > 0)
       reader_
           .error(Diagnosis::kPlacement, span,
-                 fmt::format("the batch axis of `{}` {} is {}; expected axis 0 for ListNumpy",
-                             value.name, value.shape.str(), value.batch_axis))
+                 "the batch axis of `{}` {} is {}; expected axis 0 for ListNumpy", value.name,
+                 value.shape.str(), value.batch_axis)
           .with_hint("use `transpose` to move it to the front");
   }
 
   /// The norm of the gradients is there only where the optimizer computes it.
   void check_condition(const Hook& hook) {
     plan::ConditionError error;
-    const auto condition = plan::parse_condition(hook.when->text, error);
+    const auto condition = plan::parse_condition(*hook.plan.when, error);
     const bool known = job_.optimizer && (job_.optimizer->clip_norm || job_.optimizer->norm);
     if (known || !condition || !condition->reads(plan::Statistic::kGradientNorm)) return;
     auto& reported =
-        reader_.error(Diagnosis::kCondition, hook.when->span,
+        reader_.error(Diagnosis::kCondition, hook.when_span,
                       job_.train ? "the optimizer does not compute `gradient_norm`"
                                  : "a predict job has no gradients for `gradient_norm`");
     if (job_.train)
@@ -85,12 +85,12 @@ class Binder {
   }
 
   void bind_hook(const Hook& hook) {
-    if (hook.when) check_condition(hook);
+    if (hook.plan.when) check_condition(hook);
     if (hook.kind == Hook::Kind::kWatchScope) return bind_scope(hook);
     const bool diff = hook.kind == Hook::Kind::kWatchDiff;
     if (diff && !job_.train) {
-      reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
-                    fmt::format("predict job `{}` has no gradients", job_.name.text));
+      reader_.error(Diagnosis::kNoGradient, hook.pattern.span, "predict job `{}` has no gradients",
+                    job_.name.text);
       return;
     }
     if (is_glob(hook.pattern.text)) return bind_glob(hook);
@@ -101,8 +101,8 @@ class Binder {
     if (!found.value.valid()) return;
     if (diff && !is_float(instance_.graph[found.value].dtype)) {
       reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
-                    fmt::format("`{}` is {}; expected a float tensor", hook.pattern.text,
-                                name_of(instance_.graph[found.value].dtype)));
+                    "`{}` is {}; expected a float tensor", hook.pattern.text,
+                    name_of(instance_.graph[found.value].dtype));
       return;
     }
     watch(hook, kind_of(hook), hook.output ? hook.output->text : hook.pattern.text, found.value);
@@ -126,9 +126,7 @@ class Binder {
       if (is_inside(name)) instance_.mark_read(name);
     if (made.empty() && !instance_.has_error()) {
       std::erase_if(names, [this](const std::string& name) { return !is_made(name); });
-      reader_
-          .error(Diagnosis::kNothingMatched, hook.pattern.span,
-                 fmt::format("no tensor under `{}`", scope))
+      reader_.error(Diagnosis::kNothingMatched, hook.pattern.span, "no tensor under `{}`", scope)
           .with_hint(suggestion(scope, names, "available names:"));
     }
     for (const ir::ValueId value : made)
@@ -176,7 +174,7 @@ class Binder {
   }
 
   void watch(const Hook& hook, plan::Hook::Kind kind, std::string name, ir::ValueId value) {
-    if (hook.per_device)
+    if (hook.plan.per_device)
       check_parts(value, hook.pattern.span);
     else
       check_whole(value, name, hook.pattern.span);
@@ -186,7 +184,7 @@ class Binder {
   }
 
   static bool writes_npy(const Hook& hook) {
-    return std::ranges::any_of(hook.sinks, [](const plan::Sink& sink) {
+    return std::ranges::any_of(hook.plan.sinks, [](const plan::Sink& sink) {
       return std::holds_alternative<plan::NpySink>(sink);
     });
   }
@@ -200,8 +198,8 @@ class Binder {
     std::erase_if(bound_.watched, [&](const Watched& watched) {
       const Hook& hook = *watched.hook;
       const auto found = named.find({watched.kind, watched.name});
-      return !can_be_named(hook) && hook.sinks.size() == 1 && writes_npy(hook) &&
-             !hook.check_finite && found != named.end() && found->second == watched.value;
+      return !can_be_named(hook) && hook.plan.sinks.size() == 1 && writes_npy(hook) &&
+             !hook.plan.check_finite && found != named.end() && found->second == watched.value;
     });
   }
 
@@ -285,9 +283,8 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
                                        join(found->second.none, ", ")));
     // A glob may match some tensors without a gradient, but not only such.
     if (found->second.some) continue;
-    reader.error(Diagnosis::kNoGradient, hook.pattern.span,
-                 fmt::format("the loss `{}` does not depend on `{}`",
-                             bindings.context.training->loss_name(), hook.pattern.text));
+    reader.error(Diagnosis::kNoGradient, hook.pattern.span, "the loss `{}` does not depend on `{}`",
+                 bindings.context.training->loss_name(), hook.pattern.text);
   }
   std::erase_if(bindings.watched, has_none);
 }
@@ -300,9 +297,8 @@ void SharedVariables::check(Reader& reader, const Job& job, const ir::Graph& gra
     if (fresh || first->second.shape == value.shape) continue;
     reader
         .error(Diagnosis::kSharedVariable, value.span,
-               fmt::format("variable `{}` has shape {} in `{}`, but {} in `{}`", value.name,
-                           value.shape.str(), job.name.text, first->second.shape.str(),
-                           first->second.job))
+               "variable `{}` has shape {} in `{}`, but {} in `{}`", value.name, value.shape.str(),
+               job.name.text, first->second.shape.str(), first->second.job)
         .label(first->second.span, fmt::format("in `{}`", first->second.job))
         .label(job.name.span, "this job")
         .with_hint(

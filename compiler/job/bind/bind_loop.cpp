@@ -41,8 +41,9 @@ class LoopBinder {
   }
 
  private:
-  Diag& error(Span span, std::string message) {
-    return reader_.error(Diagnosis::kLoop, span, std::move(message));
+  template <typename... Args>
+  Diag& error(Span span, fmt::format_string<Args...> format, Args&&... args) {
+    return reader_.error(Diagnosis::kLoop, span, fmt::format(format, std::forward<Args>(args)...));
   }
 
   /// Calls f(state, the name of the result) with each state that the item names.
@@ -57,11 +58,11 @@ class LoopBinder {
       if (result)
         f(state, Name{*result, fed.result.span});
       else
-        error(fed.result.span,
-              fmt::format("`{}` has no number to add to for `{}`", fed.result.text, state.name));
+        error(fed.result.span, "`{}` has no number to add to for `{}`", fed.result.text,
+              state.name);
     }
     if (any || instance_.has_error()) return;
-    error(fed.target.span, fmt::format("`{}`: no input or entry `{}`", key, fed.target.text))
+    error(fed.target.span, "`{}`: no input or entry `{}`", key, fed.target.text)
         .with_hint(key == "first"
                        ? "name an input or entry of `feed`"
                        : suggestion(fed.target.text, instance_.names(), "available names:"));
@@ -70,7 +71,7 @@ class LoopBinder {
   void feed(const Fed& fed) {
     for_each_state(fed, "feed", [&](ir::State& state, const Name& name) {
       if (state.updated.valid()) {
-        error(fed.target.span, fmt::format("`{}` is fed twice", state.name));
+        error(fed.target.span, "`{}` is fed twice", state.name);
         return;
       }
       state.updated = result_for(state, name, "`feed`");
@@ -91,7 +92,7 @@ class LoopBinder {
     const bool rows = read.batch_axis < 0 || value.batch_axis == read.batch_axis;
     if (value.dtype == read.dtype && value.shape == read.shape && rows) return found;
     Diag& diag = error(
-        name.span,
+        name.span, "{}",
         value.dtype == read.dtype && value.shape == read.shape
             ? fmt::format("the rows of `{}` are not those of `{}`", name.text, state.name)
             : fmt::format("`{}` is {} {}; expected {} {} as `{}`", name.text, name_of(value.dtype),
@@ -110,8 +111,7 @@ class LoopBinder {
 
   void check_first(const ir::State& state) {
     if (!varies(state.first)) return;
-    error(loop_.span,
-          fmt::format("the first value of `{}` depends on what the loop feeds", state.name))
+    error(loop_.span, "the first value of `{}` depends on what the loop feeds", state.name)
         .with_hint("name a result that depends on no fed value in `first`");
   }
 
@@ -126,11 +126,10 @@ class LoopBinder {
         for (const ValueId result : node.results)
           drawn[result.index()] = draws || read != reads.end();
       else if (read != reads.end())
-        error(
-            node.span,
-            fmt::format("`{}` reads `{}` in each pass, whose random numbers are drawn once, for a "
-                        "first value; expected separate draws",
-                        node.name, graph_[*read].name))
+        error(node.span,
+              "`{}` reads `{}` in each pass, whose random numbers are drawn once, for a "
+              "first value; expected separate draws",
+              node.name, graph_[*read].name)
             .with_hint(
                 "write an entry of its own for new numbers in each pass; for the same numbers, use "
                 "an input with `from: {type: random_normal}`");
@@ -142,12 +141,12 @@ class LoopBinder {
     const ValueId until = instance_.require(*loop_.until, "`until`").value;
     if (!until.valid()) return;
     if (graph_[until].dtype != DType::kBool)
-      error(loop_.until->span, fmt::format("`until` is `{}`, which is {}; expected bool",
-                                           loop_.until->text, name_of(graph_[until].dtype)))
+      error(loop_.until->span, "`until` is `{}`, which is {}; expected bool", loop_.until->text,
+            name_of(graph_[until].dtype))
           .with_hint("compare it: `{op: greater_equal, in: [NAME, LIMIT]}`");
     else if (!varies(until) || graph_.loop->state_of(until))
-      error(loop_.until->span,
-            fmt::format("no pass computes `{}`; expected a result of the loop", loop_.until->text))
+      error(loop_.until->span, "no pass computes `{}`; expected a result of the loop",
+            loop_.until->text)
           .with_hint("name the result that is fed back, or one that depends on it");
     graph_.loop->until = until;
     graph_.results.push_back(until);
@@ -156,7 +155,7 @@ class LoopBinder {
   void check_last(const Name& name) {
     const ValueId value = instance_.require(name, "`last`").value;
     if (!value.valid() || std::ranges::count(bound_.returned, value) > 0) return;
-    error(name.span, fmt::format("`{}` of `last` is not returned", name.text))
+    error(name.span, "`{}` of `last` is not returned", name.text)
         .with_hint("add it to the `value` of `returns`");
   }
 
@@ -169,7 +168,7 @@ class LoopBinder {
   bool is_state(ValueId value, const std::string& name, Span span) {
     const ir::State* state = graph_.loop->state_of(value);
     if (!state) return false;
-    error(span, fmt::format("`{}` is fed by the loop; expected a result", name))
+    error(span, "`{}` is fed by the loop; expected a result", name)
         .with_hint(graph_.loop->state_of(state->updated)
                        ? "use an entry that computes something from it"
                        : fmt::format("use `{}`, which is fed to it", graph_[state->updated].name));
@@ -243,9 +242,10 @@ class LoopBinder {
   ValueId stack(const ReturnValue& returned, ValueId value) {
     const ir::Value result = graph_[value];
     if (result.shape.rank() == plan::kMaxRank) {
-      error(returned.span, fmt::format("cannot stack `{}` {} along a new axis; expected at most {} "
-                                       "dimensions",
-                                       returned.name, result.shape.str(), plan::kMaxRank - 1))
+      error(returned.span,
+            "cannot stack `{}` {} along a new axis; expected at most {} "
+            "dimensions",
+            returned.name, result.shape.str(), plan::kMaxRank - 1)
           .with_hint("list it in `last`, or `reshape` it");
       return {};
     }

@@ -73,7 +73,7 @@ class OptimizerBinder {
       if (variable.trainable) trainable.push_back(variable.value);
     if (trainable.empty() && !instance_.has_error()) {
       reader_.error(Diagnosis::kNoVariables, optimizer_.minimize.front().span,
-                    fmt::format("job `{}` has no trainable variable", job_.name.text));
+                    "job `{}` has no trainable variable", job_.name.text);
       good_ = false;
     }
     training_.variables = optimizer_.variables
@@ -101,8 +101,7 @@ class OptimizerBinder {
     const ir::Value& value = instance_.graph[variable.value];
     reader_
         .error(Diagnosis::kBadAttribute, variable.stored_at,
-               fmt::format("`variable_dtype` applies to frozen variables; `{}` is trained",
-                           value.name))
+               "`variable_dtype` applies to frozen variables; `{}` is trained", value.name)
         .label(value.span, "its entry")
         .with_hint(
             "add `trainable: false`, restrict `variables` of the optimizer, or write "

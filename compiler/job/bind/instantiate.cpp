@@ -1,5 +1,5 @@
 // Entries, one after another, through the builder.
-#include "compiler/job/bind/instantiate.h"
+#include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
 
@@ -72,8 +72,8 @@ ir::ValueId Instance::fed_back(const std::string& name, ir::ValueId value) {
 
 bool Instance::may_make(const Name& entry) {
   if (entries_.size() < kMaxEntries) return true;
-  reader_.error(Diagnosis::kOutOfRange, entry.span,
-                fmt::format("job `{}` has more than {} entries", job_.name.text, kMaxEntries));
+  reader_.error(Diagnosis::kOutOfRange, entry.span, "job `{}` has more than {} entries",
+                job_.name.text, kMaxEntries);
   return false;
 }
 
@@ -151,8 +151,7 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
   if (!entry.has_error)
     reader_
         .error(Diagnosis::kUnknownTensor, entry.variables->span,
-               fmt::format("{}: `{}` has no variables to share", entry.name.text,
-                           entry.variables->text))
+               "{}: `{}` has no variables to share", entry.name.text, entry.variables->text)
         .with_hint("name an entry, not one of its tensors");
   return {};
 }
@@ -284,9 +283,8 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
   const auto whole = parse_integer(operand.text);
   if (dtype == DType::kBool || (is_integer(dtype) && !whole)) {
     reader_
-        .error(Diagnosis::kDTypeMismatch, operand.span,
-               fmt::format("{}: `{}` does not fit an operand of {}", call.entry.name.text,
-                           operand.text, name_of(dtype)))
+        .error(Diagnosis::kDTypeMismatch, operand.span, "{}: `{}` does not fit an operand of {}",
+               call.entry.name.text, operand.text, name_of(dtype))
         .with_hint(dtype == DType::kBool
                        ? "convert the other operand first: `{op: cast, dtype: int32}`"
                        : "write an integer, or `cast` the other operand first");
@@ -297,8 +295,8 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
   if (kept && can_hold(dtype, value)) return true;
   reader_
       .error(Diagnosis::kDTypeMismatch, operand.span,
-             fmt::format("{}: `{}` is {} {}, the dtype of the other operand", call.entry.name.text,
-                         operand.text, kept ? "out of range for" : "not exact in", name_of(dtype)))
+             "{}: `{}` is {} {}, the dtype of the other operand", call.entry.name.text,
+             operand.text, kept ? "out of range for" : "not exact in", name_of(dtype))
       .with_hint(holds(dtype));
   return false;
 }
@@ -381,9 +379,7 @@ void Instance::report_unknown(const Name& name, std::string_view what, const Sco
           other.ends_with("/" + name.text))
         inner.push_back(other.substr(scope.prefix.size()));
   }
-  reader_
-      .error(Diagnosis::kUnknownTensor, name.span,
-             fmt::format("{}: unknown tensor `{}`", what, name.text))
+  reader_.error(Diagnosis::kUnknownTensor, name.span, "{}: unknown tensor `{}`", what, name.text)
       .with_hint(inner.empty() ? suggestion(name.text, candidates, "available tensors:")
                                : fmt::format("did you mean {}?", quoted_alternatives(inner)));
 }

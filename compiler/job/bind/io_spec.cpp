@@ -1,5 +1,5 @@
 // The data of a plan that no step holds.
-#include "compiler/job/bind/io_spec.h"
+#include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
 
@@ -107,22 +107,16 @@ class IoSpecWriter {
   plan::Hook hook(const Watched& watched, const passes::Context& context) const {
     const Hook& hook = *watched.hook;
     const bool diff = watched.kind == plan::Hook::Kind::kWatchDiff;
-    plan::Hook made;
+    plan::Hook made = hook.plan;
     made.kind = watched.kind;
     made.name = watched.name;
     made.tensor =
         tensor(diff ? passes::delivered_gradient(graph_, context, watched.value) : watched.value);
     made.factor = diff ? gradient_factor(hook, context) : 1;
-    made.steps = hook.steps;
-    if (hook.when) made.when = hook.when->text;
-    made.stops = hook.stops;
-    made.check_finite = hook.check_finite;
-    made.per_device = hook.per_device;
     if (hook.kind == Hook::Kind::kWatchScope) {
       made.scope = hook.pattern.text;
       made.op = watched.op;
     }
-    made.sinks = hook.sinks;
     made.where = reader_.sources.where(hook.span);
     return made;
   }
@@ -182,9 +176,9 @@ void check_implied_rows(Reader& reader, const File& file, const Job& job) {
     if (other.shape.from(1) == input.shape.from(1)) continue;
     reader
         .error(Diagnosis::kRowShape, input.shape_span,
-               fmt::format("`{}` reads rows of shape {} from `{}`, but `{}` reads {}",
-                           input.name.text, input.shape.from(1).str(), column->plan.name,
-                           other.name.text, other.shape.from(1).str()))
+               "`{}` reads rows of shape {} from `{}`, but `{}` reads {}", input.name.text,
+               input.shape.from(1).str(), column->plan.name, other.name.text,
+               other.shape.from(1).str())
         .label(other.shape_span, "the other input");
   }
 }

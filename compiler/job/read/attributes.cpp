@@ -25,7 +25,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
   const std::vector<std::string>& words = padding_words();
   const Bounds bounds{.min = 0, .max = INT32_MAX};
   const auto bad = [&](const yaml::Node& where) -> std::optional<Attribute> {
-    reader.error(Diagnosis::kBadScalar, where, fmt::format("cannot parse {}", what))
+    reader.error(Diagnosis::kBadScalar, where, "cannot parse {}", what)
         .with_hint("write `valid`, `same`, `same_lower`, `1`, `[1, 1]` or `[[0, 1], [0, 1]]`");
     return {};
   };
@@ -33,9 +33,8 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
     if (std::ranges::find(words, node.scalar) != words.end()) return node.scalar;
     if (!parse_number(node.scalar)) {
       reader
-          .error(Diagnosis::kUnknownChoice, node,
-                 fmt::format("{} is `{}`; expected numbers, {}", what, node.scalar,
-                             quoted_alternatives(words)))
+          .error(Diagnosis::kUnknownChoice, node, "{} is `{}`; expected numbers, {}", what,
+                 node.scalar, quoted_alternatives(words))
           .with_hint(suggestion(node.scalar, words));
       return {};
     }
@@ -59,9 +58,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
 std::optional<std::vector<int64_t>> read_pairs(Reader& reader, const yaml::Node& node,
                                                const std::string& what, Bounds bounds) {
   const auto bad = [&](const yaml::Node& where) -> std::optional<std::vector<int64_t>> {
-    reader
-        .error(Diagnosis::kBadScalar, where,
-               fmt::format("cannot parse {}; expected a list of pairs", what))
+    reader.error(Diagnosis::kBadScalar, where, "cannot parse {}; expected a list of pairs", what)
         .with_hint("write one pair for each axis: `[[0, 0], [1, 2]]`");
     return {};
   };
@@ -81,9 +78,7 @@ std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
   if (node.is_scalar() && node.scalar.starts_with('[') && node.scalar.ends_with(']'))
     return node.scalar;
-  reader
-      .error(Diagnosis::kBadScalar, node,
-             fmt::format("cannot parse {}; expected a quoted index", what))
+  reader.error(Diagnosis::kBadScalar, node, "cannot parse {}; expected a quoted index", what)
       .with_hint("write it as in NumPy, in quotes: `\"[:, 0, 1:-1]\"`");
   return {};
 }
@@ -100,14 +95,14 @@ std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
   if (op && op->operands.size() == 1) {
     reader
         .error(Diagnosis::kUnknownOp, node,
-               fmt::format("{} is `{}`; expected an op that keeps shapes and needs no attributes",
-                           what, op->name))
-        .with_hint(fmt::format("give `{}` an entry of its own", op->name));
+               "{} is `{}`; expected an op that keeps shapes and needs no attributes", what,
+               op->name)
+        .with_hint("give `{}` an entry of its own", op->name);
     return {};
   }
   reader
-      .error(Diagnosis::kUnknownOp, node,
-             fmt::format("{} is `{}`; expected an op with one operand", what, node.scalar))
+      .error(Diagnosis::kUnknownOp, node, "{} is `{}`; expected an op with one operand", what,
+             node.scalar)
       .with_hint(suggestion(node.scalar, names, "valid ops:"));
   return {};
 }
@@ -161,18 +156,16 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
 void read_regularizer(Reader& reader, const yaml::Node& node, const ops::AttributeSpec& def,
                       Entry& entry) {
   if (node.is_scalar() && parse_number(node.scalar)) {
-    reader
-        .error(Diagnosis::kWrongKind, node,
-               fmt::format("`{}` is a number; expected `l1` or `l2`", def.name))
-        .with_hint(fmt::format("write `{{l2: {}}}`", node.scalar));
+    reader.error(Diagnosis::kWrongKind, node, "`{}` is a number; expected `l1` or `l2`", def.name)
+        .with_hint("write `{{l2: {}}}`", node.scalar);
     return;
   }
   const Fields fields(reader, node, node.span, fmt::format("`{}`", def.name),
-                      regularizer_section().keys);
+                      kRegularizerSection.keys);
   if (!fields.is_mapping()) return;
   if (!fields.find("l1") && !fields.find("l2"))
-    reader.error(Diagnosis::kMissingKey, node, fmt::format("`{}` requires `l1` or `l2`", def.name));
-  for (const KeyDef& part : regularizer_section().keys)
+    reader.error(Diagnosis::kMissingKey, node, "`{}` requires `l1` or `l2`", def.name);
+  for (const KeyDef& part : kRegularizerSection.keys)
     if (const auto value = fields.number(part.name))
       entry.attributes.set(fmt::format("{}.{}", def.name, part.name), *value);
 }
@@ -205,15 +198,15 @@ std::optional<WrittenInitializer> read_initializer(Reader& reader, const yaml::N
                                                    std::string_view what) {
   if (node.is_scalar())
     if (const auto value = parse_number(node.scalar)) return plan::initializers::Constant{*value};
-  const ParsedVariant given(reader, node, node.span, what, initializers());
+  const ParsedVariant given(reader, node, node.span, what, kInitializers);
   if (!given.variant()) return {};
   WrittenInitializer made;
   const bool complete = read_record(given.fields(), *given.variant(), made).empty();
   if (const auto* uniform = std::get_if<plan::initializers::Uniform>(&made);
       uniform && complete && uniform->min >= uniform->max)
     reader.error(Diagnosis::kOutOfRange, *given.fields().find("max"),
-                 fmt::format("`max` is {}; expected more than `min`, {}", shortest(uniform->max),
-                             shortest(uniform->min)));
+                 "`max` is {}; expected more than `min`, {}", shortest(uniform->max),
+                 shortest(uniform->min));
   return made;
 }
 

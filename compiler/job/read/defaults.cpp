@@ -4,7 +4,6 @@
 
 #include "compiler/ir/describe_ops.h"
 #include "compiler/ir/initializers.h"
-#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
@@ -95,7 +94,7 @@ class Defaults {
   Defaults(Reader& reader, yaml::Node& file, Verb verb)
       : reader_(reader), file_(file), writes_(verb == Verb::kWrite) {}
 
-  void run() { visit_keys(file_, file_section().keys); }
+  void run() { visit_keys(file_, kFileSection.keys); }
 
  private:
   void visit(yaml::Node& node, const KeyDef& def) {
@@ -126,9 +125,9 @@ class Defaults {
 
   void visit_section(yaml::Node& node, const Section& section) {
     if (!node.is_mapping()) return;
-    if (&section == &job_section()) train_ = node.find("type")->scalar == "train";
-    if (&section == &job_section()) first_.reset();
-    if (&section == &network_section()) first_ = only_input(node);
+    if (&section == &kJobSection) train_ = node.find("type")->scalar == "train";
+    if (&section == &kJobSection) first_.reset();
+    if (&section == &kNetworkSection) first_ = only_input(node);
     if (section.each) {
       for (yaml::Entry& entry : node.entries)
         if (entry.key != "note") visit(entry.value, *section.each);
@@ -136,8 +135,8 @@ class Defaults {
       return;
     }
     visit_keys(node, section.keys);
-    if (&section == &network_section()) visit_output(node);
-    if (&section == &returns_section()) visit_type(node);
+    if (&section == &kNetworkSection) visit_output(node);
+    if (&section == &kReturnsSection) visit_type(node);
   }
 
   void visit_keys(yaml::Node& node, const std::vector<KeyDef>& keys) {
@@ -196,7 +195,7 @@ class Defaults {
   }
 
   void visit_hook(yaml::Node& node) {
-    for (const Section& section : hook_sections())
+    for (const Section& section : kHookSections)
       if (node.find(section.keys.front().name)) visit_keys(node, section.keys);
   }
 
@@ -207,7 +206,7 @@ class Defaults {
     if (callee.network || callee.op) visit_keys(node, training_keys(callee.op));
     // One that is absent means another's, so that its default is not dropped.
     yaml::Node* placement = node.find("placement");
-    if (placement && writes_) visit_section(*placement, entry_placement_section());
+    if (placement && writes_) visit_section(*placement, kEntryPlacementSection);
     const yaml::Node* per_shard = node.find("per_shard");
     if (per_shard && !writes_ && same_value(*per_shard, yaml::scalar_node("false")))
       node.erase("per_shard");
@@ -224,7 +223,7 @@ class Defaults {
           insert_key(node, def.name, std::move(*value), order);
       given = node.find(def.name);
       if (given && def.type == ops::AttributeType::kInitializer)
-        visit_variant(*given, initializers());
+        visit_variant(*given, kInitializers);
       if (!given || writes_) continue;
       const auto fallback = default_of(op, def, node);
       if (fallback && same_value(*given, *fallback)) node.erase(def.name);
@@ -266,7 +265,7 @@ class Defaults {
     if (!graph || graph->entries.empty()) return;
     const yaml::Node last = yaml::scalar_node(graph->entries.back().key);
     const yaml::Node* given = network.find("output");
-    if (!given && writes_) insert_key(network, "output", last, names_of(network_section().keys));
+    if (!given && writes_) insert_key(network, "output", last, names_of(kNetworkSection.keys));
     if (given && !writes_ && same_value(*given, last)) network.erase("output");
   }
 
@@ -275,7 +274,7 @@ class Defaults {
     if (!type) return;
     const yaml::Node* given = returns.find("type");
     if (!given && writes_)
-      insert_key(returns, "type", yaml::scalar_node(*type), names_of(returns_section().keys));
+      insert_key(returns, "type", yaml::scalar_node(*type), names_of(kReturnsSection.keys));
     if (given && !writes_ && given->scalar == *type) returns.erase("type");
   }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/suggest/vocabulary.h"
 #include "compiler/job/tables/tables.h"
@@ -43,7 +42,7 @@ const Signature* find_callee(Reader& reader, const yaml::Node& op, const Network
   const std::string others = names.empty() ? "" : listed("; networks of the file:", names);
   for (const ops::OpSpec* other : ops::written_specs()) names.emplace_back(other->name);
   const std::string near = suggestion(op.scalar, names);
-  reader.error(Diagnosis::kUnknownOp, op, fmt::format("unknown op or network `{}`", op.scalar))
+  reader.error(Diagnosis::kUnknownOp, op, "unknown op or network `{}`", op.scalar)
       .with_hint(near.empty() ? "run `flowc ops` for a list of ops" + others : near);
   return nullptr;
 }
@@ -78,9 +77,11 @@ class EntryReader {
     return entry_.def ? entry_.def->attribute(name) : nullptr;
   }
 
-  Diag& error(Diagnosis diagnosis, Span span, std::string_view message) {
+  template <typename... Args>
+  Diag& error(Diagnosis diagnosis, Span span, fmt::format_string<Args...> format, Args&&... args) {
     entry_.has_error = true;
-    return reader_.error(diagnosis, span, fmt::format("{}: {}", entry_.name.text, message));
+    return reader_.error(diagnosis, span, "{}: {}", entry_.name.text,
+                         fmt::format(format, std::forward<Args>(args)...));
   }
 
   void check_keys() {
@@ -92,12 +93,12 @@ class EntryReader {
     if (network_)
       for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
     for (const KeyDef& def : training_keys(entry_.def)) known.emplace_back(def.name);
-    for (const KeyDef& def : call_keys()) known.emplace_back(def.name);
+    for (const KeyDef& def : kCallKeys) known.emplace_back(def.name);
     for (const yaml::Entry& field : node_.entries) {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
       if (reader_.take_note(field)) continue;
-      error(Diagnosis::kUnknownAttribute, field.key_span,
-            fmt::format("unknown key `{}` of {}", field.key, callee()))
+      error(Diagnosis::kUnknownAttribute, field.key_span, "unknown key `{}` of {}", field.key,
+            callee())
           .with_hint(meant_.suggest(field.key, known, "valid keys:"));
     }
   }
@@ -131,13 +132,12 @@ class EntryReader {
       if (fallback)
         in_.push_back({*fallback, entry_.op.span});
       else
-        error(Diagnosis::kMissingOperand, entry_.op.span,
+        error(Diagnosis::kMissingOperand, entry_.op.span, "{}",
               !reader_.sources[entry_.name.span.source].is_file()
                   ? "an entry of `--set` has no default operand"
               : added_ ? "an entry added to an extended job has no entry above to read"
                        : "no entry above to read")
-            .with_hint(
-                fmt::format("write the operand of {}: `{}: NAME`", callee(), arguments_[0].name));
+            .with_hint("write the operand of {}: `{}: NAME`", callee(), arguments_[0].name);
     }
   }
 
@@ -170,9 +170,9 @@ class EntryReader {
   void too_many() {
     const auto named = std::ranges::count(entry_.operands, true, &Operand::given);
     error(Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("`in` has {}{}; {} takes {}", counted(in_.size(), "operand"),
-                      named > 0 ? fmt::format(" in addition to {} given by name", named) : "",
-                      callee(), arguments_.empty() ? "none" : std::to_string(arguments_.size())));
+          "`in` has {}{}; {} takes {}", counted(in_.size(), "operand"),
+          named > 0 ? fmt::format(" in addition to {} given by name", named) : "", callee(),
+          arguments_.empty() ? "none" : std::to_string(arguments_.size()));
   }
 
   void too_few(const std::vector<std::string>& missing) {
@@ -181,8 +181,7 @@ class EntryReader {
     const auto needed =
         static_cast<size_t>(std::ranges::count(arguments_, false, &Argument::optional));
     error(Diagnosis::kMissingOperand, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("{} requires {}; found {}", callee(), counted(needed, "operand"),
-                      needed - missing.size()))
+          "{} requires {}; found {}", callee(), counted(needed, "operand"), needed - missing.size())
         .with_hint(missing_hint(names, missing));
   }
 
@@ -228,13 +227,12 @@ class EntryReader {
     for (const ops::AttributeSpec& def : entry_.def->attributes)
       if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(def.name) &&
           !(node_.find("variables") && job::is_of_variables(def)))
-        error(Diagnosis::kMissingAttribute, entry_.op.span,
-              fmt::format("{} requires `{}`", callee(), def.name))
-            .with_hint(fmt::format("add `{}`: {}", def.name, def.doc));
+        error(Diagnosis::kMissingAttribute, entry_.op.span, "{} requires `{}`", callee(), def.name)
+            .with_hint("add `{}`: {}", def.name, def.doc);
   }
 
   std::optional<VariableDType> read_variable_dtype(const yaml::Node& node, Span key) {
-    const auto word = read_choice(reader_, node, "`variable_dtype`", variable_dtypes());
+    const auto word = read_choice(reader_, node, "`variable_dtype`", kVariableDTypes);
     if (!word) return {};
     return VariableDType{parse_dtype(*word), key};
   }
@@ -245,7 +243,7 @@ class EntryReader {
     if (!node || !takes_variables()) return;
     if (entry_.def && entry_.def->name == "variable") {
       error(Diagnosis::kBadAttribute, node->span, "a `variable` entry cannot share variables")
-          .with_hint(fmt::format("read `{}` directly; several entries can read it", node->scalar));
+          .with_hint("read `{}` directly; several entries can read it", node->scalar);
       return;
     }
     if (const auto name = read_text(reader_, *node, "`variables`"))
@@ -254,9 +252,8 @@ class EntryReader {
       entry_.has_error = true;
     for (const yaml::Entry& field : node_.entries)
       if (is_of_variables(field.key))
-        error(
-            Diagnosis::kBadAttribute, field.key_span,
-            fmt::format("unexpected `{}`; set it on the entry that owns the variables", field.key))
+        error(Diagnosis::kBadAttribute, field.key_span,
+              "unexpected `{}`; set it on the entry that owns the variables", field.key)
             .label(node->span, "shared here");
   }
 
@@ -269,7 +266,7 @@ class EntryReader {
   void read_own_placement() {
     if (const yaml::Entry* field = node_.find_entry("placement"))
       entry_.placement =
-          read_placement(reader_, field->value, field->key_span, entry_placement_section());
+          read_placement(reader_, field->value, field->key_span, kEntryPlacementSection);
   }
 
   void call_network(Networks& networks) {
@@ -278,8 +275,8 @@ class EntryReader {
       if (const yaml::Node* given = node_.find(param.name.text))
         arguments.emplace_back(param.name.text, *given);
       else if (!param.fallback && !meant_.contains(param.name.text))
-        error(Diagnosis::kMissingAttribute, entry_.op.span,
-              fmt::format("{} requires `{}`", callee(), param.name.text))
+        error(Diagnosis::kMissingAttribute, entry_.op.span, "{} requires `{}`", callee(),
+              param.name.text)
             .label(param.name.span, "the param");
     }
     for (const auto& [name, value] : arguments)
@@ -317,9 +314,7 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
     const auto meant = std::ranges::find_if(field.value.entries, [](const yaml::Entry& given) {
       return !meant_by(given.key, {"op"}).empty();
     });
-    reader
-        .error(Diagnosis::kMissingKey, field.key_span,
-               fmt::format("entry `{}` requires `op`", field.key))
+    reader.error(Diagnosis::kMissingKey, field.key_span, "entry `{}` requires `op`", field.key)
         .with_hint(meant == field.value.entries.end()
                        ? std::string()
                        : fmt::format("did you mean `op` instead of `{}`?", meant->key));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/job/read/resolve.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/tables/tables.h"
 
@@ -27,20 +26,17 @@ void read_version(const Fields& fields) {
                "missing language version; expected `flow: 1`")
         .with_hint("begin the file with `flow: 1`");
   } else if (!version->is_scalar() || version->scalar != "1") {
-    reader.error(Diagnosis::kFlowVersion, *version,
-                 fmt::format("`flow` is {}; expected version 1",
-                             version->is_scalar() ? "`" + version->scalar + "`"
-                                                  : std::string(yaml::name_of(version->kind))));
+    reader.error(Diagnosis::kFlowVersion, *version, "`flow` is {}; expected version 1",
+                 version->is_scalar() ? "`" + version->scalar + "`"
+                                      : std::string(yaml::name_of(version->kind)));
   }
 }
 
 /// Reports the conditions that variables do not meet.
 void read_checks(Reader& reader, const yaml::Node& node) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`checks`")) return;
-  for (const yaml::Entry& entry : node.entries) {
-    if (reader.take_note(entry)) continue;
+  for (const yaml::Entry& entry : reader.entries(node, "`checks`")) {
     reader.check_name({entry.key, entry.key_span});
-    const Fields fields(reader, entry.value, entry.key_span, check_section());
+    const Fields fields(reader, entry.value, entry.key_span, kCheckSection);
     const auto holds = fields.flag("that");
     const auto message = fields.text("message");
     if (holds && !*holds && message)
@@ -58,8 +54,8 @@ void read_training(const Fields& fields, Job& job) {
     reader.error(Diagnosis::kOptimizerUnused, key, "unexpected `optimizer` in a predict job");
   } else if (job.train) {
     reader
-        .error(Diagnosis::kNoOptimizer, fields.owner(),
-               fmt::format("train job `{}` requires an `optimizer`", job.name.text))
+        .error(Diagnosis::kNoOptimizer, fields.owner(), "train job `{}` requires an `optimizer`",
+               job.name.text)
         .with_hint("add `optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}`");
   }
 }
@@ -89,9 +85,7 @@ void join_items(Reader& reader, yaml::Node& list, const Section& section) {
   const bool nameless = section.each && section.each->type == KeyType::kEntry && has_calls(list);
   std::vector<yaml::Entry> entries = nameless ? std::vector<yaml::Entry>() : joined(list);
   if (entries.empty() && !nameless) return;  // its reader reports the error
-  reader
-      .error(Diagnosis::kWrongKind, list,
-             fmt::format("{} is a list; expected a mapping", section.what))
+  reader.error(Diagnosis::kWrongKind, list, "{} is a list; expected a mapping", section.what)
       .with_hint(nameless ? "write each entry as `NAME: {op: ...}`, without a dash"
                           : kWithoutDashes);
   list = yaml::mapping_node(std::move(entries), list.span);
@@ -114,7 +108,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   job.name = {entry.key, entry.key_span};
   job.placement.ids_span = entry.key_span;
   reader.check_name(job.name);
-  const Fields fields(reader, entry.value, entry.key_span, job_section());
+  const Fields fields(reader, entry.value, entry.key_span, kJobSection);
   if (const yaml::Node* extends = fields.find("extends")) {
     reader.error(Diagnosis::kBadExtends, *extends, "`extends` is not supported in a variable")
         .with_hint(
@@ -125,7 +119,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   job.train = type ? *type == "train" : fields.find("optimizer") != nullptr;
   if (const yaml::Node* placement = fields.find("placement"))
     job.placement =
-        read_placement(reader, *placement, fields.key_span("placement"), placement_section());
+        read_placement(reader, *placement, fields.key_span("placement"), kPlacementSection);
   job.precision = *fields.word("precision");
   job.deterministic = fields.word("determinism") == "on";
   if (const yaml::Node* inputs = fields.find("inputs"))
@@ -150,7 +144,7 @@ File read_file(Reader& reader, yaml::Node& node) {
   Variables variables(reader, node);
   put_in(variables, node);
   const Span start{reader.file, node.span.begin, node.span.begin};
-  const Fields fields(reader, node, start, file_section());
+  const Fields fields(reader, node, start, kFileSection);
   read_version(fields);
   file.seed = static_cast<uint64_t>(*fields.integer("seed"));
   if (const yaml::Node* checks = fields.find("checks")) read_checks(reader, *checks);
@@ -190,7 +184,7 @@ void warn_of_unused(Reader& reader, const File& file) {
 }
 
 void remove_dashes(Reader& reader, yaml::Node& file) {
-  remove_dashes_in(reader, file, file_section());
+  remove_dashes_in(reader, file, kFileSection);
 }
 
 }  // namespace flow::job

@@ -66,8 +66,8 @@ class Sorter {
     for (const auto& [name, index] : index_)
       if (index != reader_entry) others.push_back(name);
     reader_
-        .error(Diagnosis::kUnknownTensor, owner.span,
-               fmt::format("{}: unknown entry `{}` in `variables`", entry.name.text, first))
+        .error(Diagnosis::kUnknownTensor, owner.span, "{}: unknown entry `{}` in `variables`",
+               entry.name.text, first)
         .with_hint(suggestion(first, others, "available entries:"));
   }
 
@@ -86,16 +86,15 @@ class Sorter {
     entry.has_error = true;
     if (input) {
       reader_.error(Diagnosis::kUnknownTensor, operand.span,
-                    fmt::format("{}: unknown tensor `{}`; `{}` is an input", entry.name.text,
-                                operand.text, first));
+                    "{}: unknown tensor `{}`; `{}` is an input", entry.name.text, operand.text,
+                    first);
       return;
     }
     const bool starts_as_number = operand.text.find_first_of("0123456789") <= 1;
     if (const std::string hint = number_hint(operand.text); starts_as_number && !hint.empty()) {
       reader_
           .error(Diagnosis::kUnknownTensor, operand.span,
-                 fmt::format("{}: `{}` is neither a number nor a tensor", entry.name.text,
-                             operand.text))
+                 "{}: `{}` is neither a number nor a tensor", entry.name.text, operand.text)
           .with_hint(hint);
       return;
     }
@@ -104,8 +103,8 @@ class Sorter {
     const bool indexed =
         std::ranges::find(others, first.substr(0, first.find('['))) != others.end();
     reader_
-        .error(Diagnosis::kUnknownTensor, operand.span,
-               fmt::format("{}: unknown input or entry `{}`", entry.name.text, first))
+        .error(Diagnosis::kUnknownTensor, operand.span, "{}: unknown input or entry `{}`",
+               entry.name.text, first)
         .with_hint(indexed ? "use a dot for secondary outputs, as in `parts.out1`, and "
                              "`op: slice` for a part of a tensor"
                            : suggestion(first, others, "available names:"));
@@ -143,8 +142,7 @@ class Sorter {
       graph_.entries[at->first].has_error = true;
     }
     cycle.push_back(cycle.front());
-    reader_.error(Diagnosis::kCycle, read.span,
-                  fmt::format("cyclic dependency: {}", join(cycle, " <- ")));
+    reader_.error(Diagnosis::kCycle, read.span, "cyclic dependency: {}", join(cycle, " <- "));
   }
 
   Reader& reader_;
@@ -197,7 +195,7 @@ class GraphReader {
                       const std::optional<std::string>& above) {
     networks_.variables().substitute(repeat, locals_);
     const auto count =
-        read_integer(reader_, repeat, "`repeat`", find_key(call_keys(), "repeat")->bounds);
+        read_integer(reader_, repeat, "`repeat`", find_key(kCallKeys, "repeat")->bounds);
     std::vector<Entry> copies;
     for (int64_t i = 0; i < count.value_or(1); ++i) {
       if (!networks_.variables().may_copy(field.value, field.key_span)) break;
@@ -258,8 +256,8 @@ class GraphReader {
     if (copies->second == 0) {
       reader_
           .error(Diagnosis::kUnknownTensor, operand.span,
-                 fmt::format("{}: `{}` reads the copies of `{}`, which has no `repeat`",
-                             entry.name.text, operand.text, name))
+                 "{}: `{}` reads the copies of `{}`, which has no `repeat`", entry.name.text,
+                 operand.text, name)
           .with_hint(
               "use `cell/*` for `cell/0`, `cell/1` and so on of an entry `cell` with `repeat`");
       return false;
@@ -267,9 +265,8 @@ class GraphReader {
     const auto& defs = entry.def ? entry.def->operands : std::vector<ops::OperandSpec>{};
     if (defs.empty() || !defs.back().variadic || operands.size() + 1 < defs.size()) {
       reader_
-          .error(Diagnosis::kOperandCount, operand.span,
-                 fmt::format("{}: `{}` is {}; `{}` takes one here", entry.name.text, operand.text,
-                             counted(copies->second, "operand"), entry.op.text))
+          .error(Diagnosis::kOperandCount, operand.span, "{}: `{}` is {}; `{}` takes one here",
+                 entry.name.text, operand.text, counted(copies->second, "operand"), entry.op.text)
           .with_hint("use `stack` or `concat` to join them");
       return false;
     }
@@ -286,8 +283,7 @@ class GraphReader {
     entry.has_error = true;
     reader_
         .error(Diagnosis::kOperandCount, repeat,
-               fmt::format("{}: `repeat` requires a first operand to chain the copies",
-                           entry.name.text))
+               "{}: `repeat` requires a first operand to chain the copies", entry.name.text)
         .with_hint("write the entry several times");
   }
 
@@ -296,8 +292,8 @@ class GraphReader {
     for (const Name& input : inputs_)
       if (input.text == name.text)
         reader_
-            .error(Diagnosis::kNameTaken, name.span,
-                   fmt::format("entry `{}` has the name of an input", input.text))
+            .error(Diagnosis::kNameTaken, name.span, "entry `{}` has the name of an input",
+                   input.text)
             .label(input.span, "the input");
   }
 

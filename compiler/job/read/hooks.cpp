@@ -1,4 +1,6 @@
-// `hooks:` and `--watch`: what is watched, in which steps, and where it goes.
+// `hooks:` and `--watch`: what is watched, in which steps, and where it goes. `metrics:` becomes an
+// entry for each metric, which pairs labels with predictions, and a hook that prints what all rows
+// give together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +41,7 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
     if (const auto range = parse_steps(item.scalar))
       ranges.push_back(*range);
     else
-      reader.error(Diagnosis::kStepList, item, fmt::format("invalid steps `{}`", item.scalar))
+      reader.error(Diagnosis::kStepList, item, "invalid steps `{}`", item.scalar)
           .with_hint(
               "write a step, `5..8` for 5, 6 and 7, `5..` for 5 and later, or `100..1000/100` for "
               "every 100th");
@@ -50,11 +52,11 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
 }
 
 /// The text of a condition that can be parsed.
-std::optional<Name> read_condition(Reader& reader, const yaml::Node& node) {
+std::optional<std::string> read_condition(Reader& reader, const yaml::Node& node) {
   const auto text = read_text(reader, node, "`when`");
   if (!text) return {};
   plan::ConditionError error;
-  if (plan::parse_condition(*text, error)) return Name{*text, node.span};
+  if (plan::parse_condition(*text, error)) return text;
   reader.error(Diagnosis::kCondition, yaml::place_in(node, error.begin, error.end), error.message)
       .with_hint(error.hint);
   return {};
@@ -68,11 +70,14 @@ void read_steps_and_condition(const Fields& fields, Hook& hook) {
         .error(Diagnosis::kStepList, fields.key_span("steps"),
                "a hook has both `every` and `steps`; expected one of them")
         .label(fields.key_span("every"), "also set here");
-  if (every) hook.steps = {{0, Hook::kForever, *fields.integer("every")}};
-  if (steps) hook.steps = read_steps(reader, *steps);
-  if (const yaml::Node* when = fields.find("when")) hook.when = read_condition(reader, *when);
-  hook.stops = fields.word("then").has_value();
-  if (hook.stops && !fields.find("when"))
+  if (every) hook.plan.steps = {{0, Hook::kForever, *fields.integer("every")}};
+  if (steps) hook.plan.steps = read_steps(reader, *steps);
+  if (const yaml::Node* when = fields.find("when")) {
+    hook.plan.when = read_condition(reader, *when);
+    hook.when_span = when->span;
+  }
+  hook.plan.stops = fields.word("then").has_value();
+  if (hook.plan.stops && !fields.find("when"))
     reader
         .error(Diagnosis::kCondition, fields.key_span("then"),
                "`then` without `when`; expected a condition")
@@ -89,9 +94,8 @@ void read_output(const Fields& fields, Hook& hook) {
   if (std::ranges::all_of(parts, [](const std::string& part) { return is_name(part); }))
     hook.output = Name{*text, as->span};
   else
-    fields.reader().error(
-        Diagnosis::kBadName, *as,
-        fmt::format("`as` is `{}`; expected a name, or names joined by `/`", *text));
+    fields.reader().error(Diagnosis::kBadName, *as,
+                          "`as` is `{}`; expected a name, or names joined by `/`", *text);
 }
 
 /// What a hook of that section watches: `watch`, `watch_diff` or `watch_scope`.
@@ -101,14 +105,14 @@ std::string_view kind_key(const Section& section) { return section.keys.front().
 const Section* section_of(Reader& reader, const yaml::Node& node, Span start) {
   const Section* found = nullptr;
   for (const yaml::Entry& entry : node.entries) {
-    const auto named = std::ranges::find(hook_sections(), entry.key, kind_key);
-    if (named == hook_sections().end()) continue;
+    const auto named = std::ranges::find(kHookSections, entry.key, kind_key);
+    if (named == kHookSections.end()) continue;
     if (!found)
       found = &*named;
     else if (kind_key(*found) != entry.key)
       reader.error(Diagnosis::kUnknownKey, entry.key_span,
-                   fmt::format("a hook has both `{}` and `{}`; expected one of them",
-                               kind_key(*found), entry.key));
+                   "a hook has both `{}` and `{}`; expected one of them", kind_key(*found),
+                   entry.key);
   }
   if (!found)
     reader.error(Diagnosis::kMissingKey, start,
@@ -128,8 +132,8 @@ void read_gradient_options(const Fields& fields, bool train, Hook& hook) {
 /// Those of the section, of any where it is not known; what else is watched has been reported.
 std::vector<KeyDef> hook_keys(const Section* section) {
   std::vector<KeyDef> keys;
-  for (const Section& one : hook_sections()) keys.push_back(one.keys.front());
-  for (const Section& one : hook_sections())
+  for (const Section& one : kHookSections) keys.push_back(one.keys.front());
+  for (const Section& one : kHookSections)
     if (!section || section == &one)
       for (const KeyDef& key : one.keys)
         if (!find_key(keys, key.name)) keys.push_back(key);
@@ -159,19 +163,19 @@ std::vector<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) 
   if (!section) return {};
   const std::string_view key = kind_key(*section);
   Hook hook;
-  hook.kind = static_cast<Hook::Kind>(section - hook_sections().data());
+  hook.kind = static_cast<Hook::Kind>(section - kHookSections.data());
   hook.span = fields.key_span(key);
   read_steps_and_condition(fields, hook);
   read_output(fields, hook);
   read_gradient_options(fields, train, hook);
-  hook.per_device = fields.word("type") == "ListNumpy";
-  hook.check_finite = fields.word("check").has_value();
+  hook.plan.per_device = fields.word("type") == "ListNumpy";
+  hook.plan.check_finite = fields.word("check").has_value();
   const yaml::Node* to = fields.find("to");
-  hook.sinks = read_sinks(reader, to);
+  hook.plan.sinks = read_sinks(reader, to);
   if (to)
-    check_expected(
-        reader, *to,
-        hook.per_device ? plan::ReturnValue::Kind::kListNumpy : plan::ReturnValue::Kind::kNumpy);
+    check_expected(reader, *to,
+                   hook.plan.per_device ? plan::ReturnValue::Kind::kListNumpy
+                                        : plan::ReturnValue::Kind::kNumpy);
   return hooks_of(reader, *fields.find(key), key, hook);
 }
 
@@ -197,17 +201,144 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
   hook.diffs = true;
   hook.pattern = {text.substr(0, colon), span(0, colon)};
   hook.span = span(0, text.size());
-  hook.sinks = read_sinks(reader, nullptr);
+  hook.plan.sinks = read_sinks(reader, nullptr);
   if (hook.pattern.text.empty()) {
-    reader.error(Diagnosis::kBadOverride, hook.span, fmt::format("`{}` requires a name", option));
+    reader.error(Diagnosis::kBadOverride, hook.span, "`{}` requires a name", option);
     return {};
   }
   if (colon == text.size()) return hook;
   const yaml::Node every = yaml::scalar_node(text.substr(colon + 1), span(colon + 1, text.size()));
   const auto stride = read_integer(reader, every, "the number of steps", {.min = 1});
   if (!stride) return {};
-  hook.steps = {{0, Hook::kForever, *stride}};
+  hook.plan.steps = {{0, Hook::kForever, *stride}};
   return hook;
+}
+
+namespace {
+
+using plan::MetricType;
+
+/// The layer that makes the pairs; perplexity needs none.
+std::string_view layer_of(MetricType type) {
+  const bool own = type == MetricType::kTopKAccuracy || type == MetricType::kAuc ||
+                   type == MetricType::kPerplexity;
+  return own ? plan::enum_name(type) : "class_pairs";
+}
+
+class MetricReader {
+ public:
+  MetricReader(const yaml::Entry& field, const ParsedVariant& given, Job& job)
+      : field_(field),
+        fields_(given.fields()),
+        type_(enumerator_of<MetricType>(words_of<MetricType>(), given.variant()->type)),
+        job_(job) {}
+
+  void read() {
+    const plan::Metric metric = read_metric();
+    const plan::PrintSink sink = read_sink(metric);
+    if (!add_entry()) return;
+    Hook hook;
+    hook.pattern = {field_.key, field_.key_span};
+    hook.metric = true;
+    hook.plan.sinks = {sink};
+    hook.span = field_.key_span;
+    job_.hooks.push_back(std::move(hook));
+    job_.metrics.emplace_back(field_.key, metric);
+  }
+
+ private:
+  bool has(std::string_view key) const { return fields_.has(key); }
+
+  plan::Metric read_metric() const {
+    plan::Metric metric{.type = type_};
+    if (has("average")) metric.average = fields_.enumerator<plan::Average>("average");
+    if (has("classes")) metric.classes = fields_.integer("classes").value_or(0);
+    if (has("ignore_label")) metric.ignored = fields_.integer("ignore_label");
+    return metric;
+  }
+
+  plan::PrintSink read_sink(const plan::Metric& metric) const {
+    plan::PrintSink sink;
+    sink.metric = metric;
+    sink.over = job_.train ? plan::Over::kEpoch : plan::Over::kRun;
+    if (fields_.find("over")) sink.over = fields_.enumerator<plan::Over>("over");
+    sink.scale = *fields_.number("scale");
+    sink.format = fields_.text("format").value_or(plan::is_number(metric) ? "%.4f" : "numpy");
+    check_print_format(fields_, sink.format);
+    return sink;
+  }
+
+  /// False after an error.
+  bool add_entry() const {
+    Entry entry;
+    entry.name = {field_.key, field_.key_span};
+    entry.op = {std::string(layer_of(type_)), fields_.owner()};
+    entry.def = ops::find_spec(entry.op.text);
+    entry.spans.op = fields_.owner();
+    const std::vector<std::string_view> operands =
+        has("losses") ? std::vector<std::string_view>{"losses"}
+                      : std::vector<std::string_view>{"labels", "predictions"};
+    for (const std::string_view key : operands) {
+      const auto tensor = fields_.text(key);
+      if (!tensor) return false;
+      entry.operands.push_back({*tensor, fields_.find(key)->span});
+      entry.spans.operands.push_back(fields_.find(key)->span);
+    }
+    for (const std::string_view key : {"axis", "k"}) {
+      if (!has(key)) continue;
+      const auto number = fields_.integer(key);
+      if (!number) return false;
+      set(entry, key, *number);
+    }
+    if (has("threshold")) set(entry, "threshold", *fields_.number("threshold"));
+    job_.graph.entries.push_back(std::move(entry));
+    return true;
+  }
+
+  void set(Entry& entry, std::string_view key, ir::Attribute value) const {
+    entry.attributes.set(key, std::move(value));
+    entry.spans.spans.emplace_back(key, fields_.key_span(key));
+  }
+
+  const yaml::Entry& field_;
+  const Fields& fields_;
+  const MetricType type_;
+  Job& job_;
+};
+
+/// As other tools have it: a list of types.
+std::string hint_for_list(const yaml::Node& node) {
+  const bool words = node.is_list() && !node.items.empty() && node.items[0].is_scalar();
+  if (!words) return kWithoutDashes;
+  const std::string& type = node.items[0].scalar;
+  return fmt::format("write `metrics: {{{}: {{type: {}, labels: NAME, predictions: NAME}}}}`", type,
+                     find_variant(kMetricTypes, type) ? type : "accuracy");
+}
+
+/// Metrics, entries and inputs share their names.
+bool is_free(Reader& reader, const Name& name, const Job& job) {
+  const auto is_taken = [&](const auto& named) { return named.name.text == name.text; };
+  const auto entry = std::ranges::find_if(job.graph.entries, is_taken);
+  const auto input = std::ranges::find_if(job.inputs, is_taken);
+  if (entry == job.graph.entries.end() && input == job.inputs.end()) return true;
+  const bool is_entry = entry != job.graph.entries.end();
+  reader
+      .error(Diagnosis::kNameTaken, name.span, "metric `{}` has the name of an {}", name.text,
+             is_entry ? "entry" : "input")
+      .label(is_entry ? entry->name.span : input->name.span, is_entry ? "the entry" : "the input");
+  return false;
+}
+
+}  // namespace
+
+void read_metrics(Reader& reader, const yaml::Node& node, Job& job) {
+  for (const yaml::Entry& field : reader.entries(node, "`metrics`", hint_for_list(node))) {
+    const Name name{field.key, field.key_span};
+    if (!reader.check_name(name) || !is_free(reader, name, job)) continue;
+    const ParsedVariant given(reader, field.value, field.key_span,
+                              fmt::format("metric `{}`", name.text), kMetricTypes);
+    if (given.variant()) MetricReader(field, given, job).read();
+  }
 }
 
 }  // namespace flow::job

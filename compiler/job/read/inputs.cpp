@@ -28,7 +28,7 @@ std::vector<double> read_channels(const Fields& fields, std::string_view key, co
       check_channels(reader, key, span, values->size(), column.plan.row_shape))
     return {};
   if (values->empty())
-    reader.error(Diagnosis::kBadColumn, *node, fmt::format("`{}` is empty; expected numbers", key));
+    reader.error(Diagnosis::kBadColumn, *node, "`{}` is empty; expected numbers", key);
   return *values;
 }
 
@@ -55,8 +55,7 @@ void read_rows(const Fields& fields, Column& column) {
     const auto range = parse_range(item.scalar);
     if (!range || range->first < 0 || range->second < range->first) {
       const bool ends = node->is_list() && parse_integer(item.scalar);  // [0, 100]
-      reader
-          .error(Diagnosis::kRowRange, item, fmt::format("invalid range of rows `{}`", item.scalar))
+      reader.error(Diagnosis::kRowRange, item, "invalid range of rows `{}`", item.scalar)
           .with_hint(hint_for_rows(ends ? *node : item));
       return;
     }
@@ -76,16 +75,15 @@ void read_file_of(const Fields& fields, Column& column) {
   if (formats.empty()) {
     if (fields.is_mapping())
       reader
-          .error(Diagnosis::kBadColumn, fields.owner(),
-                 fmt::format("column `{}` has no file", column.plan.name))
+          .error(Diagnosis::kBadColumn, fields.owner(), "column `{}` has no file", column.plan.name)
           .with_hint("add `idx: PATH`, `npy: PATH` or `npz: PATH`");
     return;
   }
   if (formats.size() > 1)
     reader
         .error(Diagnosis::kBadColumn, fields.key_span(formats[1]),
-               fmt::format("column `{}` has both `{}` and `{}`; expected one of them",
-                           column.plan.name, formats[0], formats[1]))
+               "column `{}` has both `{}` and `{}`; expected one of them", column.plan.name,
+               formats[0], formats[1])
         .label(fields.key_span(formats[0]), "also set here");
   column.plan.format = formats[0];
   column.plan.path = fields.text(formats[0]).value_or("");
@@ -94,11 +92,11 @@ void read_file_of(const Fields& fields, Column& column) {
     column.plan.array = fields.text("array").value_or("");
   else if (array)
     reader.error(Diagnosis::kBadColumn, fields.key_span("array"),
-                 fmt::format("`array` requires `npz`, not `{}`", formats[0]));
+                 "`array` requires `npz`, not `{}`", formats[0]);
   else if (npz)
     reader
         .error(Diagnosis::kBadColumn, fields.key_span("npz"),
-               fmt::format("column `{}` requires `array` with `npz`", column.plan.name))
+               "column `{}` requires `array` with `npz`", column.plan.name)
         .with_hint("add `array: NAME`, the name given to numpy.savez");
 }
 
@@ -107,7 +105,7 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
   column.plan.name = entry.key;
   column.plan.where = reader.sources.where(entry.key_span);
   column.span = entry.key_span;
-  const Fields fields(reader, entry.value, entry.key_span, column_section());
+  const Fields fields(reader, entry.value, entry.key_span, kColumnSection);
   read_file_of(fields, column);
   if (const yaml::Node* shape = fields.find("shape")) {
     if (const auto read = read_shape(reader, *shape, "`shape`")) {
@@ -132,10 +130,9 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   if (dot == std::string::npos || is_file) {
     reader
         .error(Diagnosis::kBadSource, node,
-               fmt::format("unknown source `{}`; expected a dataset column, a generator or a file",
-                           text))
+               "unknown source `{}`; expected a dataset column, a generator or a file", text)
         .with_hint(is_file ? fmt::format("write the file as `{{npy: {}}}`", text)
-                   : find_variant(generators(), text)
+                   : find_variant(kGenerators, text)
                        ? fmt::format("write the generator as `{{type: {}}}`", text)
                        : "write `dataset.column`, `{npy: PATH}` or `{type: GENERATOR}`");
     return nullptr;
@@ -146,8 +143,7 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   std::vector<std::string> names;
   if (dataset == datasets.end()) {
     for (const Dataset& other : datasets) names.push_back(other.name.text);
-    reader
-        .error(Diagnosis::kUnknownDataset, node, fmt::format("unknown dataset `{}`", dataset_name))
+    reader.error(Diagnosis::kUnknownDataset, node, "unknown dataset `{}`", dataset_name)
         .with_hint(names.empty() ? "add a `data:` section to the file"
                                  : suggestion(dataset_name, names, "available datasets:"));
     return nullptr;
@@ -157,8 +153,8 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
     names.push_back(column.plan.name);
   }
   reader
-      .error(Diagnosis::kUnknownColumn, node,
-             fmt::format("unknown column `{}` of dataset `{}`", column_name, dataset_name))
+      .error(Diagnosis::kUnknownColumn, node, "unknown column `{}` of dataset `{}`", column_name,
+             dataset_name)
       .label(dataset->name.span, "the dataset")
       .with_hint(suggestion(column_name, names, "available columns:"));
   return nullptr;
@@ -184,8 +180,8 @@ void check_row_shape(Reader& reader, const Input& input, const Column& column,
                  : fmt::format("`{}` has shape {}, but a row of `{}` has shape {}", input.name.text,
                                input.shape.str(), source, row.str()))
       .label(column.span, "the shape of a row")
-      .with_hint(fmt::format("write {}`shape: {}`", lacks_batch ? "the batch size first: " : "",
-                             Shape(fits).str()));
+      .with_hint("write {}`shape: {}`", lacks_batch ? "the batch size first: " : "",
+                 Shape(fits).str());
 }
 
 void read_column_source(Reader& reader, const yaml::Node& node,
@@ -198,8 +194,8 @@ void read_column_source(Reader& reader, const yaml::Node& node,
   if (input.shape.rank() == 0) {
     reader
         .error(Diagnosis::kRowShape, input.shape_span,
-               fmt::format("`{}` has shape []; expected a batch dimension", input.name.text))
-        .with_hint(fmt::format("write the batch size first: `shape: [{}]`", kUsualBatch));
+               "`{}` has shape []; expected a batch dimension", input.name.text)
+        .with_hint("write the batch size first: `shape: [{}]`", kUsualBatch);
     input.has_error = true;
     return;
   }
@@ -207,15 +203,9 @@ void read_column_source(Reader& reader, const yaml::Node& node,
 }
 
 Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
-  switch (kind) {
-    case plan::GeneratorFault::Kind::kOrder:
-      return Diagnosis::kOutOfRange;
-    case plan::GeneratorFault::Kind::kFractions:
-      return Diagnosis::kBadSource;
-    case plan::GeneratorFault::Kind::kMisfit:
-      break;
-  }
-  return Diagnosis::kBadGenerator;
+  using Kind = plan::GeneratorFault::Kind;
+  if (kind == Kind::kOrder) return Diagnosis::kOutOfRange;
+  return kind == Kind::kFractions ? Diagnosis::kBadSource : Diagnosis::kBadGenerator;
 }
 
 /// `node`: of `from:`, whose `fields` give the generator's numbers, but for those `unread`.
@@ -235,7 +225,7 @@ void check_generator(Reader& reader, const yaml::Node& node, const Fields& field
 }
 
 void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
-  const ParsedVariant given(reader, node, node.span, "`from`", generators());
+  const ParsedVariant given(reader, node, node.span, "`from`", kGenerators);
   if (!given.variant()) return;
   plan::FromGenerator made;
   const auto unread = read_record(given.fields(), *given.variant(), made);
@@ -249,7 +239,7 @@ void read_source(Reader& reader, const yaml::Node& node, const std::vector<Datas
   if (node.is_scalar()) return read_column_source(reader, node, datasets, input);
   if (node.is_mapping() && node.find("type")) return read_generator(reader, node, input);
   if (node.is_mapping() && node.find("npy")) {
-    const Fields fields(reader, node, node.span, npy_section());
+    const Fields fields(reader, node, node.span, kNpySection);
     if (const auto path = fields.text("npy")) input.source = plan::FromNpy{*path};
     return;
   }
@@ -268,8 +258,8 @@ void read_range(Reader& reader, const yaml::Node& node, Input& input) {
         .with_hint("write two integers, such as `range: [0, 9]`");
   else if (!input.has_error && !is_integer(input.dtype))
     reader
-        .error(Diagnosis::kInputRange, node,
-               fmt::format("unexpected `range` for {}; expected integers", name_of(input.dtype)))
+        .error(Diagnosis::kInputRange, node, "unexpected `range` for {}; expected integers",
+               name_of(input.dtype))
         .with_hint("remove it, or use a dtype such as int32");
   else
     input.range = {bounds->front(), bounds->back()};
@@ -279,7 +269,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   Input input;
   input.name = {entry.key, entry.key_span};
   reader.check_name(input.name);
-  const Fields fields(reader, entry.value, entry.key_span, input_section());
+  const Fields fields(reader, entry.value, entry.key_span, kInputSection);
   const yaml::Node *shape = fields.require("shape"), *dtype = fields.require("dtype");
   const auto read_extents = shape ? read_shape(reader, *shape, "`shape`") : std::nullopt;
   const auto read_type = dtype ? read_dtype(reader, *dtype, "`dtype`") : std::nullopt;
@@ -291,9 +281,8 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   input.rows = *fields.flag("rows");
   if (const yaml::Node* from = fields.find("from")) read_source(reader, *from, datasets, input);
   if (!input.rows && std::holds_alternative<plan::FromDataset>(input.source))
-    reader.error(
-        Diagnosis::kRowShape, fields.key_span("rows"),
-        fmt::format("`{}` reads rows of a dataset; expected `rows: true`", input.name.text));
+    reader.error(Diagnosis::kRowShape, fields.key_span("rows"),
+                 "`{}` reads rows of a dataset; expected `rows: true`", input.name.text);
   if (input.shape.rank() == 0) input.rows = false;
   if (const yaml::Node* range = fields.find("range")) read_range(reader, *range, input);
   return input;
@@ -308,8 +297,8 @@ void check_batches(Reader& reader, const std::vector<Input>& inputs) {
     if (input.shape[0] == first->shape[0]) continue;
     reader
         .error(Diagnosis::kBatchMismatch, input.shape_span,
-               fmt::format("`{}` has batch size {}, but `{}` has {}", input.name.text,
-                           input.shape[0], first->name.text, first->shape[0]))
+               "`{}` has batch size {}, but `{}` has {}", input.name.text, input.shape[0],
+               first->name.text, first->shape[0])
         .label(first->shape_span, "the other batch size")
         .with_hint("use the same leading dimension for all inputs that read datasets");
   }
@@ -324,8 +313,8 @@ Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t val
       row.rank() > 0 && row[0] != 1 ? fmt::format("1 or {}", row[0]) : std::string("1");
   return &reader
               .error(Diagnosis::kBadColumn, span,
-                     fmt::format("`{}` has {} values for rows of shape {}; expected {}", key,
-                                 values, row.str(), expected))
+                     "`{}` has {} values for rows of shape {}; expected {}", key, values, row.str(),
+                     expected)
               .with_hint("write one number, or one for each leading channel");
 }
 
@@ -341,20 +330,15 @@ std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
 
 std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node) {
   std::vector<Dataset> datasets;
-  if (!reader.expect(node, yaml::Kind::kMapping, "`data`")) return datasets;
-  for (const yaml::Entry& entry : node.entries) {
-    if (reader.take_note(entry)) continue;
+  for (const yaml::Entry& entry : reader.entries(node, "`data`")) {
     Dataset& dataset = datasets.emplace_back(Dataset{{entry.key, entry.key_span}, {}});
     reader.check_name(dataset.name);
-    if (!reader.expect(entry.value, yaml::Kind::kMapping, "a dataset")) continue;
-    for (const yaml::Entry& column : entry.value.entries) {
-      if (reader.take_note(column)) continue;
+    for (const yaml::Entry& column : reader.entries(entry.value, "a dataset")) {
       reader.check_name({column.key, column.key_span});
       dataset.columns.push_back(read_column(reader, column));
     }
-    if (dataset.columns.empty())
-      reader.error(Diagnosis::kBadColumn, entry.key_span,
-                   fmt::format("dataset `{}` has no columns", entry.key));
+    if (entry.value.is_mapping() && dataset.columns.empty())
+      reader.error(Diagnosis::kBadColumn, entry.key_span, "dataset `{}` has no columns", entry.key);
   }
   return datasets;
 }
@@ -362,9 +346,8 @@ std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node) {
 std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
                                const std::vector<Dataset>& datasets) {
   std::vector<Input> inputs;
-  if (!reader.expect(node, yaml::Kind::kMapping, "`inputs`")) return inputs;
-  for (const yaml::Entry& entry : node.entries)
-    if (!reader.take_note(entry)) inputs.push_back(read_input(reader, entry, datasets));
+  for (const yaml::Entry& entry : reader.entries(node, "`inputs`"))
+    inputs.push_back(read_input(reader, entry, datasets));
   check_batches(reader, inputs);
   return inputs;
 }

@@ -10,7 +10,7 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/ir/initializers.h"
-#include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/tables.h"
 #include "compiler/job/text/reader.h"
 #include "ops/core/spec.h"
 #include "runtime/plan/model/name_pattern.h"
@@ -139,24 +139,22 @@ struct Returns {
   Span span;
 };
 
+/// What a hook of the file becomes, but for its tensors: a glob or a scope becomes several.
 struct Hook {
   enum class Kind { kWatch, kWatchDiff, kWatchScope };
+  static constexpr int64_t kForever = INT64_MAX;
+
+  Hook() { plan.steps = {{0, kForever, 1}}; }
+
   Kind kind = Kind::kWatch;
   Name pattern;                // of tensors: a name or a glob; of a scope: what names begin with
   std::optional<Name> output;  // `as:`
-  std::vector<plan::StepRange> steps = {{0, kForever, 1}};
-  std::optional<Name> when;  // a condition (plan/model/condition.h)
-  bool stops = false;        // `then: stop`
-  bool mean = false;         // `of: mean`
-  bool check_finite = false;
-  bool diffs = false;       // of a scope: gradients too
-  bool per_device = false;  // ListNumpy
-  bool followed = false;    // made for a value that a run follows
-  bool metric = false;      // made for a metric, which each step needs
-  std::vector<plan::Sink> sinks;
-  Span span;
-
-  static constexpr int64_t kForever = INT64_MAX;
+  plan::Hook plan;
+  bool mean = false;      // `of: mean`
+  bool diffs = false;     // of a scope: gradients too
+  bool followed = false;  // made for a value that a run follows
+  bool metric = false;    // made for a metric, which each step needs
+  Span span, when_span;
 };
 
 /// An item of `feed` or `first`: what is read, and the result that it becomes.

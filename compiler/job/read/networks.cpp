@@ -31,8 +31,7 @@ std::vector<Name> read_input_names(Reader& reader, const yaml::Node& node) {
     if (seen.insert(name.text).second)
       names.push_back(name);
     else
-      reader.error(Diagnosis::kNameTaken, name.span,
-                   fmt::format("duplicate input `{}`", name.text));
+      reader.error(Diagnosis::kNameTaken, name.span, "duplicate input `{}`", name.text);
   }
   return names;
 }
@@ -55,9 +54,8 @@ void read_output(Reader& reader, const yaml::Node* node, const std::string& last
     return;
   }
   reader
-      .error(Diagnosis::kUnknownTensor, *node,
-             fmt::format("`output` is `{}`; expected an entry of `{}`", node->scalar,
-                         network.name.text))
+      .error(Diagnosis::kUnknownTensor, *node, "`output` is `{}`; expected an entry of `{}`",
+             node->scalar, network.name.text)
       .with_hint(suggestion(node->scalar, names, "available entries:"));
 }
 
@@ -88,9 +86,7 @@ std::string key_of(const Arguments& arguments) {
 }  // namespace
 
 void Networks::declare(const yaml::Node& section) {
-  if (!reader_.expect(section, yaml::Kind::kMapping, "`networks`")) return;
-  for (const yaml::Entry& entry : section.entries)
-    if (!reader_.take_note(entry)) declare_one(entry);
+  for (const yaml::Entry& entry : reader_.entries(section, "`networks`")) declare_one(entry);
   for (Declaration& declaration : declarations_)
     if (declaration.signature.params.empty() && declaration.known.empty())
       read(declaration, {}, declaration.signature.name.span);
@@ -104,9 +100,9 @@ void Networks::declare_one(const yaml::Entry& entry) {
   by_name_.emplace(entry.key, declarations_.size() - 1);
   reader_.check_name(signature.name);
   if (ops::find_written_spec(entry.key))
-    reader_.error(Diagnosis::kNameTaken, entry.key_span,
-                  fmt::format("network `{}` has the name of an op", entry.key));
-  const Fields fields(reader_, entry.value, entry.key_span, network_section());
+    reader_.error(Diagnosis::kNameTaken, entry.key_span, "network `{}` has the name of an op",
+                  entry.key);
+  const Fields fields(reader_, entry.value, entry.key_span, kNetworkSection);
   if (const yaml::Node* found = fields.require("inputs")) {
     yaml::Node inputs = *found;
     variables_.substitute(inputs);
@@ -129,8 +125,8 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
     for (const Name& input : signature.inputs)
       if (input.text == entry.key)
         reader_
-            .error(Diagnosis::kNameTaken, entry.key_span,
-                   fmt::format("param `{}` has the name of an input", entry.key))
+            .error(Diagnosis::kNameTaken, entry.key_span, "param `{}` has the name of an input",
+                   entry.key)
             .label(input.span, "the input");
     variables_.substitute(entry.value);
     Signature::Param& param = signature.params.emplace_back(Signature::Param{name, {}});
@@ -143,12 +139,11 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
 void Networks::check_taken(const Name& name, std::string_view what) {
   if (std::ranges::count(reserved_names(), name.text) > 0) return;
   std::vector<KeyDef> keys = training_keys(nullptr);
-  keys.insert(keys.end(), call_keys().begin(), call_keys().end());
+  keys.insert(keys.end(), kCallKeys.begin(), kCallKeys.end());
   for (const KeyDef& key : keys)
     if (key.name == name.text)
       reader_.error(Diagnosis::kReservedName, name.span,
-                    fmt::format("{} cannot have the name `{}`, a key of every network call", what,
-                                name.text));
+                    "{} cannot have the name `{}`, a key of every network call", what, name.text);
 }
 
 const Signature* Networks::find(std::string_view name) const {
@@ -200,12 +195,12 @@ bool Networks::may_read(const Declaration& declaration, Span call) {
   }
   if (path_.size() == kMaxCalls) {
     reader_.error(Diagnosis::kNesting, declaration.signature.name.span,
-                  fmt::format("networks call each other more than {} levels deep", kMaxCalls));
+                  "networks call each other more than {} levels deep", kMaxCalls);
     return false;
   }
   if (made_.size() < kMaxMade) return variables_.may_copy(*declaration.node, call);
   reader_.error(Diagnosis::kOutOfRange, call,
-                fmt::format("networks are called with more than {} different arguments", kMaxMade));
+                "networks are called with more than {} different arguments", kMaxMade);
   return false;
 }
 
@@ -214,8 +209,8 @@ void Networks::report_recursion(const Declaration& declaration, Span call) {
   const auto from = std::ranges::find(path_, name);
   std::vector<std::string> cycle(from, path_.end());
   cycle.push_back(name);
-  reader_.error(Diagnosis::kRecursion, call,
-                fmt::format("network `{}` calls itself: {}", name, join(cycle, " -> ")));
+  reader_.error(Diagnosis::kRecursion, call, "network `{}` calls itself: {}", name,
+                join(cycle, " -> "));
 }
 
 Network Networks::read_body(const Declaration& declaration, const Locals& locals) {
@@ -231,8 +226,8 @@ Network Networks::read_body(const Declaration& declaration, const Locals& locals
   network.graph = read_graph(reader_, &graph, signature.inputs, *this, locals, false);
   if (!graph.is_mapping()) return network;
   if (graph.entries.empty()) {
-    reader_.error(Diagnosis::kMissingKey, signature.name.span,
-                  fmt::format("network `{}` has no entries", signature.name.text));
+    reader_.error(Diagnosis::kMissingKey, signature.name.span, "network `{}` has no entries",
+                  signature.name.text);
     return network;
   }
   const yaml::Node* output = declaration.node->find("output");

@@ -6,7 +6,7 @@
 
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
-#include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/precision.h"
@@ -19,8 +19,8 @@ void check_boundaries(Reader& reader, const yaml::Node& node,
   for (size_t i = 1; i < boundaries.size(); ++i) {
     if (boundaries[i] > boundaries[i - 1]) continue;
     reader.error(Diagnosis::kPiecewise, node.items[i],
-                 fmt::format("boundary {} after {}; expected increasing boundaries", boundaries[i],
-                             boundaries[i - 1]));
+                 "boundary {} after {}; expected increasing boundaries", boundaries[i],
+                 boundaries[i - 1]);
     return;
   }
 }
@@ -30,8 +30,8 @@ void check_count(const Fields& fields, std::string_view key, std::string_view no
                  size_t wanted, std::string_view each) {
   if (rates == wanted) return;
   fields.reader()
-      .error(Diagnosis::kPiecewise, *fields.find(key),
-             fmt::format("{}; expected {}, {}", counted(rates, noun), wanted, each))
+      .error(Diagnosis::kPiecewise, *fields.find(key), "{}; expected {}, {}", counted(rates, noun),
+             wanted, each)
       .label(fields.find("boundaries")->span, "the boundaries");
 }
 
@@ -69,11 +69,11 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
                               node.scalar));
     return {};
   }
-  if (!expect_variant(reader, node, "`warmup`", warmups())) return {};
-  const Variant* variant = pick_variant(reader, node, key, "`warmup`", warmups());
+  if (!expect_variant(reader, node, "`warmup`", kWarmups)) return {};
+  const Variant* variant = pick_variant(reader, node, key, "`warmup`", kWarmups);
   const Fields fields(reader, node, key,
                       variant ? fmt::format("the warm-up `{}`", variant->type) : "`warmup`",
-                      keys_of(warmups(), variant));
+                      keys_of(kWarmups, variant));
   if (!variant) return {};
   plan::WrittenWarmup warmup;
   read_record(fields, *variant, warmup);
@@ -88,12 +88,12 @@ struct ParsedRate {
 
 /// `follows`: where its value is named, if it is a plateau.
 ParsedRate read_mapping(Reader& reader, const yaml::Node& node, Span key, FollowedPlace& follows) {
-  const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", learning_rates());
+  const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", kLearningRates);
   ParsedRate read;
   const Fields& fields = read.fields.emplace(
       reader, node, key,
       variant ? fmt::format("the learning rate `{}`", variant->type) : "`learning_rate`",
-      keys_of(learning_rates(), variant));
+      keys_of(kLearningRates, variant));
   if (!variant) return read;
   read.schedule.function = read_function(fields, *variant);
   if (const yaml::Node* warmup = fields.find("warmup"))
@@ -158,9 +158,8 @@ class RateList {
     if (until && *until <= until_)
       reader_.error(
           Diagnosis::kScheduleList, *given,
-          fmt::format(
-              "`until` is {}, but the schedule above ends at step {}; expected increasing steps",
-              *until, until_));
+          "`until` is {}, but the schedule above ends at step {}; expected increasing steps",
+          *until, until_);
     until_ = until.value_or(until_);
   }
 
@@ -199,15 +198,15 @@ std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
     if (std::ranges::find(losses, *name, &Name::text) == losses.end())
       losses.push_back({*name, item.span});
     else
-      reader.error(Diagnosis::kNotALoss, item, fmt::format("duplicate loss `{}`", *name));
+      reader.error(Diagnosis::kNotALoss, item, "duplicate loss `{}`", *name);
   }
   return losses;
 }
 
 void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& optimizer) {
-  if (!expect_variant(reader, node, "`grad_clipping`", grad_clippings())) return;
-  const Variant* variant = pick_variant(reader, node, key, "`grad_clipping`", grad_clippings());
-  const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variant));
+  if (!expect_variant(reader, node, "`grad_clipping`", kGradClippings)) return;
+  const Variant* variant = pick_variant(reader, node, key, "`grad_clipping`", kGradClippings);
+  const Fields fields(reader, node, key, "`grad_clipping`", keys_of(kGradClippings, variant));
   if (!variant) return;
   GradClipping clipping;
   read_record(fields, *variant, clipping);
@@ -222,19 +221,14 @@ void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& 
 /// Globs and what they multiply the learning rate by, in the order of the file.
 std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml::Node& node) {
   std::vector<std::pair<Name, double>> scales;
-  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate_scales`",
-                     R"(write `{"head/**": 10}`)"))
-    return scales;
-  for (const yaml::Entry& entry : node.entries) {
-    if (reader.take_note(entry)) continue;
+  for (const yaml::Entry& entry :
+       reader.entries(node, "`learning_rate_scales`", R"(write `{"head/**": 10}`)")) {
     const std::string what = fmt::format("`{}`", entry.key);
     if (entry.value.is_scalar() && parse_number(entry.value.scalar) == 0.0)
-      reader
-          .error(Diagnosis::kOutOfRange, entry.value,
-                 fmt::format("{} is 0; expected more than 0", what))
+      reader.error(Diagnosis::kOutOfRange, entry.value, "{} is 0; expected more than 0", what)
           .with_hint("set `trainable: false` on the layer to freeze its variables");
     else if (const auto scale =
-                 read_number(reader, entry.value, what, learning_rate_scales().each->bounds))
+                 read_number(reader, entry.value, what, kLearningRateScales.each->bounds))
       scales.push_back({{entry.key, entry.key_span}, *scale});
   }
   return scales;
@@ -243,15 +237,13 @@ std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml
 /// Only 16-bit floats lose what a scale would keep.
 std::optional<LossScale> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
                                          std::string_view precision) {
-  if (!expect_variant(reader, node, "`loss_scale`", loss_scales())) return {};
-  const Variant* variant = pick_variant(reader, node, key, "`loss_scale`", loss_scales());
-  const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variant));
+  if (!expect_variant(reader, node, "`loss_scale`", kLossScales)) return {};
+  const Variant* variant = pick_variant(reader, node, key, "`loss_scale`", kLossScales);
+  const Fields fields(reader, node, key, "`loss_scale`", keys_of(kLossScales, variant));
   if (!plan::low_precision_of(precision))
-    reader.error(
-        Diagnosis::kLossScale, key,
-        fmt::format(
-            "`loss_scale` with `precision: {}`; expected `mixed_float16` or `mixed_bfloat16`",
-            precision));
+    reader.error(Diagnosis::kLossScale, key,
+                 "`loss_scale` with `precision: {}`; expected `mixed_float16` or `mixed_bfloat16`",
+                 precision);
   if (!variant) return {};
   LossScale scale;
   read_record(fields, *variant, scale);
@@ -275,9 +267,8 @@ void read_decayed(const Fields& fields, Optimizer& optimizer) {
 void check_epsilon(const Fields& fields, const plan::optimizers::Adafactor& rule) {
   constexpr double kLeast = 1e-37;
   if (rule.epsilon1 > 0 && rule.epsilon1 < kLeast)
-    fields.reader().error(
-        Diagnosis::kOutOfRange, *fields.find("epsilon1"),
-        fmt::format("`epsilon1` is {}; expected 0, or at least {}", rule.epsilon1, kLeast));
+    fields.reader().error(Diagnosis::kOutOfRange, *fields.find("epsilon1"),
+                          "`epsilon1` is {}; expected 0, or at least {}", rule.epsilon1, kLeast);
 }
 
 void read_own_keys(const Fields& fields, const Variant& variant, Optimizer& optimizer) {
@@ -317,11 +308,10 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
     read_clipping(reader, *clipping, fields.key_span("grad_clipping"), optimizer);
   optimizer.norm = fields.flag("norm").value_or(false);
   if (const yaml::Node* ema = fields.find("ema"))
-    optimizer.ema_decay =
-        Fields(reader, *ema, fields.key_span("ema"), ema_section()).number("decay");
+    optimizer.ema_decay = Fields(reader, *ema, fields.key_span("ema"), kEmaSection).number("decay");
   if (const yaml::Node* lookahead = fields.find("lookahead"))
-    optimizer.lookahead = read_lookahead(
-        Fields(reader, *lookahead, fields.key_span("lookahead"), lookahead_section()));
+    optimizer.lookahead =
+        read_lookahead(Fields(reader, *lookahead, fields.key_span("lookahead"), kLookaheadSection));
   if (const yaml::Node* scale = fields.find("loss_scale"))
     optimizer.loss_scale =
         read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);
@@ -331,14 +321,14 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
 
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
                                         std::string_view precision) {
-  if (!expect_variant(reader, node, "`optimizer`", optimizers())) return {};
+  if (!expect_variant(reader, node, "`optimizer`", kOptimizers)) return {};
   const size_t errors = reader.diags.error_count();
   Optimizer optimizer;
   optimizer.span = key;
-  const Variant* variant = pick_variant(reader, node, key, "`optimizer`", optimizers());
+  const Variant* variant = pick_variant(reader, node, key, "`optimizer`", kOptimizers);
   const Fields fields(reader, node, key,
                       variant ? fmt::format("the optimizer `{}`", variant->type) : "`optimizer`",
-                      keys_of(optimizers(), variant));
+                      keys_of(kOptimizers, variant));
   if (variant) read_own_keys(fields, *variant, optimizer);
   read_common_keys(fields, precision, optimizer);
   optimizer.complete = reader.diags.error_count() == errors;

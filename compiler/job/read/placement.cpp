@@ -34,9 +34,7 @@ std::optional<plan::DeviceRange> read_range(Reader& reader, const yaml::Node& no
   if (!text) return {};
   const auto range = parse_range(*text);
   if (!range)
-    reader
-        .error(Diagnosis::kPlacement, node,
-               fmt::format("`ids` is `{}`; expected `machine:first-last`", *text))
+    reader.error(Diagnosis::kPlacement, node, "`ids` is `{}`; expected `machine:first-last`", *text)
         .with_hint("write `\"0:0\"` or `\"0:0-3\"`; for two machines, `[\"0:0-3\", \"1:0-3\"]`");
   return range;
 }
@@ -65,9 +63,8 @@ void report_too_large(Reader& reader, const Placement& placement, int64_t device
                       plan::DeviceKind kind) {
   const bool on_gpu = kind == plan::DeviceKind::kGpu;
   reader
-      .error(Diagnosis::kPlacement, placement.ids_span,
-             fmt::format("`ids` names {} {}; expected 0 to {}", on_gpu ? "GPU" : "CPU device",
-                         device, plan::kMaxDevices - 1))
+      .error(Diagnosis::kPlacement, placement.ids_span, "`ids` names {} {}; expected 0 to {}",
+             on_gpu ? "GPU" : "CPU device", device, plan::kMaxDevices - 1)
       .with_hint(on_gpu ? "number the GPUs of each machine from 0"
                         : "name fewer devices of a machine: they share the batch");
 }
@@ -82,15 +79,15 @@ bool check_ids(Reader& reader, const Placement& placement, plan::DeviceKind kind
   }
   if (placement.devices > plan::kMaxShards) {
     reader.error(Diagnosis::kPlacement, placement.ids_span,
-                 fmt::format("`ids` names {} devices; expected at most {}", placement.devices,
-                             plan::kMaxShards));
+                 "`ids` names {} devices; expected at most {}", placement.devices,
+                 plan::kMaxShards);
     return false;
   }
   const auto twice = plan::device_named_twice(placement.ids);
   if (twice)
     reader
-        .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names device {}:{} twice", twice->machine, twice->device))
+        .error(Diagnosis::kPlacement, placement.ids_span, "`ids` names device {}:{} twice",
+               twice->machine, twice->device)
         .with_hint("name each device once");
   return !twice;
 }
@@ -106,10 +103,9 @@ void check_cpus_of_job(Reader& reader, const Entry& entry, const Job& job) {
   const int64_t devices = entry.placement->devices, of_job = job.placement.devices;
   if (devices == of_job) return;
   reader
-      .error(
-          Diagnosis::kPlacement, entry.placement->ids_span,
-          fmt::format("{}: `ids` names {}, but job `{}` has {}", entry.name.text,
-                      counted(static_cast<uint64_t>(devices), "CPU device"), job.name.text, of_job))
+      .error(Diagnosis::kPlacement, entry.placement->ids_span,
+             "{}: `ids` names {}, but job `{}` has {}", entry.name.text,
+             counted(static_cast<uint64_t>(devices), "CPU device"), job.name.text, of_job)
       .with_hint("delete `ids`: the devices of the job share the rows of all tensors");
 }
 
@@ -121,8 +117,8 @@ void check_gpus_of_job(Reader& reader, const Entry& entry, const Job& job, const
   if (plan::devices_of(ids) == plan::devices_of(of_job)) return;
   reader
       .error(Diagnosis::kPlacement, entry.placement->ids_span,
-             fmt::format("{}: `ids` names GPUs {}; expected {}", entry.name.text,
-                         plan::ids_text(ids), plan::ids_text(of_job)))
+             "{}: `ids` names GPUs {}; expected {}", entry.name.text, plan::ids_text(ids),
+             plan::ids_text(of_job))
       .with_hint("delete `ids`: an entry runs on the GPUs of its job, or on GPU 0");
 }
 
@@ -160,17 +156,16 @@ int64_t shards_of_devices(Reader& reader, const Job& job) {
     const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(devices)));
     reader
         .error(Diagnosis::kPlacement, job.placement.ids_span,
-               fmt::format("`ids` names {} devices; expected a power of two", devices))
-        .with_hint(fmt::format("name {} or {} devices", below, 2 * below));
+               "`ids` names {} devices; expected a power of two", devices)
+        .with_hint("name {} or {} devices", below, 2 * below);
     return 1;
   }
   if (const Input* input = find_uneven(job.inputs, devices)) {
     reader
         .error(Diagnosis::kPlacement, input->shape_span,
-               fmt::format("{} rows cannot be split evenly among {} devices", input->shape[0],
-                           devices))
+               "{} rows cannot be split evenly among {} devices", input->shape[0], devices)
         .label(job.placement.ids_span, "the devices")
-        .with_hint(fmt::format("use a batch of {} rows", nearest_batches(input->shape[0], devices)))
+        .with_hint("use a batch of {} rows", nearest_batches(input->shape[0], devices))
         .with_hint("if the input has no batch, set `rows: false` on it");
     return 1;
   }
@@ -179,18 +174,16 @@ int64_t shards_of_devices(Reader& reader, const Job& job) {
 
 void report_no_power(Reader& reader, const yaml::Node& node, int64_t shards) {
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(shards)));
-  reader
-      .error(Diagnosis::kShards, node,
-             fmt::format("`shards` is {}; expected a power of two", shards))
-      .with_hint(fmt::format("write `shards: {}` or `shards: {}`", below, 2 * below));
+  reader.error(Diagnosis::kShards, node, "`shards` is {}; expected a power of two", shards)
+      .with_hint("write `shards: {}` or `shards: {}`", below, 2 * below);
 }
 
 void report_devices(Reader& reader, const yaml::Node& node, int64_t shards,
                     const Placement& placement) {
   reader
       .error(Diagnosis::kShards, node,
-             fmt::format("`shards` is {}; expected a multiple of the {} devices in `ids`", shards,
-                         placement.devices))
+             "`shards` is {}; expected a multiple of the {} devices in `ids`", shards,
+             placement.devices)
       .label(placement.ids_span, "the devices")
       .with_hint(is_power_of_two(placement.devices)
                      ? fmt::format("write `shards: {}`, or name fewer devices", placement.devices)
@@ -200,14 +193,13 @@ void report_devices(Reader& reader, const yaml::Node& node, int64_t shards,
 void report_uneven(Reader& reader, const yaml::Node& node, int64_t shards, const Job& job,
                    const Input& input) {
   const int64_t most = most_shards(job.inputs);
-  Diag& error =
-      reader
-          .error(Diagnosis::kShards, node,
-                 fmt::format("`shards` is {}; expected a divisor of the batch of `{}`, {} rows",
-                             shards, input.name.text, input.shape[0]))
-          .label(input.shape_span, "the batch");
-  if (most > 1) error.with_hint(fmt::format("write `shards: {}`", most));
-  error.with_hint(fmt::format("use a batch of {} rows", nearest_batches(input.shape[0], shards)));
+  Diag& error = reader
+                    .error(Diagnosis::kShards, node,
+                           "`shards` is {}; expected a divisor of the batch of `{}`, {} rows",
+                           shards, input.name.text, input.shape[0])
+                    .label(input.shape_span, "the batch");
+  if (most > 1) error.with_hint("write `shards: {}`", most);
+  error.with_hint("use a batch of {} rows", nearest_batches(input.shape[0], shards));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Calls looked up without reading them, and files resolved in place: sections first, then graphs
 // with the names that hide variables there.
-#include "compiler/job/read/resolve.h"
 
 #include <algorithm>
 #include <set>

@@ -117,23 +117,18 @@ class ReturnTypeParser {
   std::string wrong_;
 };
 
+/// "Tuple[Numpy, Numpy]". `items`: nothing of a leaf.
+std::string type_text(Kind kind, const std::string& items) {
+  constexpr std::string_view kNames[] = {"Numpy", "ListNumpy", "List", "Tuple", "Dict"};
+  const std::string_view name = kNames[static_cast<size_t>(kind)];
+  return items.empty() ? std::string(name) : fmt::format("{}[{}]", name, items);
+}
+
 std::string ReturnType::str() const {
   std::vector<std::string> parts;
   if (kind == Kind::kDict) parts.push_back(integer_keys ? "int" : "str");
   for (const ReturnType& item : items) parts.push_back(item.str());
-  switch (kind) {
-    case Kind::kNumpy:
-      return "Numpy";
-    case Kind::kListNumpy:
-      return "ListNumpy";
-    case Kind::kList:
-      return fmt::format("List[{}]", join(parts, ", "));
-    case Kind::kTuple:
-      return fmt::format("Tuple[{}]", join(parts, ", "));
-    case Kind::kDict:
-      return fmt::format("Dict[{}]", join(parts, ", "));
-  }
-  return {};
+  return type_text(kind, join(parts, ", "));
 }
 
 /// The type; or nothing, and `wrong` describes what was found and expected.
@@ -156,17 +151,8 @@ std::optional<std::pair<std::string, std::string>> find_difference(const ReturnT
 }
 
 std::string_view article_name(Kind kind) {
-  switch (kind) {
-    case Kind::kNumpy:
-    case Kind::kListNumpy:
-      return "a name";
-    case Kind::kList:
-    case Kind::kTuple:
-      return "a list";
-    case Kind::kDict:
-      return "a mapping";
-  }
-  return {};
+  if (kind == Kind::kDict) return "a mapping";
+  return kind == Kind::kList || kind == Kind::kTuple ? "a list" : "a name";
 }
 
 /// Keys name folders of the run directory.
@@ -174,15 +160,15 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   const std::string& key = entry.key;
   if (is_safe_key(key)) return true;
   reader.error(Diagnosis::kBadName, entry.key_span,
-               fmt::format("invalid key `{}`; expected the name of a folder", key));
+               "invalid key `{}`; expected the name of a folder", key);
   return false;
 }
 
 /// The value as written; a list is a tuple unless the type declares a List.
 std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
   if (depth > kDeepestReturn) {
-    reader.error(Diagnosis::kNesting, node,
-                 fmt::format("a return value nested more than {} levels deep", kDeepestReturn));
+    reader.error(Diagnosis::kNesting, node, "a return value nested more than {} levels deep",
+                 kDeepestReturn);
     return {};
   }
   ReturnValue value;
@@ -234,18 +220,8 @@ std::string type_text(const ReturnValue& value) {
         value.kind == Kind::kDict && std::ranges::find(items, text) != items.end();
     if (!repeated) items.push_back(std::move(text));
   }
-  switch (value.kind) {
-    case Kind::kNumpy:
-      return "Numpy";
-    case Kind::kListNumpy:
-      return "ListNumpy";
-    case Kind::kDict:
-      return fmt::format("Dict[str, {}]", join(items, " | "));
-    case Kind::kList:
-    case Kind::kTuple:
-      return fmt::format("Tuple[{}]", join(items, ", "));
-  }
-  return {};
+  if (value.kind == Kind::kDict) return type_text(value.kind, "str, " + join(items, " | "));
+  return type_text(value.kind == Kind::kList ? Kind::kTuple : value.kind, join(items, ", "));
 }
 
 /// The first part of the value that does not match the type, or null; `wrong` is the message.
@@ -279,9 +255,7 @@ std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
   std::string wrong;
   auto type = parse_return_type(node.scalar, wrong);
   if (!type)
-    reader
-        .error(Diagnosis::kReturnType, node,
-               fmt::format("invalid return type `{}`; {}", node.scalar, wrong))
+    reader.error(Diagnosis::kReturnType, node, "invalid return type `{}`; {}", node.scalar, wrong)
         .with_hint(
             "write `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]` or "
             "`Dict[int, R]`, in `Callback[...]` for an asynchronous job, or leave the type out");
@@ -305,9 +279,9 @@ void check_expected_by(Reader& reader, const yaml::Node& sink, const ReturnType&
   if (!expected) return;
   const auto difference = find_difference(*expected, given);
   if (!difference) return;
-  Diag& diag = reader.error(
-      Diagnosis::kReturnMismatch, *expects,
-      fmt::format("the command expects `{}` but receives `{}`", expected->str(), given.str()));
+  Diag& diag =
+      reader.error(Diagnosis::kReturnMismatch, *expects,
+                   "the command expects `{}` but receives `{}`", expected->str(), given.str());
   if (difference->first != expected->str())
     diag.with_note(fmt::format("first difference: expected `{}`, found `{}`", difference->first,
                                difference->second));
@@ -331,7 +305,7 @@ void check_type(Reader& reader, const ReturnType& type, Span type_span, Returns&
 }  // namespace
 
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key) {
-  const Fields fields(reader, node, key, returns_section());
+  const Fields fields(reader, node, key, kReturnsSection);
   Returns returns;
   returns.span = key;
   const yaml::Node* to = fields.find("to");

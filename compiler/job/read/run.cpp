@@ -25,7 +25,7 @@ class NameRuleReader {
   NameRuleReader(Reader& reader, const yaml::Node& node)
       : reader_(reader),
         fields_(reader, node, {node.span.source, node.span.begin, node.span.begin + 1},
-                name_rule_section()) {
+                kNameRuleSection) {
     rule_.where = reader.sources.where(node.span);
   }
 
@@ -85,9 +85,8 @@ std::vector<plan::NameRule> read_name_rules(Reader& reader, const yaml::Node& no
   for (const yaml::Node& item : node.items)
     if (auto rule = NameRuleReader(reader, item).read()) rules.push_back(*std::move(rule));
   if (node.items.size() > plan::kMostNameRules)
-    reader.error(Diagnosis::kNameRule, node,
-                 fmt::format("`names` has {} rules; expected at most {}", node.items.size(),
-                             plan::kMostNameRules));
+    reader.error(Diagnosis::kNameRule, node, "`names` has {} rules; expected at most {}",
+                 node.items.size(), plan::kMostNameRules);
   return rules;
 }
 
@@ -111,7 +110,7 @@ void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
 std::optional<plan::FollowedValue> read_keep_best(const Fields& fields, FollowedPlace& place) {
   const yaml::Node* node = fields.find("keep_best");
   if (!node) return {};
-  const Fields own(fields.reader(), *node, fields.key_span("keep_best"), keep_best_section());
+  const Fields own(fields.reader(), *node, fields.key_span("keep_best"), kKeepBestSection);
   return read_followed(own, "by", place);
 }
 
@@ -121,7 +120,7 @@ void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& 
                  "unexpected `early_stopping` in a predict job; only train jobs stop early");
     return;
   }
-  const Fields fields(reader, node, key, early_stopping_section());
+  const Fields fields(reader, node, key, kEarlyStoppingSection);
   job.run.early_stopping = read_early_stopping(fields, job.early_stopping_place);
 }
 
@@ -141,14 +140,14 @@ void read_loaded(Reader& reader, const yaml::Node& node, plan::Checkpointing& ma
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
                                     bool has_dataset, FollowedPlace& keep_best) {
   plan::Checkpointing made = train ? default_checkpoints() : plan::Checkpointing();
-  const Fields fields(reader, node, key, checkpoint_section());
+  const Fields fields(reader, node, key, kCheckpointSection);
   const yaml::Node* load = fields.find("load");
   if (load) read_loaded(reader, *load, made);
   if (const yaml::Node* names = fields.find("names")) made.names = read_name_rules(reader, *names);
-  for (const KeyDef& def : checkpoint_section().keys) {
+  for (const KeyDef& def : kCheckpointSection.keys) {
     if (train || !def.train_only || !fields.find(def.name)) continue;
     reader.error(Diagnosis::kCheckpoint, fields.key_span(def.name),
-                 fmt::format("unexpected `{}`; a predict job saves no checkpoints", def.name));
+                 "unexpected `{}`; a predict job saves no checkpoints", def.name);
   }
   if (const yaml::Node* save = fields.find("save")) {
     made.save = fields.text("save");
@@ -157,7 +156,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   if (const yaml::Node* every = fields.find("every"); every && train) {
     const bool none = every->is_scalar() && every->scalar == "none";
     const Period period =
-        none ? Period() : read_period(fields, *every, has_dataset, checkpoint_every_section());
+        none ? Period() : read_period(fields, *every, has_dataset, kCheckpointEverySection);
     made.every_steps = period.steps;
     made.every_epochs = period.epochs;
     made.every_minutes = period.minutes;
@@ -188,8 +187,8 @@ std::optional<Fed> read_item(Reader& reader, const yaml::Entry& entry, std::stri
   const auto results = targets ? plan::parse_template(*text, wildcards, error) : std::nullopt;
   if (!results) {
     reader
-        .error(Diagnosis::kLoop, targets ? entry.value.span : entry.key_span,
-               fmt::format("`{}`: {}", key, of_key(error.message)))
+        .error(Diagnosis::kLoop, targets ? entry.value.span : entry.key_span, "`{}`: {}", key,
+               of_key(error.message))
         .with_hint(of_key(error.hint));
     return {};
   }
@@ -200,12 +199,9 @@ std::optional<Fed> read_item(Reader& reader, const yaml::Entry& entry, std::stri
 
 std::vector<Fed> read_items(Reader& reader, const yaml::Node& node, std::string_view key) {
   std::vector<Fed> items;
-  if (!reader.expect(node, yaml::Kind::kMapping, fmt::format("`{}`", key),
-                     "write `{INPUT: RESULT}`"))
-    return items;
-  for (const yaml::Entry& entry : node.entries)
-    if (!reader.take_note(entry))
-      if (auto item = read_item(reader, entry, key)) items.push_back(*std::move(item));
+  for (const yaml::Entry& entry :
+       reader.entries(node, fmt::format("`{}`", key), "write `{INPUT: RESULT}`"))
+    if (auto item = read_item(reader, entry, key)) items.push_back(*std::move(item));
   return items;
 }
 
@@ -214,17 +210,38 @@ void check_job(Reader& reader, Span key, const Job& job) {
     reader.error(Diagnosis::kLoop, key, "unexpected `loop` in a train job; only predict jobs loop")
         .with_hint("for a recurrence that is trained, use `lstm`, `gru` or `rnn`");
   if (job.shards > 1)
-    reader
-        .error(Diagnosis::kLoop, key,
-               fmt::format("a loop does not support shards; found {}", job.shards))
+    reader.error(Diagnosis::kLoop, key, "a loop does not support shards; found {}", job.shards)
         .with_hint("remove `shards`, and use one device");
+}
+
+/// Of a job whose type and shards are known; nothing after an error.
+std::optional<Loop> read_loop(Reader& reader, const yaml::Node& node, Span key, const Job& job) {
+  const size_t before = reader.diags.error_count();
+  const Fields fields(reader, node, key, kLoopSection);
+  check_job(reader, key, job);
+  Loop loop;
+  loop.span = key;
+  if (const yaml::Node* feed = fields.require("feed")) {
+    loop.feed = read_items(reader, *feed, "feed");
+    if (feed->is_mapping() && feed->entries.empty())
+      reader.error(Diagnosis::kLoop, *feed, "`feed` is empty; expected results by input or entry");
+  }
+  if (const yaml::Node* first = fields.find("first"))
+    loop.first = read_items(reader, *first, "first");
+  loop.steps = fields.integer("steps").value_or(1);
+  if (const yaml::Node* until = fields.find("until"))
+    if (const auto text = fields.text("until")) loop.until = {*text, until->span};
+  if (const yaml::Node* last = fields.find("last"))
+    loop.last = read_globs(reader, *last, "`last`").value_or(std::vector<Name>());
+  if (reader.diags.error_count() > before) return {};
+  return loop;
 }
 
 }  // namespace
 
 plan::Checkpointing default_checkpoints() {
   plan::Checkpointing made;
-  const KeyDef* minutes = find_key(checkpoint_every_section().keys, "minutes");
+  const KeyDef* minutes = find_key(kCheckpointEverySection.keys, "minutes");
   made.every_minutes = parse_number(minutes->fallback);
   made.rolls = true;
   return made;
@@ -238,9 +255,9 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   for (const KeyDef& def : section.keys) names.emplace_back(def.name);
   if (node.is_scalar() && parse_number(node.scalar)) {
     owner.reader()
-        .error(Diagnosis::kWrongKind, node,
-               fmt::format("`every` is a number; expected {}", quoted_alternatives(names)))
-        .with_hint(fmt::format("write `{{steps: {}}}`", node.scalar));
+        .error(Diagnosis::kWrongKind, node, "`every` is a number; expected {}",
+               quoted_alternatives(names))
+        .with_hint("write `{{steps: {}}}`", node.scalar);
     return period;
   }
   const Fields every(owner.reader(), node, key, section);
@@ -249,12 +266,10 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   for (const std::string& name : names)
     if (every.find(name)) given.push_back(fmt::format("`{}`", name));
   if (given.size() > 1)
-    owner.reader().error(
-        Diagnosis::kEvery, key,
-        fmt::format("`every` has both {}; expected one of them", join(given, " and ")));
+    owner.reader().error(Diagnosis::kEvery, key, "`every` has both {}; expected one of them",
+                         join(given, " and "));
   if (given.empty() && !section.one_of.empty())
-    owner.reader().error(Diagnosis::kEvery, key,
-                         fmt::format("`every` requires {}", quoted_alternatives(names)));
+    owner.reader().error(Diagnosis::kEvery, key, "`every` requires {}", quoted_alternatives(names));
   const bool epochs = every.find("epochs");
   period.steps = every.integer("steps").value_or(0);
   period.epochs = every.integer("epochs").value_or(0);
@@ -267,7 +282,7 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
 void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   const bool has_dataset = reads_dataset(job);
   plan::Run& run = job.run;
-  const Fields fields(reader, node, key, run_section());
+  const Fields fields(reader, node, key, kRunSection);
   run.epochs = fields.integer("epochs");
   run.steps = fields.integer("steps");
   if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
@@ -286,28 +301,6 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   if (const yaml::Node* loop = fields.find("loop"))
     job.loop = read_loop(reader, *loop, fields.key_span("loop"), job);
   if (const yaml::Node* also = fields.find("also")) read_sub_jobs(reader, *also, has_dataset, job);
-}
-
-std::optional<Loop> read_loop(Reader& reader, const yaml::Node& node, Span key, const Job& job) {
-  const size_t before = reader.diags.error_count();
-  const Fields fields(reader, node, key, loop_section());
-  check_job(reader, key, job);
-  Loop loop;
-  loop.span = key;
-  if (const yaml::Node* feed = fields.require("feed")) {
-    loop.feed = read_items(reader, *feed, "feed");
-    if (feed->is_mapping() && feed->entries.empty())
-      reader.error(Diagnosis::kLoop, *feed, "`feed` is empty; expected results by input or entry");
-  }
-  if (const yaml::Node* first = fields.find("first"))
-    loop.first = read_items(reader, *first, "first");
-  loop.steps = fields.integer("steps").value_or(1);
-  if (const yaml::Node* until = fields.find("until"))
-    if (const auto text = fields.text("until")) loop.until = {*text, until->span};
-  if (const yaml::Node* last = fields.find("last"))
-    loop.last = read_globs(reader, *last, "`last`").value_or(std::vector<Name>());
-  if (reader.diags.error_count() > before) return {};
-  return loop;
 }
 
 }  // namespace flow::job

@@ -25,7 +25,7 @@ bool check_nul(Reader& reader, const yaml::Node& node, const std::string& text,
                std::string_view what) {
   if (text.find('\0') == std::string::npos) return true;
   reader.error(Diagnosis::kCommand, node,
-               fmt::format("{} contains a NUL character, which no program can receive", what));
+               "{} contains a NUL character, which no program can receive", what);
   return false;
 }
 
@@ -59,15 +59,13 @@ void read_variable(Reader& reader, const yaml::Entry& entry, plan::CommandSink& 
 }
 
 void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`env`")) return;
-  for (const yaml::Entry& entry : node.entries) {
-    if (reader.take_note(entry)) continue;
+  for (const yaml::Entry& entry : reader.entries(node, "`env`")) {
     if (!is_name(entry.key))
-      reader.error(Diagnosis::kBadName, entry.key_span,
-                   fmt::format("invalid environment variable name `{}`", entry.key));
+      reader.error(Diagnosis::kBadName, entry.key_span, "invalid environment variable name `{}`",
+                   entry.key);
     else if (std::ranges::find(kTold, entry.key) != kTold.end())
       reader.error(Diagnosis::kCommand, entry.key_span,
-                   fmt::format("reserved environment variable `{}`; flowrun sets it", entry.key));
+                   "reserved environment variable `{}`; flowrun sets it", entry.key);
     else if (reader.expect(entry.value, yaml::Kind::kScalar, fmt::format("`{}`", entry.key)))
       read_variable(reader, entry, sink);
   }
@@ -125,8 +123,7 @@ plan::Sink read_print(const Fields& fields) {
 }
 
 std::optional<plan::Sink> read_sink(Reader& reader, const yaml::Node& node) {
-  const ParsedVariant given(reader, node, node.span, node.is_mapping() ? "a sink" : "`to`",
-                            sinks());
+  const ParsedVariant given(reader, node, node.span, node.is_mapping() ? "a sink" : "`to`", kSinks);
   if (!given.variant()) return {};
   const Fields& fields = given.fields();
   const std::string_view type = given.variant()->type;
@@ -158,7 +155,7 @@ void check_print_format(const Fields& fields, const std::string& format) {
   if (format == "numpy" || is_number_format(format)) return;
   fields.reader()
       .error(Diagnosis::kPrintFormat, *fields.find("format"),
-             fmt::format("`format` is `{}`; expected `numpy` or a C format", format))
+             "`format` is `{}`; expected `numpy` or a C format", format)
       .with_hint("write `numpy`, or the C format of one number: `\"%.6g\"`");
 }
 

@@ -18,9 +18,7 @@ std::vector<std::string> types_of(const VariantKind& kind) {
 /// The variant that a word names; reports an unknown one and returns null.
 const Variant* named_variant(Reader& reader, const yaml::Node& word, const VariantKind& kind) {
   if (const Variant* found = find_variant(kind, word.scalar)) return found;
-  reader
-      .error(Diagnosis::kUnknownChoice, word,
-             fmt::format("unknown {} `{}`", kind.noun, word.scalar))
+  reader.error(Diagnosis::kUnknownChoice, word, "unknown {} `{}`", kind.noun, word.scalar)
       .with_hint(suggestion(word.scalar, types_of(kind), "valid types:"));
   return nullptr;
 }
@@ -43,7 +41,7 @@ const Variant* pick_variant(Reader& reader, const yaml::Node& node, Span key, st
                             const VariantKind& kind) {
   const yaml::Node* type = node.find("type");
   if (!type) {
-    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} requires `type`", what))
+    reader.error(Diagnosis::kMissingKey, key, "{} requires `type`", what)
         .with_hint(listed("valid types:", types_of(kind)));
     return nullptr;
   }
@@ -93,8 +91,7 @@ std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& no
   }
   if (!good) return {};
   if (!globs.empty()) return globs;
-  reader.error(Diagnosis::kBadScalar, node,
-               fmt::format("{} is empty; expected {}", what, expected));
+  reader.error(Diagnosis::kBadScalar, node, "{} is empty; expected {}", what, expected);
   return {};
 }
 

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
-#include "runtime/plan/json/fields.h"
+#include "runtime/plan/model/enum_names.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::job {
@@ -40,7 +44,7 @@ enum class KeyType {
   kVariant,   // one of `variants`
   kVariants,  // the same, or a list of them
   kSource,    // a column of a dataset, or one of `variants`, or `section`
-  kHooks,     // a list of hook_sections()
+  kHooks,     // a list of kHookSections
   kEntry,     // a call of an op or a network
   kNested,    // names, in lists and mappings as deep as need be
   kFree       // anything: a value of the user's own
@@ -143,6 +147,84 @@ std::vector<std::string_view> words_of() {
 template <typename E, typename Words>
 E enumerator_of(const Words& words, std::string_view word) {
   return static_cast<E>(std::ranges::find(words, word) - words.begin());
+}
+
+// Keys as the tables write them: of the usual types, and from records.
+
+inline KeyDef excluding(KeyDef key, std::vector<std::string_view> others) {
+  key.unless = std::move(others);
+  return key;
+}
+
+inline KeyDef requiring(KeyDef key, std::string_view other) {
+  key.with = other;
+  return key;
+}
+
+inline KeyDef matching(KeyDef key, std::string_view pattern) {
+  key.pattern = pattern;
+  return key;
+}
+
+inline KeyDef train_only(KeyDef key) {
+  key.train_only = true;
+  return key;
+}
+
+inline KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
+                   std::string_view pattern = {}) {
+  return matching({name, KeyType::kText, fallback, doc}, pattern);
+}
+
+inline KeyDef word(std::string_view name, std::string_view fallback, std::string_view doc,
+                   std::vector<std::string_view> words) {
+  return {name, KeyType::kWord, fallback, doc, {}, std::move(words)};
+}
+
+inline KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const Section& section) {
+  return {name, KeyType::kSection, fallback, doc, {}, {}, &section};
+}
+
+inline KeyDef list_of(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const Section& section) {
+  return {name, KeyType::kSections, fallback, doc, {}, {}, &section};
+}
+
+inline KeyDef variant(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const VariantKind& variants) {
+  KeyDef key{name, KeyType::kVariant, fallback, doc};
+  key.variants = &variants;
+  return key;
+}
+
+template <typename V>
+constexpr KeyType key_type_of() {
+  if constexpr (std::is_same_v<V, double>) return KeyType::kNumber;
+  if constexpr (std::is_same_v<V, int64_t>) return KeyType::kInteger;
+  if constexpr (std::is_same_v<V, bool>) return KeyType::kBool;
+  if constexpr (std::is_same_v<V, std::vector<double>>) return KeyType::kNumbers;
+  if constexpr (std::is_same_v<V, std::vector<int64_t>>) return KeyType::kBoundaries;
+  return std::is_enum_v<V> ? KeyType::kWord : KeyType::kText;
+}
+
+template <typename T>
+Variant variant_of() {
+  constexpr auto kRecord = T::record();
+  Variant made{kRecord.type, kRecord.doc, kRecord.formula, {}};
+  plan::for_each_field<T>([&](const auto& field) {
+    using V = typename std::decay_t<decltype(field)>::Value;
+    KeyDef key{field.name, key_type_of<V>(), field.fallback, field.doc, field.bounds};
+    if constexpr (std::is_enum_v<V>) key.words = words_of<V>();
+    made.keys.push_back(std::move(key));
+  });
+  return made;
+}
+
+/// One for each record that the std::variant may hold.
+template <typename... T>
+std::vector<Variant> variants_of(const std::variant<T...>&) {
+  return {variant_of<T>()...};
 }
 
 }  // namespace flow::job

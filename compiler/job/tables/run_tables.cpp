@@ -1,5 +1,4 @@
 // What a job returns, watches and keeps, where that goes, and how long and where it runs.
-#include "compiler/job/tables/key_makers.h"
 #include "compiler/job/tables/tables.h"
 #include "runtime/plan/model/plan.h"
 
@@ -19,25 +18,21 @@ KeyDef to() {
           .type = KeyType::kVariants,
           .fallback = "npy",
           .doc = "sink that receives the values, or list of sinks",
-          .variants = &sinks()};
+          .variants = &kSinks};
 }
 
-const Section& environment_section() {
-  static const Section kSection{
-      .what = "`env`",
-      .keys = {},
-      .each = KeyDef{"", KeyType::kAnyText, "none", "value of the environment variable"},
-      .own_keys = OwnKeys::kAnyNames};
-  return kSection;
-}
+const Section kEnvironmentSection{
+    .what = "`env`",
+    .keys = {},
+    .each = KeyDef{"", KeyType::kAnyText, "none", "value of the environment variable"},
+    .own_keys = OwnKeys::kAnyNames};
 
 std::vector<KeyDef> command_keys() {
   return {
       {"run", KeyType::kCommand, "",
        "program and its arguments as a list, or one shell command line; flow substitutes nothing "
        "in it"},
-      section("env", "none", "environment variables for the program, by name",
-              environment_section()),
+      section("env", "none", "environment variables for the program, by name", kEnvironmentSection),
       word("mode", "stream", "stream: one process for the whole run; spawn: one process per event",
            words_of<plan::CommandSink::Mode>()),
       word("format", "npy", "format of the arrays on its standard input: npy or text",
@@ -59,12 +54,9 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
   Section made{"a hook", {std::move(first)}};
   made.keys.insert(
       made.keys.end(),
-      {{.name = "every",
-        .type = KeyType::kInteger,
-        .fallback = "1",
-        .doc = "interval in steps: the hook fires at steps 0, N, 2N, ...",
-        .bounds = kAtLeastOne,
-        .unless = {"steps"}},
+      {excluding(KeyDef{"every", KeyType::kInteger, "1",
+                        "interval in steps: the hook fires at steps 0, N, 2N, ...", kAtLeastOne},
+                 {"steps"}),
        {"steps", KeyType::kStepList, "none",
         "steps at which the hook fires, such as [0, 5..8, 100..1000/100]"},
        text("when", "none",
@@ -79,116 +71,96 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
   return made;
 }
 
-KeyDef train_only(KeyDef key) {
-  key.train_only = true;
-  return key;
-}
-
 std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
   return {word("device", "auto", "kind of device; auto: a GPU if there is one, else the CPU",
                {"auto", "gpu", "cpu"}),
-          {.name = "ids",
-           .type = KeyType::kDevices,
-           .fallback = ids,
-           .doc = doc,
-           .pattern = R"(^\d+:\d+(-\d+)?$)"}};
+          matching(KeyDef{"ids", KeyType::kDevices, ids, doc}, R"(^\d+:\d+(-\d+)?$)")};
 }
 
 }  // namespace
 
-std::vector<KeyDef> followed_keys(std::string_view name) {
-  return {
+std::vector<KeyDef> followed_keys(std::string_view name, std::vector<KeyDef> own) {
+  own.insert(
+      own.begin(),
       text(
           name, "",
           "value that decides: JOB.NAME of a job that `also` calls, or NAME of this job; a metric, "
-          "or a tensor: the mean of its elements"),
-      word(
-          "mode", "none",
-          "min: smaller values are better; max: larger values are; default: max for metrics except "
-          "perplexity, else min",
-          words_of<plan::Mode>()),
-      section("every", "none", "interval between values of a tensor of this job; default: an epoch",
-              every_section())};
+          "or a tensor: the mean of its elements"));
+  own.push_back(word(
+      "mode", "none",
+      "min: smaller values are better; max: larger values are; default: max for metrics except "
+      "perplexity, else min",
+      words_of<plan::Mode>()));
+  own.push_back(section("every", "none",
+                        "interval between values of a tensor of this job; default: an epoch",
+                        kEverySection));
+  return own;
 }
 
-const Section& returns_section() {
-  static const Section kSection{
-      "`returns`",
-      {text("type", "none",
-            "return type: Numpy, ListNumpy, Tuple[R, ...], List[R], Dict[str, R], or Callback[R] "
-            "for an asynchronous job; default: the type of `value`",
-            kReturnType),
-       {"value", KeyType::kNested, "", "tensor name, or a list or mapping of tensor names"},
-       to()}};
-  return kSection;
-}
+const Section kReturnsSection{
+    "`returns`",
+    {text("type", "none",
+          "return type: Numpy, ListNumpy, Tuple[R, ...], List[R], Dict[str, R], or Callback[R] "
+          "for an asynchronous job; default: the type of `value`",
+          kReturnType),
+     {"value", KeyType::kNested, "", "tensor name, or a list or mapping of tensor names"},
+     to()}};
 
-const std::vector<Section>& hook_sections() {
-  static const KeyDef kAs =
-      text("as", "none", "name of the output", R"(^[A-Za-z_]\w*(/[A-Za-z_]\w*)*$)");
-  static const KeyDef kOf =
-      word("of", "sum", "loss to differentiate: the sum over its elements, or their mean",
-           {"sum", "mean"});
-  static const std::vector<Section> kAll = {
-      hook({"watch", KeyType::kGlobs, "",
-            "tensors and variables to watch: a name or a glob, or a list"},
-           {kAs}),
-      hook({"watch_diff", KeyType::kGlobs, "",
-            "tensors and variables to watch the gradients of: a name or a glob, or a list"},
-           {kAs, kOf}),
-      hook({"watch_scope", KeyType::kGlobs, "",
-            "scope to watch: all tensors under this name, or a list of scopes"},
-           {{"diffs", KeyType::kBool, "none",
-             "watch the gradients, too; default: true in train jobs"},
-            kOf})};
-  return kAll;
-}
+namespace {
 
-const Section& placement_section() {
-  static const Section kSection{
-      "`placement`",
-      placement_keys("0:0",
-                     "devices as machine:first-last, such as 0:0-3; for several machines, "
-                     "a list")};
-  return kSection;
-}
+const KeyDef kAs = text("as", "none", "name of the output", R"(^[A-Za-z_]\w*(/[A-Za-z_]\w*)*$)");
+const KeyDef kOf =
+    word("of", "sum", "loss to differentiate: the sum over its elements, or their mean",
+         {"sum", "mean"});
 
-const Section& entry_placement_section() {
-  static const Section kSection{
-      "`placement` of an entry",
-      placement_keys("none", "devices as machine:first-last; those of the job")};
-  return kSection;
-}
+}  // namespace
 
-const Section& run_section() {
-  static const Section kSection{
-      "`run`",
-      {{"epochs", KeyType::kInteger, "none", "number of passes over the dataset", kCountable},
-       {"steps", KeyType::kInteger, "none",
-        "number of steps; with both keys, the run ends at the first of `epochs` and `steps`",
-        kCountable},
-       {"shuffle", KeyType::kBool, "false", "shuffle the rows of the dataset in each epoch"},
-       {"pipeline", KeyType::kInteger, "4",
-        "largest number of steps in flight in an asynchronous job",
-        Bounds{.min = 1, .max = plan::kMaxPipeline}},
-       {"log_every", KeyType::kInteger, "1", "steps between lines in metrics.jsonl", kAtLeastOne},
-       word("on_nonfinite", "fail",
-            "effect of a NaN or infinite loss, or trained variable at a checkpoint: fail the run, "
-            "or warn",
-            {"fail", "warn"}),
-       section("checkpoint", "none", "checkpoint to load, and when and where to save",
-               checkpoint_section()),
-       {.name = "also",
-        .type = KeyType::kSections,
-        .fallback = "none",
-        .doc = "list of other jobs to call during this one, on the same variables",
-        .section = &sub_jobs_section()},
-       section("loop", "none", "feed results back: several passes for each batch of a predict job",
-               loop_section()),
-       train_only(section("early_stopping", "none", "end the run when a value stops improving",
-                          early_stopping_section()))}};
-  return kSection;
-}
+const std::vector<Section> kHookSections = {
+    hook({"watch", KeyType::kGlobs, "",
+          "tensors and variables to watch: a name or a glob, or a list"},
+         {kAs}),
+    hook({"watch_diff", KeyType::kGlobs, "",
+          "tensors and variables to watch the gradients of: a name or a glob, or a list"},
+         {kAs, kOf}),
+    hook(
+        {"watch_scope", KeyType::kGlobs, "",
+         "scope to watch: all tensors under this name, or a list of scopes"},
+        {{"diffs", KeyType::kBool, "none", "watch the gradients, too; default: true in train jobs"},
+         kOf})};
+
+const Section kPlacementSection{
+    "`placement`",
+    placement_keys("0:0",
+                   "devices as machine:first-last, such as 0:0-3; for several machines, "
+                   "a list")};
+
+const Section kEntryPlacementSection{
+    "`placement` of an entry",
+    placement_keys("none", "devices as machine:first-last; those of the job")};
+
+const Section kRunSection{
+    "`run`",
+    {{"epochs", KeyType::kInteger, "none", "number of passes over the dataset", kCountable},
+     {"steps", KeyType::kInteger, "none",
+      "number of steps; with both keys, the run ends at the first of `epochs` and `steps`",
+      kCountable},
+     {"shuffle", KeyType::kBool, "false", "shuffle the rows of the dataset in each epoch"},
+     {"pipeline", KeyType::kInteger, "4",
+      "largest number of steps in flight in an asynchronous job",
+      Bounds{.min = 1, .max = plan::kMaxPipeline}},
+     {"log_every", KeyType::kInteger, "1", "steps between lines in metrics.jsonl", kAtLeastOne},
+     word("on_nonfinite", "fail",
+          "effect of a NaN or infinite loss, or trained variable at a checkpoint: fail the run, "
+          "or warn",
+          {"fail", "warn"}),
+     section("checkpoint", "none", "checkpoint to load, and when and where to save",
+             kCheckpointSection),
+     list_of("also", "none", "list of other jobs to call during this one, on the same variables",
+             kSubJobsSection),
+     section("loop", "none", "feed results back: several passes for each batch of a predict job",
+             kLoopSection),
+     train_only(section("early_stopping", "none", "end the run when a value stops improving",
+                        kEarlyStoppingSection))}};
 
 namespace {
 
@@ -200,196 +172,152 @@ Section fed_section(std::string what, std::string_view doc) {
           .own_keys = OwnKeys::kGlobs};
 }
 
-const Section& feed_section() {
-  static const Section kSection =
-      fed_section("`feed`",
-                  "result that the next pass reads; `{1}` is what the first wildcard of "
-                  "the key matched");
-  return kSection;
-}
+const Section kFeedSection =
+    fed_section("`feed`",
+                "result that the next pass reads; `{1}` is what the first wildcard of "
+                "the key matched");
 
-const Section& first_section() {
-  static const Section kSection =
-      fed_section("`first`",
-                  "result that the first pass reads; `{1}` is what the first wildcard "
-                  "of the key matched");
-  return kSection;
+const Section kFirstSection =
+    fed_section("`first`",
+                "result that the first pass reads; `{1}` is what the first wildcard "
+                "of the key matched");
+
+}  // namespace
+
+const Section kLoopSection{
+    "`loop`",
+    {section("feed", "",
+             "result that the next pass reads, by input or entry; `*` in a key "
+             "matches one component of a name",
+             kFeedSection),
+     section("first", "none",
+             "result that the first pass reads, by input or entry of `feed`; default: the input "
+             "or entry itself",
+             kFirstSection),
+     {"steps", KeyType::kInteger, "", "largest number of passes for a batch",
+      Bounds{.min = 1, .max = plan::kMaxPasses}},
+     text("until", "none", "bool result: no pass follows one in which all of it is true"),
+     {"last", KeyType::kTexts, "none",
+      "returned results that only have the value of the last pass; others are stacked along a "
+      "new axis"}}};
+
+const Section kEarlyStoppingSection{
+    "`early_stopping`",
+    followed_keys("watch",
+                  {{"patience", KeyType::kInteger, "",
+                    "values in a row without improvement after which the run ends", kCountable},
+                   {"min_delta", KeyType::kNumber, "0", "smallest change that is an improvement",
+                    plan::kNotNegative}})};
+
+const Section kKeepBestSection{"`keep_best`", followed_keys("by")};
+
+const Section kCheckpointSection{
+    "`checkpoint`",
+    {{"load", KeyType::kGlobs, "none",
+      "path or paths to load variables from: checkpoints, runs, .safetensors files or folders "
+      "with one, .npz files; of a name in several, the last counts"},
+     list_of("names", "none",
+             "list of rules that map names of arrays in `load` to variables; the first match "
+             "counts",
+             kNameRuleSection),
+     train_only(text("save", "none", "path to save the final state to")),
+     {.name = "every",
+      .type = KeyType::kSection,
+      .fallback = "none",
+      .doc = "interval between checkpoints, by default 10 minutes; none: save only the last state",
+      .section = &kCheckpointEverySection,
+      .or_none = true,
+      .train_only = true},
+     train_only(
+         {"keep", KeyType::kInteger, "none",
+          "number of recent checkpoints to keep; default: 3, or only the newest with `minutes`",
+          kAtLeastOne}),
+     train_only(section("keep_best", "none", "also keep the best state, in the folder best",
+                        kKeepBestSection))}};
+
+namespace {
+
+/// Of the arrays of a rule.
+KeyDef axis(std::string_view name, std::string_view doc) {
+  return {name, KeyType::kInteger, "none", doc, Bounds{.min = 0, .max = plan::kMaxRank - 1}};
 }
 
 }  // namespace
 
-const Section& loop_section() {
-  static const Section kSection{
-      "`loop`",
-      {section("feed", "",
-               "result that the next pass reads, by input or entry; `*` in a key "
-               "matches one component of a name",
-               feed_section()),
-       section("first", "none",
-               "result that the first pass reads, by input or entry of `feed`; default: the input "
-               "or entry itself",
-               first_section()),
-       {"steps", KeyType::kInteger, "", "largest number of passes for a batch",
-        Bounds{.min = 1, .max = plan::kMaxPasses}},
-       text("until", "none", "bool result: no pass follows one in which all of it is true"),
-       {"last", KeyType::kTexts, "none",
-        "returned results that only have the value of the last pass; others are stacked along a "
-        "new "
-        "axis"}}};
-  return kSection;
-}
+const Section kNameRuleSection = {
+    "an item of `names`",
+    {{"from", KeyType::kGlobs, "",
+      "array, or list of arrays: `*` matches within one component (between `.` or `/`), `**` "
+      "matches several"},
+     {"to", KeyType::kGlobs, "none",
+      "variable, or list of variables: `{1}` is what the first wildcard matched, `{1+2}` a "
+      "number plus 2"},
+     {"perm", KeyType::kIntegers, "none",
+      "order of the axes of each array, such as [1, 0] for a transposed matrix"},
+     axis("concat", "axis along which the arrays of `from` are joined"),
+     requiring(KeyDef{"sizes", KeyType::kIntegers, "none",
+                      "sizes of the arrays along the axis of `concat`; default when weights are "
+                      "exported: equal sizes"},
+               "concat"),
+     axis("split", "axis along which the array is split into the variables of `to`"),
+     {"copy", KeyType::kBool, "false", "each variable of `to` gets the whole array"},
+     {"reshape", KeyType::kBool, "false", "accept another shape with the same number of elements"},
+     {"ignore", KeyType::kBool, "false", "do not read the arrays"}}};
 
-const Section& early_stopping_section() {
-  static const Section kSection = [] {
-    Section made{"`early_stopping`", followed_keys("watch")};
-    made.keys.insert(made.keys.begin() + 1,
-                     {{"patience", KeyType::kInteger, "",
-                       "values in a row without improvement after which the run ends", kCountable},
-                      {"min_delta", KeyType::kNumber, "0", "smallest change that is an improvement",
-                       kNotNegative}});
-    return made;
-  }();
-  return kSection;
-}
+const Section kSubJobsSection = {
+    "an item of `also`",
+    {text("job", "", "job to call"), section("every", "", "interval between calls", kEverySection),
+     word("weights", "trained",
+          "variables that it reads: trained, or ema: their averages, for a predict job",
+          {"trained", "ema"})}};
 
-const Section& keep_best_section() {
-  static const Section kSection{"`keep_best`", followed_keys("by")};
-  return kSection;
-}
+const Section kEverySection{
+    .what = "`every`",
+    .keys = {{"steps", KeyType::kInteger, "none", "interval", kAtLeastOne},
+             {"epochs", KeyType::kInteger, "none", "interval", kAtLeastOne}},
+    .one_of = {"steps", "epochs"}};
 
-const Section& checkpoint_section() {
-  static const Section kSection = [] {
-    Section made{
-        "`checkpoint`",
-        {{"load", KeyType::kGlobs, "none",
-          "path or paths to load variables from: checkpoints, runs, .safetensors files or folders "
-          "with one, .npz files; of a name in several, the last counts"},
-         {.name = "names",
-          .type = KeyType::kSections,
-          .fallback = "none",
-          .doc = "list of rules that map names of arrays in `load` to variables; the first match "
-                 "counts",
-          .section = &name_rule_section()},
-         text("save", "none", "path to save the final state to"),
-         {.name = "every",
-          .type = KeyType::kSection,
-          .fallback = "none",
-          .doc =
-              "interval between checkpoints, by default 10 minutes; none: save only the last state",
-          .section = &checkpoint_every_section(),
-          .or_none = true},
-         {"keep", KeyType::kInteger, "none",
-          "number of recent checkpoints to keep; default: 3, or only the newest with `minutes`",
-          kAtLeastOne},
-         section("keep_best", "none", "also keep the best state, in the folder best",
-                 keep_best_section())}};
-    for (KeyDef& key : made.keys) key.train_only = key.name != "load" && key.name != "names";
-    return made;
-  }();
-  return kSection;
-}
+const Section kCheckpointEverySection{
+    "`every` of `checkpoint`",
+    {kEverySection.keys[0], kEverySection.keys[1],
+     excluding(KeyDef{"minutes", KeyType::kNumber, "10",
+                      "interval in minutes of the run's time; results do not depend on it",
+                      plan::kPositive},
+               {"steps", "epochs"})}};
 
-const Section& name_rule_section() {
-  const auto axis = [](std::string_view name, std::string_view doc) {
-    return KeyDef{name, KeyType::kInteger, "none", doc,
-                  Bounds{.min = 0, .max = plan::kMaxRank - 1}};
-  };
-  static const Section kSection = {
-      "an item of `names`",
-      {{"from", KeyType::kGlobs, "",
-        "array, or list of arrays: `*` matches within one component (between `.` or `/`), `**` "
-        "matches several"},
-       {"to", KeyType::kGlobs, "none",
-        "variable, or list of variables: `{1}` is what the first wildcard matched, `{1+2}` a "
-        "number plus 2"},
-       {"perm", KeyType::kIntegers, "none",
-        "order of the axes of each array, such as [1, 0] for a transposed matrix"},
-       axis("concat", "axis along which the arrays of `from` are joined"),
-       {.name = "sizes",
-        .type = KeyType::kIntegers,
-        .fallback = "none",
-        .doc = "sizes of the arrays along the axis of `concat`; default when weights are "
-               "exported: equal sizes",
-        .with = "concat"},
-       axis("split", "axis along which the array is split into the variables of `to`"),
-       {"copy", KeyType::kBool, "false", "each variable of `to` gets the whole array"},
-       {"reshape", KeyType::kBool, "false",
-        "accept another shape with the same number of elements"},
-       {"ignore", KeyType::kBool, "false", "do not read the arrays"}}};
-  return kSection;
-}
-
-const Section& sub_jobs_section() {
-  static const Section kSection = {
-      "an item of `also`",
-      {text("job", "", "job to call"),
-       section("every", "", "interval between calls", every_section()),
-       word("weights", "trained",
-            "variables that it reads: trained, or ema: their averages, for a predict job",
-            {"trained", "ema"})}};
-  return kSection;
-}
-
-const Section& every_section() {
-  static const Section kSection{
-      .what = "`every`",
-      .keys = {{"steps", KeyType::kInteger, "none", "interval", kAtLeastOne},
-               {"epochs", KeyType::kInteger, "none", "interval", kAtLeastOne}},
-      .one_of = {"steps", "epochs"}};
-  return kSection;
-}
-
-const Section& checkpoint_every_section() {
-  static const Section kSection = [] {
-    Section made{.what = "`every` of `checkpoint`", .keys = every_section().keys};
-    made.keys.push_back(
-        {.name = "minutes",
-         .type = KeyType::kNumber,
-         .fallback = "10",
-         .doc = "interval in minutes of the run's time; results do not depend on it",
-         .bounds = plan::kPositive,
-         .unless = {"steps", "epochs"}});
-    return made;
-  }();
-  return kSection;
-}
-
-const VariantKind& sinks() {
-  static const VariantKind kKind{
-      .key = "to",
-      .noun = "sink",
-      .variants =
-          {{"npy",
-            "Writes NumPy arrays to the run directory.",
-            "",
-            {word("layout", "stacked", "stacked: one array that grows; per_step: one file per step",
-                  {"stacked", "per_step"})}},
-           {"print",
-            "Prints lines on standard output.",
-            "",
-            {{"label", KeyType::kAnyText, "none", "text before the value"},
-             word("reduce", "none", "reduction of all elements to one number",
-                  words_of<plan::Reduce>()),
-             word("over", "step", "span of one line: a step, an epoch or the run",
-                  words_of<plan::Over>()),
-             {"scale", KeyType::kNumber, "1", "factor on the values"},
-             text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
-             {"every", KeyType::kInteger, "1", "interval in lines: print every Nth line only",
-              kAtLeastOne},
-             {"step", KeyType::kBool, "none",
-              "begin lines with the step, or with the epoch if `over` is epoch; default: on a "
-              "terminal, unless `over` is run"}}},
-           {"command", "Streams values to a program.", "", command_keys()},
-           {"stats",
-            "Writes a line of CSV for each value: mean, standard deviation, extremes and a "
-            "histogram.",
-            "",
-            {{"bins", KeyType::kInteger, "10",
-              "bins of the histogram, of equal width from minimum to maximum", kBinBounds}}},
-           {"none", "Discards the values.", "", {}}},
-      .common = {},
-      .by_word = true};
-  return kKind;
-}
+const VariantKind kSinks{
+    .key = "to",
+    .noun = "sink",
+    .variants =
+        {{"npy",
+          "Writes NumPy arrays to the run directory.",
+          "",
+          {word("layout", "stacked", "stacked: one array that grows; per_step: one file per step",
+                {"stacked", "per_step"})}},
+         {"print",
+          "Prints lines on standard output.",
+          "",
+          {{"label", KeyType::kAnyText, "none", "text before the value"},
+           word("reduce", "none", "reduction of all elements to one number",
+                words_of<plan::Reduce>()),
+           word("over", "step", "span of one line: a step, an epoch or the run",
+                words_of<plan::Over>()),
+           {"scale", KeyType::kNumber, "1", "factor on the values"},
+           text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
+           {"every", KeyType::kInteger, "1", "interval in lines: print every Nth line only",
+            kAtLeastOne},
+           {"step", KeyType::kBool, "none",
+            "begin lines with the step, or with the epoch if `over` is epoch; default: on a "
+            "terminal, unless `over` is run"}}},
+         {"command", "Streams values to a program.", "", command_keys()},
+         {"stats",
+          "Writes a line of CSV for each value: mean, standard deviation, extremes and a "
+          "histogram.",
+          "",
+          {{"bins", KeyType::kInteger, "10",
+            "bins of the histogram, of equal width from minimum to maximum", kBinBounds}}},
+         {"none", "Discards the values.", "", {}}},
+    .common = {},
+    .by_word = true};
 
 }  // namespace flow::job

@@ -1,50 +1,132 @@
-// The sections of a job file, and what `type:` picks in them. Optimizers and learning rates:
-// optimizer_table.h.
+// The sections of a job file, and what `type:` picks in them; records of what an optimizer does to
+// gradients first: gradient clipping and loss scales.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
 
 #include "compiler/job/tables/keys.h"
 #include "ops/core/spec.h"
+#include "runtime/plan/model/record.h"
 
 namespace flow::job {
 
-const Section& file_section();
-const Section& check_section();
-const Section& column_section();
-const Section& network_section();
-const Section& job_section();
-const Section& input_section();
-const Section& npy_section();  // {npy: PATH}, a source
-const Section& returns_section();
+struct ClipByGlobalNorm {
+  double clip_norm = 0, epsilon = 0;
+
+  static constexpr auto record() {
+    return plan::Record{"by_global_norm",
+                        "Scales all gradients down so that their global norm is at most clip_norm.",
+                        "g = g min(1, clip_norm / (|all g| + epsilon))",
+                        std::tuple{plan::Field{"clip_norm", &ClipByGlobalNorm::clip_norm, "",
+                                               "largest global norm", plan::kPositive},
+                                   plan::Field{"epsilon", &ClipByGlobalNorm::epsilon, "0",
+                                               "added to the norm; 1e-6 in PyTorch's "
+                                               "clip_grad_norm_",
+                                               plan::kNotNegative}}};
+  }
+};
+
+struct ClipByValue {
+  double clip_value = 0;
+
+  static constexpr auto record() {
+    return plan::Record{"by_value", "Clips each gradient element to [-clip_value, clip_value].",
+                        "g = max(-clip_value, min(clip_value, g))",
+                        std::tuple{plan::Field{"clip_value", &ClipByValue::clip_value, "",
+                                               "largest absolute value", plan::kPositive}}};
+  }
+};
+
+using GradClipping = std::variant<ClipByGlobalNorm, ClipByValue>;
+
+/// As the op move_loss_scale keeps them.
+inline constexpr plan::Bounds kLossScaleBounds{.min = 1e-37, .max = 1.7e38};
+
+struct DynamicLossScale {
+  double initial = 0, growth_factor = 0, backoff_factor = 0;
+  int64_t growth_interval = 0;
+
+  static constexpr auto record() {
+    return plan::Record{
+        "dynamic", "Grows while gradients are finite and shrinks when they are not.",
+        "scale = scale growth_factor after growth_interval finite steps, scale backoff_factor "
+        "after a non-finite step, which skips the update but still increments t",
+        std::tuple{
+            plan::Field{"initial", &DynamicLossScale::initial, "65536", "initial scale",
+                        kLossScaleBounds},
+            plan::Field{"growth_factor", &DynamicLossScale::growth_factor, "2", "factor to grow by",
+                        plan::Bounds{.above = 1}},
+            plan::Field{"backoff_factor", &DynamicLossScale::backoff_factor, "0.5",
+                        "factor to shrink by", plan::Bounds{.below = 1, .above = 0}},
+            plan::Field{"growth_interval", &DynamicLossScale::growth_interval, "2000",
+                        "finite steps in a row before the scale grows", plan::Bounds{.min = 1}}}};
+  }
+};
+
+struct StaticLossScale {
+  double value = 0;
+
+  static constexpr auto record() {
+    return plan::Record{"static", "A constant scale.",
+                        "loss times value, gradients divided by value",
+                        std::tuple{plan::Field{"value", &StaticLossScale::value, "", "loss scale",
+                                               kLossScaleBounds}}};
+  }
+};
+
+using LossScale = std::variant<DynamicLossScale, StaticLossScale>;
+
+extern const Section kFileSection;
+extern const Section kCheckSection;
+extern const Section kColumnSection;
+extern const Section kNetworkSection;
+extern const Section kJobSection;
+extern const Section kInputSection;
+extern const Section kNpySection;  // {npy: PATH}, a source
+extern const Section kReturnsSection;
 /// The kinds of hooks, distinguished by their first keys.
-const std::vector<Section>& hook_sections();
-const Section& placement_section();
-const Section& entry_placement_section();
-const Section& run_section();
-const Section& loop_section();
-const Section& checkpoint_section();
-const Section& keep_best_section();
-const Section& early_stopping_section();
-const Section& metrics_section();
-const Section& name_rule_section();
-const Section& sub_jobs_section();
-const Section& every_section();
+extern const std::vector<Section> kHookSections;
+extern const Section kPlacementSection;
+extern const Section kEntryPlacementSection;
+extern const Section kRunSection;
+extern const Section kLoopSection;
+extern const Section kCheckpointSection;
+extern const Section kKeepBestSection;
+extern const Section kEarlyStoppingSection;
+extern const Section kMetricsSection;
+extern const Section kNameRuleSection;
+extern const Section kSubJobsSection;
+extern const Section kEverySection;
 /// `every` of `checkpoint`.
-const Section& checkpoint_every_section();
-const Section& regularizer_section();
+extern const Section kCheckpointEverySection;
+extern const Section kRegularizerSection;
 /// Keys of every call in a graph, besides `in`, operands and attributes.
-const std::vector<KeyDef>& call_keys();
+extern const std::vector<KeyDef> kCallKeys;
 /// Keys for variables and training of a call. `op`: the called op; null: a network.
 std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 
 /// What `variable_dtype:` may say.
-const std::vector<std::string_view>& variable_dtypes();
+extern const std::vector<std::string_view> kVariableDTypes;
 
-const VariantKind& generators();
-const VariantKind& metrics();
-const VariantKind& sinks();
-const VariantKind& initializers();
+extern const VariantKind kGenerators;
+extern const VariantKind kMetricTypes;
+extern const VariantKind kSinks;
+extern const VariantKind kInitializers;
+extern const VariantKind kOptimizers;
+extern const VariantKind kLearningRates;
+extern const VariantKind kWarmups;
+extern const VariantKind kGradClippings;
+extern const VariantKind kLossScales;
+extern const Section kLearningRateScales;
+extern const Section kEmaSection;
+extern const Section kLookaheadSection;
+
+/// Of a value that a run follows: `name`, which is `watch` or `by`, its `own`, `mode` and `every`.
+std::vector<KeyDef> followed_keys(std::string_view name, std::vector<KeyDef> own = {});
 
 /// Operands, results and attributes of the op, and the keys of every entry that calls it.
 std::string describe_call(const ops::OpSpec& op);

@@ -145,7 +145,7 @@ class Extender {
 
   /// In the order of the language reference, for readers of the resolved job.
   static void sort_keys(yaml::Node& job) {
-    static const std::vector<std::string> kOrder = names_of(job_section().keys);
+    static const std::vector<std::string> kOrder = names_of(kJobSection.keys);
     std::ranges::stable_sort(job.entries, {}, [](const yaml::Entry& entry) {
       return std::ranges::find(kOrder, entry.key) - kOrder.begin();
     });

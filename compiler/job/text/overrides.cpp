@@ -15,7 +15,7 @@ namespace {
 /// The table entry of the value at the path, or null.
 const KeyDef* definition_at(const std::vector<std::string>& path) {
   static const KeyDef kFile{
-      .name = "", .type = KeyType::kSection, .fallback = "", .doc = "", .section = &file_section()};
+      .name = "", .type = KeyType::kSection, .fallback = "", .doc = "", .section = &kFileSection};
   const KeyDef* at = &kFile;
   for (const std::string& key : path) {
     if (at->type == KeyType::kFree || at->type == KeyType::kNested) return at;

@@ -78,7 +78,7 @@ class OwnerSearch {
     if (key.section) look_into(*key.section);
     if (key.variants) look_into(*key.variants);
     if (key.type == KeyType::kHooks)
-      for (const Section& hook : hook_sections())
+      for (const Section& hook : kHookSections)
         look_into(hook, fmt::format("a `{}` hook", hook.keys.front().name));
   }
 
@@ -124,7 +124,7 @@ std::string meaning_of(const KeyDef& def) {
 /// The mappings that have this key, in words: "`run`", "a job".
 std::vector<std::string> owners_of(std::string_view key) {
   OwnerSearch search(key);
-  search.look_into(file_section());
+  search.look_into(kFileSection);
   return std::move(search).found();
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <ranges>
 #include <set>
 #include <span>
 #include <string>
@@ -59,6 +60,12 @@ class Reader {
   Diag& error(Diagnosis diagnosis, const yaml::Node& node, std::string message) {
     return error(diagnosis, changed_at(node), std::move(message));
   }
+  /// `place`: a span or a node.
+  template <typename Place, typename... Args>
+  requires(sizeof...(Args) > 0) Diag& error(Diagnosis diagnosis, const Place& place,
+                                            fmt::format_string<Args...> format, Args&&... args) {
+    return error(diagnosis, place, fmt::format(format, std::forward<Args>(args)...));
+  }
 
   /// True when the node is of that kind; else an error: "`inputs` is a string; expected a list".
   /// `hint`: what to write instead, perhaps.
@@ -67,6 +74,13 @@ class Reader {
 
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
+
+  /// The entries of a mapping without its notes, which are kept in passing. An error, and none, for
+  /// a node of another kind; `hint`: see expect.
+  auto entries(const yaml::Node& node, std::string_view what, std::string hint = {}) {
+    expect(node, yaml::Kind::kMapping, what, std::move(hint));
+    return std::views::filter(node.entries, [this](const yaml::Entry& e) { return !take_note(e); });
+  }
 
   /// True for `note:` of a mapping. Keeps the text; reports another kind of value.
   bool take_note(const yaml::Entry& entry);

@@ -1,12 +1,10 @@
 // The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
 // or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
-// object; text.optional(key, value) as the first, where there is a value; text.flag(key, value)
-// likewise, where it is true; text.some(key, list), where it has elements;
+// object; text.given(key, value) as the first, where there is a value, an element or `true`;
 // text.one_or_more(key, list) as the element where it has one, null where it has none;
-// text.lines(key, list) with one element a line; text.remark(key, value) as the first, but outside
-// the plan's hash, for what names nothing that runs; text.remarks(key, texts) likewise, as the text
-// where there is one, "" where there is none. text.named(variant, noun, write) calls write(values)
-// with the values of a record by name.
+// text.remark(key, value) as the first, but outside the plan's hash, for what names nothing that
+// runs; text.remarks(key, texts) likewise, as the text where there is one, "" where there is none.
+// text.named(variant, noun, write) calls write(values) with the values of a record by name.
 #pragma once
 
 #include <concepts>
@@ -32,14 +30,20 @@ concept HasEnumNames = requires {
   EnumNames<T>::words;
 };
 
+/// Elements of lists that stand on lines of their own.
+template <typename T>
+concept OnOwnLine = std::same_as<T, Dataset> || std::same_as<T, Hook> || std::same_as<T, Input> ||
+    std::same_as<T, Job> || std::same_as<T, Step> || std::same_as<T, Tensor> ||
+    std::same_as<T, Variable>;
+
 /// Objects whose keys stand on lines of their own.
 template <typename T>
 inline constexpr bool kSpread = false;
 
 void fields(auto& text, Is<Tensor> auto& tensor) {
   text("alias", tensor.alias);
-  text.optional("combine", tensor.combine);
-  text.optional("device", tensor.device);
+  text.given("combine", tensor.combine);
+  text.given("device", tensor.device);
   text("dtype", tensor.dtype);
   text("first", tensor.first);
   text("last", tensor.last);
@@ -59,12 +63,12 @@ void fields(auto& text, Is<EpilogueOp> auto& fused) {
 
 void fields(auto& text, Is<Step> auto& step) {
   text("attributes", step.attributes);
-  text.optional("device", step.device);
+  text.given("device", step.device);
   text("inputs", step.inputs);
   text("name", step.name);
   text("op", step.op);
   text("outputs", step.outputs);
-  text.flag("per_shard", step.per_shard);
+  text.given("per_shard", step.per_shard);
   text("posts", step.epilogue);
   text("tap", step.probe);
   text.remark("where", step.where);
@@ -122,7 +126,7 @@ void fields(auto& text, Is<FromGenerator> auto& source) {
 
 void fields(auto& text, Is<Input> auto& input) {
   text.remark("from_where", input.from_where);
-  text.optional("range", input.range);
+  text.given("range", input.range);
   text("source", input.source);
   text("tensor", input.tensor);
   text.remark("where", input.where);
@@ -141,11 +145,11 @@ void fields(auto& text, Is<PrintSink> auto& sink) {
   text("every", sink.every);
   text("format", sink.format);
   text("label", sink.label);
-  text.optional("metric", sink.metric);
+  text.given("metric", sink.metric);
   text("over", sink.over);
   text("reduce", sink.reduce);
   text("scale", sink.scale);
-  text.optional("step", sink.step);
+  text.given("step", sink.step);
 }
 
 void fields(auto& text, Is<CommandSink> auto& sink) {
@@ -164,7 +168,7 @@ void fields(auto& text, Is<StatsSink> auto& sink) { text("bins", sink.bins); }
 void fields(auto&, Is<NoSink> auto&) {}
 
 void fields(auto& text, Is<MeanSink> auto& sink) {
-  text.optional("metric", sink.metric);
+  text.given("metric", sink.metric);
   text("value", sink.value);
 }
 
@@ -200,9 +204,9 @@ void fields(auto& text, Is<Hook> auto& hook) {
   text("scope", hook.scope);
   text("sinks", hook.sinks);
   text("steps", hook.steps);
-  text.flag("stops", hook.stops);
+  text.given("stops", hook.stops);
   text("tensor", hook.tensor);
-  text.optional("when", hook.when);
+  text.given("when", hook.when);
   text.remark("where", hook.where);
 }
 
@@ -242,9 +246,9 @@ void fields(auto& text, Is<ScheduleStage> auto& stage) {
 void fields(auto& text, Is<Schedule> auto& schedule) {
   text.named(schedule.function, "learning rate", [&](auto& values) {
     text("boundaries", values.boundaries);
-    text.optional("follows", schedule.follows);
+    text.given("follows", schedule.follows);
     text("rates", values.rates);
-    text.some("stages", schedule.stages);
+    text.given("stages", schedule.stages);
     text("type", values.type);
     text("values", values.numbers);
   });
@@ -257,7 +261,7 @@ void fields(auto& text, Is<DynamicLossScale> auto& scale) {
 }
 
 void fields(auto& text, Is<Optimizer> auto& optimizer) {
-  text.optional("gradient_norm", optimizer.gradient_norm);
+  text.given("gradient_norm", optimizer.gradient_norm);
   text("learning_rate", optimizer.learning_rate);
   text("loss", optimizer.loss);
   text("loss_name", optimizer.loss_name);
@@ -267,34 +271,34 @@ void fields(auto& text, Is<Optimizer> auto& optimizer) {
 }
 
 void fields(auto& text, Is<NameRule> auto& rule) {
-  text.optional("concat", rule.concat);
-  text.flag("copy", rule.copy);
+  text.given("concat", rule.concat);
+  text.given("copy", rule.copy);
   text("from", rule.from);
-  text.flag("ignore", rule.ignore);
-  text.some("perm", rule.perm);
-  text.flag("reshape", rule.reshape);
-  text.some("sizes", rule.sizes);
-  text.optional("split", rule.split);
-  text.some("to", rule.to);
+  text.given("ignore", rule.ignore);
+  text.given("perm", rule.perm);
+  text.given("reshape", rule.reshape);
+  text.given("sizes", rule.sizes);
+  text.given("split", rule.split);
+  text.given("to", rule.to);
   text.remark("where", rule.where);
 }
 
 void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text("every_epochs", checkpoint.every_epochs);
-  text.optional("every_minutes", checkpoint.every_minutes);
+  text.given("every_minutes", checkpoint.every_minutes);
   text("every_steps", checkpoint.every_steps);
   text("keep", checkpoint.keep);
-  text.optional("keep_best", checkpoint.keep_best);
+  text.given("keep_best", checkpoint.keep_best);
   text.one_or_more("load", checkpoint.load);
   text.remarks("load_where", checkpoint.load_where);
-  text.some("names", checkpoint.names);
-  text.flag("rolls", checkpoint.rolls);
+  text.given("names", checkpoint.names);
+  text.given("rolls", checkpoint.rolls);
   text("save", checkpoint.save);
   text.remark("save_where", checkpoint.save_where);
 }
 
 void fields(auto& text, Is<SubJob> auto& also) {
-  text.flag("averaged", also.averaged);
+  text.given("averaged", also.averaged);
   text("every_epochs", also.every_epochs);
   text("every_steps", also.every_steps);
   text("job", also.job);
@@ -304,7 +308,7 @@ void fields(auto& text, Is<SubJob> auto& also) {
 void fields(auto& text, Is<Run> auto& run) {
   text("also", run.also);
   text("checkpoint", run.checkpoint);
-  text.optional("early_stopping", run.early_stopping);
+  text.given("early_stopping", run.early_stopping);
   text("epochs", run.epochs);
   text("fail_on_nonfinite", run.fail_on_nonfinite);
   text("log_every", run.log_every);
@@ -339,25 +343,25 @@ inline constexpr bool kSpread<Job> = true;
 
 void fields(auto& text, Is<Job> auto& job) {
   text.names_of(job);  // ids are written as names, which change less from plan to plan
-  text.lines("datasets", job.datasets);
+  text("datasets", job.datasets);
   text("deterministic", job.deterministic);
   text("device", job.device);
   text("devices", job.devices);
-  text.lines("hooks", job.hooks);
-  text.some("ids", job.ids);
-  text.lines("inputs", job.inputs);
-  text.optional("loop", job.loop);
+  text("hooks", job.hooks);
+  text.given("ids", job.ids);
+  text("inputs", job.inputs);
+  text.given("loop", job.loop);
   text("name", job.name);
   text("optimizer", job.optimizer);
   text("precision", job.precision);
   text("returns", job.returns);
   text("run", job.run);
   text("seed", job.seed);
-  text.optional("shards", job.sharding);
-  text.lines("steps", job.steps);
-  text.lines("tensors", job.tensors);
+  text.given("shards", job.sharding);
+  text("steps", job.steps);
+  text("tensors", job.tensors);
   text("train", job.train);
-  text.lines("variables", job.variables);
+  text("variables", job.variables);
   text.remark("where", job.where);
 }
 
@@ -372,7 +376,7 @@ inline constexpr bool kSpread<Document> = true;
 void fields(auto& text, Is<Document> auto& document) {
   text.remark("checksum", document.checksum);
   text.remark("hash", document.hash);
-  text.lines("jobs", document.plan.jobs);
+  text("jobs", document.plan.jobs);
   text.remark("notes", document.plan.notes);
   text.remark("root", document.plan.root);
   text.remark("source", document.plan.source);
@@ -381,10 +385,10 @@ void fields(auto& text, Is<Document> auto& document) {
 
 void fields(auto& text, Is<DecisionRecord> auto& record) {
   text("bad", record.bad);
-  text.optional("best", record.best);
+  text.given("best", record.best);
   text("cooldown", record.cooldown);
   text("mode", record.mode);
-  text.optional("rate", record.rate);
+  text.given("rate", record.rate);
   text("step", record.step);
   text("watch", record.watch);
 }
@@ -394,20 +398,20 @@ inline constexpr bool kSpread<CheckpointRecord> = true;
 
 void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("also", record.also);
-  text.optional("checksum", record.checksum);
+  text.given("checksum", record.checksum);
   text("checksums", record.checksums);
-  text.optional("data", record.data);
-  text.optional("decisions", record.decisions);
+  text.given("data", record.data);
+  text.given("decisions", record.decisions);
   text("epoch", record.epoch);
-  text.optional("inputs", record.inputs);
+  text.given("inputs", record.inputs);
   text("job", record.job);
-  text.optional("metrics_rows", record.metrics_rows);
+  text.given("metrics_rows", record.metrics_rows);
   text("plan_hash", record.plan_hash);
   text("resume_hash", record.resume_hash);
   text("row", record.row);
   text("seed", record.seed);
   text("step", record.step);
-  text.optional("sums", record.sums);
+  text.given("sums", record.sums);
   text("version", record.version);
 }
 

@@ -46,18 +46,13 @@ class JsonReader {
     child(key).read(out);
   }
   template <typename T>
-  void optional(std::string_view key, std::optional<T>& out) {
-    out.reset();
-    if (json_.contains(key)) child(key).read(out.emplace());
-  }
-  void flag(std::string_view key, bool& out) {
-    out = false;
-    if (json_.contains(key)) child(key).read(out);
-  }
-  template <typename T>
-  void some(std::string_view key, std::vector<T>& out) {
-    out.clear();
-    if (json_.contains(key)) child(key).read(out);
+  void given(std::string_view key, T& out) {
+    out = T();
+    if (!json_.contains(key)) return;
+    if constexpr (requires { out.emplace(); })
+      child(key).read(out.emplace());
+    else
+      child(key).read(out);
   }
   template <typename T>
   void one_or_more(std::string_view key, std::vector<T>& out) {
@@ -65,10 +60,6 @@ class JsonReader {
       out.clear();
     else
       read_elements(key, out);
-  }
-  template <typename T>
-  void lines(std::string_view key, std::vector<T>& out) {
-    (*this)(key, out);
   }
   template <typename T>
   void remark(std::string_view key, T& out) {
@@ -204,15 +195,13 @@ class JsonWriter {
     put(value);
   }
   template <typename T>
-  void optional(std::string_view key, const std::optional<T>& value) {
-    if (value) (*this)(key, *value);
-  }
-  void flag(std::string_view key, bool value) {
-    if (value) (*this)(key, value);
-  }
-  template <typename T>
-  void some(std::string_view key, const std::vector<T>& list) {
-    if (!list.empty()) (*this)(key, list);
+  void given(std::string_view key, const T& value) {
+    bool any = false;
+    if constexpr (requires { value.empty(); })
+      any = !value.empty();
+    else
+      any = static_cast<bool>(value);
+    if (any) (*this)(key, value);
   }
   template <typename T>
   void one_or_more(std::string_view key, const std::vector<T>& list) {
@@ -220,11 +209,6 @@ class JsonWriter {
       (*this)(key, list);
     else
       (*this)(key, list.empty() ? std::nullopt : std::optional(list.front()));
-  }
-  template <typename T>
-  void lines(std::string_view key, const std::vector<T>& list) {
-    begin_key(key);
-    put_list(list, true);
   }
   template <typename T>
   void remark(std::string_view key, const T& value) {
@@ -274,7 +258,12 @@ class JsonWriter {
   }
   template <typename T>
   void put(const std::vector<T>& list) {
-    put_list(list, false);
+    begin('[', OnOwnLine<T>);
+    for (const T& element : list) {
+      begin_element();
+      put(element);
+    }
+    end(']');
   }
   template <typename T>
   void put(const std::optional<T>& value) {
@@ -306,15 +295,6 @@ class JsonWriter {
       fields(*this, value);
       end('}');
     }
-  }
-  template <typename T>
-  void put_list(const std::vector<T>& list, bool spread) {
-    begin('[', spread);
-    for (const T& element : list) {
-      begin_element();
-      put(element);
-    }
-    end(']');
   }
 
   Remarks remarks_;

@@ -3,7 +3,6 @@
 
 #include <tuple>
 
-#include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/tables/tables.h"
 #include "ops/core/spec.h"
 #include "runtime/base/file.h"
@@ -276,8 +275,8 @@ TEST_CASE("every optimizer and every learning rate of the tables makes a plan th
                                                                     : "1");
     return text;
   };
-  for (const job::Variant& optimizer : job::optimizers().variants)
-    for (const job::Variant& rate : job::learning_rates().variants) {
+  for (const job::Variant& optimizer : job::kOptimizers.variants)
+    for (const job::Variant& rate : job::kLearningRates.variants) {
       INFO(optimizer.type << " " << rate.type);
       std::string rates = keys(rate);
       if (rate.type == "piecewise_scaling") rates = ", base: 1, boundaries: [3], scale: [1]";
@@ -377,7 +376,7 @@ TEST_CASE("the guide has every key of an entry and every layer with variables", 
   };
   const std::string keys = table_below("Every entry also takes:"),
                     layers = table_below("Layers create variables.");
-  std::vector<job::KeyDef> of_entries = job::call_keys();
+  std::vector<job::KeyDef> of_entries = job::kCallKeys;
   for (const job::KeyDef& key : job::training_keys(nullptr)) of_entries.push_back(key);
   for (const job::KeyDef& key : of_entries) {
     INFO(key.name);

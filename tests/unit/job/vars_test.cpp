@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "compiler/job/read/resolve.h"
+#include "compiler/job/read/sections.h"
 #include "tests/unit/job/reading.h"
 
 namespace flow::job {
