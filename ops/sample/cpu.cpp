@@ -74,8 +74,8 @@ Token* keep_tokens(const T* logits, int64_t n, const Sampling& sampling, Token* 
   for (Token* token = tokens; token != end; ++token)
     token->weight = weight_of(logits[token->place], most, sampling.temperature);
   if (sampling.top_p < 1)
-    end = move_up(tokens, end, flow::share_of(weight_of_all(tokens, end), sampling.top_p),
-                  is_likelier);
+    end =
+        move_up(tokens, end, kept_weight(weight_of_all(tokens, end), sampling.top_p), is_likelier);
   return end;
 }
 

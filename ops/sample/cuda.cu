@@ -114,7 +114,7 @@ __global__ void draw_tokens(const T* logits, SampleProblem sizes, Integers posit
       return bound.keeps(order, i) ? weigh(order) : uint64_t{0};
     };
     if (sampling.top_p < 1)
-      bound = bound_of(row, bound, share_of(row.sum(weigh_kept), sampling.top_p), weigh);
+      bound = bound_of(row, bound, kept_weight(row.sum(weigh_kept), sampling.top_p), weigh);
     const uint64_t drawn =
         sizes.draw(r, positions[sizes.position_at(r)], *call, row.sum(weigh_kept));
     const int64_t place = row.place_of(drawn, weigh_kept);

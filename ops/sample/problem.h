@@ -76,7 +76,7 @@ FLOW_HOST_DEVICE inline uint64_t weight_of(T x, T most, double temperature) {
 }
 
 /// The weight that the likeliest tokens must reach together, of all.
-FLOW_HOST_DEVICE inline uint64_t share_of(uint64_t all, double top_p) {
+FLOW_HOST_DEVICE inline uint64_t kept_weight(uint64_t all, double top_p) {
   const auto share = static_cast<uint64_t>(top_p * static_cast<double>(all));
   return share < 1 ? 1 : share > all ? all : share;
 }

@@ -25,7 +25,7 @@ void keep_tokens(const T* logits, const Sampling& sampling, std::vector<int64_t>
     weights.push_back(weight_of(logits[place], logits[places[0]], sampling.temperature));
   if (sampling.top_p == 1) return;
   const uint64_t share =
-      share_of(std::accumulate(weights.begin(), weights.end(), uint64_t{0}), sampling.top_p);
+      kept_weight(std::accumulate(weights.begin(), weights.end(), uint64_t{0}), sampling.top_p);
   size_t kept = 0;
   for (uint64_t sum = 0; sum < share; ++kept) sum += weights[kept];
   places.resize(kept);
