@@ -1,5 +1,5 @@
 // Scaled dot product attention: its optional operands, and its gradients.
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
 
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
 #include "ops/core/axes.h"
 #include "ops/core/families.h"
 
