@@ -103,27 +103,16 @@ class Forward {
   int threads_;
 };
 
-Kernel prepare_attention(const Request& request) {
-  Forward forward(request);
-  Kernel kernel;
-  kernel.workspace = forward.workspace();
-  kernel.launch = [forward = std::move(forward)](const Buffers& buffers, const CallState& state) {
-    forward.launch(buffers, state);
-  };
-  return kernel;
-}
-
 }  // namespace
 
 std::span<const KernelEntry> attention() {
+  static constexpr auto of = [](std::string_view op, Prepare prepare) {
+    return KernelEntry{.op = op, .prepare = prepare, .generates_code = true};
+  };
   static constexpr KernelEntry kKernels[] = {
-      {.op = "scaled_dot_product_attention", .prepare = prepare_attention, .generates_code = true},
-      {.op = "scaled_dot_product_attention_grad",
-       .prepare = prepare_attention_grad,
-       .generates_code = true},
-      {.op = "scaled_dot_product_attention_grad_bias",
-       .prepare = prepare_attention_grad_bias,
-       .generates_code = true},
+      of("scaled_dot_product_attention", kernel_of<Forward>),
+      of("scaled_dot_product_attention_grad", prepare_attention_grad),
+      of("scaled_dot_product_attention_grad_bias", prepare_attention_grad_bias),
   };
   return kKernels;
 }

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "ops/attention/problem.h"
 #include "ops/core/cpu_labels.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/kernel.h"
@@ -19,9 +21,10 @@
 
 namespace flow::cpu {
 
-/// An operand that broadcasts to the scores [..., queries, keys].
-struct ScoreOperand {
-  /// Of an operand of that shape, for a query of the other.
+using ops::KeyRange;
+
+/// An operand that broadcasts to the scores.
+struct ScoreOperand : ops::ScoreSteps {
   ScoreOperand(size_t at, const Shape& shape, const Shape& query, int64_t keys);
 
   /// Of query i of a batch over its keys: the element for the first one.
@@ -30,30 +33,16 @@ struct ScoreOperand {
   }
 
   size_t operand;
-  int64_t elements, rows, columns;  // of the operand; rows and columns of each of its batches
-  std::vector<int64_t> offsets;     // for each batch
-  int64_t query_step, key_step;
+  int64_t elements;
+  std::vector<int64_t> offsets;  // for each batch
 };
 
-/// Keys [first, end).
-struct KeyRange {
-  int64_t first, end;
-};
-
-/// `batches` times: a query [queries, depth] over a key [keys, depth] and a value
-/// [keys, value_depth], which `group` batches next to each other share.
-struct Attention {
-  int64_t batches = 0, group = 1, queries = 0, keys = 0, depth = 0, value_depth = 0;
-  double scale = 1;
-  bool causal = false;
-  int64_t window = 0;    // 0: none
-  int64_t diagonal = 0;  // query i of a causal call sees keys up to i + diagonal
+struct Attention : ops::AttentionExtents {
   std::optional<ScoreOperand> mask, bias;
 
   /// Of a call of attention, or of its gradients.
-  Attention(const Request& request, bool gradients);
-
-  int64_t key_batches() const { return batches / group; }
+  Attention(const Request& request, bool gradients)
+      : Attention(request, ops::AttentionOperands::of(request, gradients)) {}
 
   /// Reports lengths out of range.
   void check(const Buffers& buffers, const CallState& state) const {
@@ -62,20 +51,17 @@ struct Attention {
 
   /// The keys that some of the queries [first, end) of a batch may see.
   KeyRange seen_keys(const Buffers& buffers, int64_t batch, int64_t first, int64_t end) const {
-    KeyRange seen{window > 0 ? std::max<int64_t>(0, first + diagonal - window + 1) : 0,
-                  length(buffers, batch)};
-    if (causal) seen.end = std::clamp<int64_t>(end + diagonal, 0, seen.end);
-    seen.first = std::min(seen.first, seen.end);
-    return seen;
+    return AttentionExtents::seen_keys(length(buffers, batch), first, end);
   }
 
  private:
+  Attention(const Request& request, const ops::AttentionOperands& at);
+
   /// The keys of a batch.
   int64_t length(const Buffers& buffers, int64_t batch) const {
     if (!lengths_) return keys;
-    const int64_t own = integer_at(lengths_->dtype, buffers.inputs[lengths_operand_],
-                                   batch / (batches / lengths_->rows));
-    return std::clamp<int64_t>(own, 0, keys);
+    return keys_of_length(integer_at(lengths_->dtype, buffers.inputs[lengths_operand_],
+                                     batch / (batches / lengths_->rows)));
   }
 
   size_t lengths_operand_ = 0;
@@ -225,6 +211,18 @@ inline void multiply_weights(Numbers numbers, char transpose, const ProductShape
         if (weight != 0) out[row * out_stride + i] += factor * weight * x;
       }
     }
+}
+
+/// The kernel of a request that `Work` computes.
+template <typename Work>
+Kernel kernel_of(const Request& request) {
+  Work work(request);
+  Kernel kernel;
+  kernel.workspace = work.workspace();
+  kernel.launch = [work = std::move(work)](const Buffers& buffers, const CallState& state) {
+    work.launch(buffers, state);
+  };
+  return kernel;
 }
 
 Kernel prepare_attention_grad(const Request& request);

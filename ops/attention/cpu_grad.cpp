@@ -259,24 +259,10 @@ class BackwardToBias {
 
 }  // namespace
 
-Kernel prepare_attention_grad(const Request& request) {
-  Backward backward(request);
-  Kernel kernel;
-  kernel.workspace = backward.workspace();
-  kernel.launch = [backward = std::move(backward)](const Buffers& buffers, const CallState& state) {
-    backward.launch(buffers, state);
-  };
-  return kernel;
-}
+Kernel prepare_attention_grad(const Request& request) { return kernel_of<Backward>(request); }
 
 Kernel prepare_attention_grad_bias(const Request& request) {
-  BackwardToBias backward(request);
-  Kernel kernel;
-  kernel.workspace = backward.workspace();
-  kernel.launch = [backward = std::move(backward)](const Buffers& buffers, const CallState& state) {
-    backward.launch(buffers, state);
-  };
-  return kernel;
+  return kernel_of<BackwardToBias>(request);
 }
 
 }  // namespace flow::cpu::fast

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "ops/attention/cuda.cuh"
-#include "ops/attention/cuda_library.h"
-#include "runtime/cuda/libraries/refusal.h"
+#include "ops/core/cuda_launch.cuh"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -34,7 +33,7 @@ __device__ inline bool sees_none(const Attention& at, int64_t batch, int64_t que
   const uint16_t* bias = at.bias.of<uint16_t>(batch);
   if (!bias) return seen.first >= seen.end;
   for (int64_t key = seen.first; key < seen.end; ++key)
-    if (bias[query * at.bias.query + key * at.bias.key] != minus_infinity) return false;
+    if (bias[query * at.bias.query_step + key * at.bias.key_step] != minus_infinity) return false;
   return true;
 }
 
@@ -57,7 +56,7 @@ __global__ void clear_queries(Attention at, uint16_t* gradients) {
 
 /// Zeros in the gradients of keys, or of values, that lengths hide.
 __global__ void clear_keys(Attention at, int64_t depth, uint16_t* gradients) {
-  const int64_t rows = at.batches / at.group * at.keys;
+  const int64_t rows = at.key_batches() * at.keys;
   for (int64_t i = first_index(); i < rows * depth; i += index_step()) {
     const int64_t row = i / depth;
     if (row % at.keys >= at.length(row / at.keys * at.group)) gradients[i] = 0;
@@ -77,9 +76,8 @@ struct HiddenKeys {
              AttentionBuffers& buffers) const {
     if (!request.operands.lengths) return;
     std::byte *queries = b.workspace + query_lengths, *keys = b.workspace + key_lengths;
-    launch(state.driver, state.stream, "attention_store_lengths", shape_for(at.batches / heads),
-           store_lengths, at, heads, reinterpret_cast<int32_t*>(queries),
-           reinterpret_cast<int32_t*>(keys));
+    launch(state, "attention_store_lengths", shape_for(at.batches / heads), store_lengths, at,
+           heads, reinterpret_cast<int32_t*>(queries), reinterpret_cast<int32_t*>(keys));
     buffers.query_lengths = queries;
     buffers.key_lengths = keys;
   }
@@ -87,17 +85,14 @@ struct HiddenKeys {
   void clear(const Attention& at, const Buffers& b, const LaunchState& state,
              float* log_sums) const {
     if (pass == AttentionSpec::Pass::kForward)
-      return launch(state.driver, state.stream, "attention_clear_results",
-                    shape_for(at.batches * at.queries), clear_results, at, minus_infinity,
-                    output<uint16_t>(b, 0), log_sums);
+      return launch(state, "attention_clear_results", shape_for(at.batches * at.queries),
+                    clear_results, at, minus_infinity, output<uint16_t>(b, 0), log_sums);
     if (!request.operands.lengths) return;
-    launch(state.driver, state.stream, "attention_clear_queries",
-           shape_for(at.batches * at.queries * at.depth), clear_queries, at,
-           output<uint16_t>(b, 0));
+    launch(state, "attention_clear_queries", shape_for(at.batches * at.queries * at.depth),
+           clear_queries, at, output<uint16_t>(b, 0));
     const auto clear_rows = [&](int64_t depth, size_t result) {
-      launch(state.driver, state.stream, "attention_clear_keys",
-             shape_for(at.batches / at.group * at.keys * depth), clear_keys, at, depth,
-             output<uint16_t>(b, result));
+      launch(state, "attention_clear_keys", shape_for(at.key_batches() * at.keys * depth),
+             clear_keys, at, depth, output<uint16_t>(b, result));
     };
     clear_rows(at.depth, 1);
     clear_rows(at.value_depth, 2);
@@ -193,21 +188,15 @@ __global__ void attend(Attention at, const S* query, const S* key, const S* valu
 }
 
 Kernel prepare_scaled_dot_product_attention(const Request& request) {
-  const DType dtype = request.inputs[0].dtype;
-  if (is_low_precision(dtype))
-    if (std::optional<Kernel> kernel = find_library_attention(request)) return *kernel;
-  Kernel kernel = visit_any_float(dtype, [&]<typename S>(S) -> Kernel {
+  return library_or_own(request, [&]<typename S>(S) -> Kernel {
     return {
         [of = AttentionRequest(request, false)](const Buffers& buffers, const LaunchState& state) {
           const Attention at = of.bind(buffers, state);
-          launch(state.driver, state.stream, "attention",
-                 tile_launch<Wide<S>>(at.batches, at.queries, at.value_depth), attend<S>, at,
-                 input<S>(buffers, 0), input<S>(buffers, 1), input<S>(buffers, 2),
+          launch(state, "attention", tile_launch<Wide<S>>(at.batches, at.queries, at.value_depth),
+                 attend<S>, at, input<S>(buffers, 0), input<S>(buffers, 1), input<S>(buffers, 2),
                  output<S>(buffers, 0), output<Wide<S>>(buffers, 1));
         }};
   });
-  kernel.name = name_own_kernel(request.step);
-  return kernel;
 }
 
 }  // namespace

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/cuda_library.h"
+#include "ops/attention/problem.h"
+#include "ops/core/cuda_launch.cuh"
 #include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
+#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
@@ -16,12 +19,19 @@
 
 namespace flow::cuda {
 
+using ops::KeyRange;
+
 /// An operand that broadcasts to the scores, without data where it is left out.
-struct ScoreOperand {
+struct ScoreOperand : ops::ScoreSteps {
   const std::byte* data = nullptr;
-  Loops<1> batches = {};          // from a batch to where its elements start
-  int64_t query = 0, key = 0;     // steps
-  int64_t rows = 1, columns = 1;  // of each batch of the operand
+  Loops<1> batches = {};  // from a batch to where its elements start
+
+  ScoreOperand() = default;
+  ScoreOperand(const Shape& shape, const Shape& query, int64_t keys)
+      : ScoreSteps(shape, query, keys) {
+    for (int axis = 0; axis < query.rank() - 2; ++axis)
+      batches.add(query[axis], {along(shape, query, axis)});
+  }
 
   /// Where the elements of a batch start, or null. (Found once, and not kept in what is a parameter
   /// of the kernel, which would be copied to the stack.)
@@ -31,36 +41,22 @@ struct ScoreOperand {
   }
 };
 
-/// Keys [first, end).
-struct KeyRange {
-  int64_t first, end;
-};
-
-struct Attention {
-  int64_t batches = 0, group = 1;  // `group` batches share a key
-  int64_t queries = 0, keys = 0, depth = 0, value_depth = 0;
-  double scale = 1;
-  bool causal = false;
-  int64_t window = 0;    // keys that a query of a causal call sees at most
-  int64_t diagonal = 0;  // query i of a causal call sees keys up to i + diagonal
+struct Attention : ops::AttentionExtents {
   ScoreOperand mask, bias;
   Integers lengths{nullptr, DType::kInt32};  // without data: all keys are there
   int64_t batches_of_length = 1;             // batches that have one length
 
-  /// The keys of a batch. A length out of range stops the run.
+  explicit Attention(const ops::AttentionExtents& extents) : AttentionExtents(extents) {}
+
+  /// The keys of a batch.
   __device__ int64_t length(int64_t batch) const {
-    if (!lengths.data) return keys;
-    const int64_t length = lengths[batch / batches_of_length];
-    return length < 0 ? 0 : length < keys ? length : keys;
+    return lengths.data ? keys_of_length(lengths[batch / batches_of_length]) : keys;
   }
 
   /// The keys that some of the queries [first, end) of a batch may see, from a multiple of `tile`.
   __device__ KeyRange seen_keys(int64_t batch, int64_t first, int64_t end, int64_t tile) const {
-    KeyRange seen{0, length(batch)};
-    if (!causal) return seen;
-    if (end + diagonal < seen.end) seen.end = end + diagonal;
-    if (first + diagonal >= window) seen.first = (first + diagonal - window + 1) / tile * tile;
-    return seen;
+    const KeyRange seen = AttentionExtents::seen_keys(length(batch), first, end);
+    return {seen.first / tile * tile, seen.end};
   }
 };
 
@@ -79,14 +75,14 @@ struct BatchScores {
     if (query >= at.queries || key >= keys) return false;
     const int64_t last = query + at.diagonal;
     if (at.causal && (key > last || last - key >= at.window)) return false;
-    return !mask || mask[query * at.mask.query + key * at.mask.key];
+    return !mask || mask[query * at.mask.query_step + key * at.mask.key_step];
   }
 
   /// The score of a key that the query sees. A bias of -inf hides the key, whatever that is.
   __device__ T score(const Attention& at, int64_t query, int64_t key, T product) const {
     const T scaled = product * static_cast<T>(at.scale);
     if (!bias) return scaled;
-    const T added = convert<T>(bias[query * at.bias.query + key * at.bias.key]);
+    const T added = convert<T>(bias[query * at.bias.query_step + key * at.bias.key_step]);
     return added == -static_cast<T>(INFINITY) ? added : scaled + added;
   }
 };
@@ -244,55 +240,18 @@ LaunchShape tile_launch(int64_t batches, int64_t rows, int64_t columns) {
   return {{static_cast<unsigned>(batches * across * down)}, {kThreads}, Space<T>::kBytes};
 }
 
-/// One block.
-static __global__ void check_attention_lengths(Integers lengths, RangeCheck check,
-                                               const CallBlock* call, FaultBlock* fault) {
-  check_range(lengths, check, call, fault);
-}
-
-/// Of an operand of that shape, for a query of the other.
-inline ScoreOperand score_operand(const Shape& shape, const Shape& query, int64_t keys) {
-  const int last = query.rank() - 1;
-  const auto step = [&](int axis) -> int64_t {
-    const int own = axis - (query.rank() - shape.rank());
-    return own < 0 || shape[own] == 1 ? 0 : stride_of(shape, own);
-  };
-  ScoreOperand made;
-  for (int axis = 0; axis < last - 1; ++axis) made.batches.add(query[axis], {step(axis)});
-  made.query = step(last - 1);
-  made.key = step(last);
-  if (made.query > 0) made.rows = query[last - 1];
-  if (made.key > 0) made.columns = keys;
-  return made;
-}
-
 /// A call of attention, or of its gradients. Operands that are left out have no data.
 struct AttentionRequest {
   AttentionRequest(const Request& request, bool gradients)
-      : operands(ops::AttentionOperands::find(gradients, request.inputs.size(),
-                                              [&](size_t i) { return request.inputs[i].dtype; })) {
-    const Shape &q = request.inputs[operands.query].shape,
-                &k = request.inputs[operands.query + 1].shape,
-                &v = request.inputs[operands.query + 2].shape;
-    const int last = q.rank() - 1;
-    at.batches = q.elements(0, last - 1);
-    at.group = at.batches / k.elements(0, last - 1);
-    at.queries = q[last - 1];
-    at.keys = k[last - 1];
-    at.depth = q[last];
-    at.value_depth = v[last];
-    at.scale = attribute<double>(request, "scale");
-    at.causal = attribute<bool>(request, "causal");
-    at.window = request.step.attributes.has("window") ? attribute<int64_t>(request, "window")
-                                                      : std::max(at.queries, at.keys);
-    if (request.step.attributes.has("diagonal"))
-      at.diagonal = attribute<int64_t>(request, "diagonal");
-    if (operands.mask) at.mask = score_operand(request.inputs[*operands.mask].shape, q, at.keys);
-    if (operands.bias) at.bias = score_operand(request.inputs[*operands.bias].shape, q, at.keys);
+      : operands(ops::AttentionOperands::of(request, gradients)),
+        at(ops::AttentionExtents(request, operands)) {
+    const Shape& query = request.inputs[operands.query].shape;
+    if (operands.mask) at.mask = {request.inputs[*operands.mask].shape, query, at.keys};
+    if (operands.bias) at.bias = {request.inputs[*operands.bias].shape, query, at.keys};
     if (!operands.lengths) return;
     const TensorDesc& lengths = request.inputs[*operands.lengths];
     at.lengths.dtype = lengths.dtype;
-    at.batches_of_length = at.batches / q[0];
+    at.batches_of_length = at.batches / query[0];
     check = add_check(request, lengths, at.keys + 1);
   }
 
@@ -303,9 +262,7 @@ struct AttentionRequest {
     if (operands.bias) bound.bias.data = buffers.inputs[*operands.bias];
     if (!operands.lengths) return bound;
     bound.lengths.data = buffers.inputs[*operands.lengths];
-    launch(state.driver, state.stream, "attention_lengths",
-           LaunchShape{{1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)},
-           check_attention_lengths, bound.lengths, check, state.call, state.fault);
+    launch_check(state, "attention_lengths", bound.lengths, check);
     return bound;
   }
 
@@ -313,6 +270,18 @@ struct AttentionRequest {
   Attention at;
   RangeCheck check{};
 };
+
+/// The library's kernel for operands of 16 bits, where it has one, else ours: make(a zero of the
+/// operands' type).
+template <typename Make>
+Kernel library_or_own(const Request& request, Make make) {
+  const DType dtype = request.inputs[0].dtype;
+  if (is_low_precision(dtype))
+    if (std::optional<Kernel> kernel = find_library_attention(request)) return *kernel;
+  Kernel kernel = visit_any_float(dtype, make);
+  kernel.name = name_own_kernel(request.step);
+  return kernel;
+}
 
 Kernel prepare_scaled_dot_product_attention_grad(const Request& request);
 Kernel prepare_scaled_dot_product_attention_grad_bias(const Request& request);

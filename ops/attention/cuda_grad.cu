@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-#include "ops/attention/cuda_library.h"
-#include "runtime/cuda/libraries/refusal.h"
+#include "ops/core/cuda_launch.cuh"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -227,8 +226,8 @@ Given<S> given_to(const Attention& at, const Buffers& buffers, const LaunchState
   const Given<S> given{input<S>(buffers, 0), input<S>(buffers, 1), input<S>(buffers, 2),
                        input<S>(buffers, 3), input<T>(buffers, 5), expected};
   const int64_t rows = at.batches * at.queries;
-  launch(state.driver, state.stream, "attention_dots", shape_for(rows * kWarp), dot_rows<S>,
-         given.dy, input<S>(buffers, 4), rows, at.value_depth, expected);
+  launch(state, "attention_dots", shape_for(rows * kWarp), dot_rows<S>, given.dy,
+         input<S>(buffers, 4), rows, at.value_depth, expected);
   return given;
 }
 
@@ -236,10 +235,9 @@ template <typename S>
 void launch_gradients(const Attention& at, const Buffers& buffers, const LaunchState& state) {
   using T = Wide<S>;
   const Given<S> given = given_to<S>(at, buffers, state);
-  launch(state.driver, state.stream, "attention_dquery",
-         tile_launch<T>(at.batches, at.queries, at.depth), attend_back_to_query<S>, at, given,
-         output<S>(buffers, 0));
-  launch(state.driver, state.stream, "attention_dkeys",
+  launch(state, "attention_dquery", tile_launch<T>(at.batches, at.queries, at.depth),
+         attend_back_to_query<S>, at, given, output<S>(buffers, 0));
+  launch(state, "attention_dkeys",
          tile_launch<T>(at.batches / at.group, at.keys, std::max(at.depth, at.value_depth)),
          attend_back_to_keys<S>, at, given, output<S>(buffers, 1), output<S>(buffers, 2));
 }
@@ -251,7 +249,7 @@ void launch_bias_gradient(const Attention& at, BiasReaders readers, const Buffer
   readers.tiles = at.bias.rows > 1 ? ceil_div<int64_t>(at.queries, kTile<T>) : 1;
   readers.key_tiles = at.bias.columns > 1 ? ceil_div<int64_t>(at.keys, kTile<T>) : 1;
   const int64_t blocks = readers.own.elements() * readers.tiles * readers.key_tiles;
-  launch(state.driver, state.stream, "attention_dbias",
+  launch(state, "attention_dbias",
          LaunchShape{{static_cast<unsigned>(blocks)}, {kThreads}, Space<T>::kBytes},
          attend_back_to_bias<S>, at, given_to<S>(at, buffers, state), readers,
          output<T>(buffers, 0));
@@ -260,18 +258,13 @@ void launch_bias_gradient(const Attention& at, BiasReaders readers, const Buffer
 }  // namespace
 
 Kernel prepare_scaled_dot_product_attention_grad(const Request& request) {
-  const DType dtype = request.inputs[0].dtype;
-  if (is_low_precision(dtype))
-    if (std::optional<Kernel> kernel = find_library_attention(request)) return *kernel;
-  Kernel kernel = visit_any_float(dtype, [&]<typename S>(S) -> Kernel {
+  return library_or_own(request, [&]<typename S>(S) -> Kernel {
     const AttentionRequest of(request, true);
     return {[of](const Buffers& buffers, const LaunchState& state) {
               launch_gradients<S>(of.bind(buffers, state), buffers, state);
             },
             expected_bytes<S>(of.at)};
   });
-  kernel.name = name_own_kernel(request.step);
-  return kernel;
 }
 
 Kernel prepare_scaled_dot_product_attention_grad_bias(const Request& request) {

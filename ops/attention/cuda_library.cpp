@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
 #include "ops/core/known.h"
 #include "runtime/base/error.h"
 

@@ -1,6 +1,6 @@
 // Scaled dot product attention: its optional operands, and its gradients.
 #include "compiler/grad/common.h"
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
 
 namespace flow::grad {
 namespace {

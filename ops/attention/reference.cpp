@@ -3,7 +3,7 @@
 #include <limits>
 #include <optional>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
 #include "ops/core/cpu_labels.h"
 #include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
@@ -13,29 +13,12 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// `batches` times: a query [queries, depth] over a key [keys, depth] and a value
-/// [keys, value_depth], which `group` batches next to each other share.
-struct Attended {
+struct Attended : ops::AttentionExtents {
   Attended(const Request& request, bool gradients)
-      : operands(ops::AttentionOperands::find(gradients, request.inputs.size(),
-                                              [&](size_t i) { return request.inputs[i].dtype; })) {
-    const size_t query = operands.query;
-    const Shape &q = request.inputs[query].shape, &v = request.inputs[query + 2].shape;
-    const int rank = q.rank();
-    batches = q.elements(0, rank - 2);
-    group = batches / v.elements(0, rank - 2);
-    queries = q[rank - 2];
-    keys = v[rank - 2];
-    depth = q[rank - 1];
-    value_depth = v[rank - 1];
-    scale = request.step.attributes.get<double>("scale");
-    causal = request.step.attributes.get<bool>("causal");
-    if (request.step.attributes.has("window"))
-      window = request.step.attributes.get<int64_t>("window");
-    if (request.step.attributes.has("diagonal"))
-      diagonal = request.step.attributes.get<int64_t>("diagonal");
-    scores = q;
-    scores[rank - 1] = keys;
+      : Attended(request, ops::AttentionOperands::of(request, gradients)) {}
+  Attended(const Request& request, const ops::AttentionOperands& at)
+      : AttentionExtents(request, at), operands(at), scores(request.inputs[at.query].shape) {
+    scores[scores.rank() - 1] = keys;
     if (operands.mask) mask_shape = request.inputs[*operands.mask].shape;
     if (operands.bias) bias_shape = request.inputs[*operands.bias].shape;
     if (!operands.lengths) return;
@@ -54,7 +37,7 @@ struct Attended {
   /// Does a query, row i of batch b, see key j?
   bool sees(const Buffers& buffers, int64_t b, int64_t i, int64_t j) const {
     const int64_t last = i + diagonal;
-    if (causal && (j > last || (window > 0 && j <= last - window))) return false;
+    if (causal && (j > last || j <= last - window)) return false;
     if (lengths &&
         j >= integer_at(lengths->dtype, buffers.inputs[*operands.lengths], b / batches_of_length))
       return false;
@@ -72,11 +55,7 @@ struct Attended {
   }
 
   ops::AttentionOperands operands;
-  int64_t batches, group, queries, keys, depth, value_depth, batches_of_length = 1;
-  double scale;
-  bool causal;
-  int64_t window = 0;                    // 0: none
-  int64_t diagonal = 0;                  // the last key that query 0 of a causal call sees
+  int64_t batches_of_length = 1;
   Shape scores, mask_shape, bias_shape;  // [..., queries, keys], to which the others broadcast
   std::optional<LabelCheck> lengths;
 };

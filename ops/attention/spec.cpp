@@ -2,7 +2,8 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
+#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {

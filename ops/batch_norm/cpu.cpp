@@ -225,8 +225,7 @@ Kernel prepare_batch_norm_grad(const Request& request) {
 Kernel prepare_move_statistics(const Request& request) {
   const double momentum = request.step.attributes.get<double>("momentum");
   const double unbias = request.step.attributes.get<double>("unbias");
-  Kernel kernel;
-  kernel.launch = [=, n = request.inputs[0].shape.elements()](const Buffers& b, const CallState&) {
+  return {[=, n = request.inputs[0].shape.elements()](const Buffers& b, const CallState&) {
     const auto moved = [momentum](float moving, double batch) {
       return static_cast<float>(momentum * static_cast<double>(moving) + (1 - momentum) * batch);
     };
@@ -237,8 +236,7 @@ Kernel prepare_move_statistics(const Request& request) {
       output<float>(b, 0)[c] = mean;
       output<float>(b, 1)[c] = variance;
     }
-  };
-  return kernel;
+  }};
 }
 
 }  // namespace

@@ -40,25 +40,40 @@ template <size_t kSums, typename AddRow>
   }
 }
 
+/// What is applied to the elements of one channel.
+struct ChannelConstants {
+  float center, factor, term, mean, slope;
+};
+
+[[gnu::always_inline]] inline ChannelConstants constants_of(const PerChannel& k, int64_t c) {
+  return {k.center[c], k.factor[c], k.term[c], k.mean[c], k.slope[c]};
+}
+
+/// Calls f(i, its channel's constants) for the elements i of a piece.
+template <typename F>
+[[gnu::always_inline]] inline void for_elements(const ChannelPiece& p, const PerChannel& k, F f) {
+  for (int64_t row = 0, at = 0; row < p.rows; ++row, at += p.row_stride) {
+    if (p.inner == 1) {
+#pragma omp simd
+      for (int64_t c = 0; c < p.channels; ++c) f(at + c, constants_of(k, c));
+      continue;
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const ChannelConstants own = constants_of(k, c);
+      const int64_t first = at + c * p.inner;
+#pragma omp simd
+      for (int64_t i = first; i < first + p.inner; ++i) f(i, own);
+    }
+  }
+}
+
 /// y = (x - center) factor + term, and relu of it.
 template <bool kRectify>
 [[gnu::always_inline]] inline void normalize_piece(const ChannelPiece& p, const PerChannel& k,
                                                    const float* x, float* y) {
-  for (int64_t row = 0; row < p.rows; ++row, x += p.row_stride, y += p.row_stride) {
-    if (p.inner == 1) {
-#pragma omp simd
-      for (int64_t c = 0; c < p.channels; ++c)
-        y[c] = normal<kRectify>(x[c], k.center[c], k.factor[c], k.term[c]);
-      continue;
-    }
-    for (int64_t c = 0; c < p.channels; ++c) {
-      const float center = k.center[c], factor = k.factor[c], term = k.term[c];
-      const float* from = x + c * p.inner;
-      float* to = y + c * p.inner;
-#pragma omp simd
-      for (int64_t i = 0; i < p.inner; ++i) to[i] = normal<kRectify>(from[i], center, factor, term);
-    }
-  }
+  for_elements(p, k, [=](int64_t i, const ChannelConstants& own) {
+    y[i] = normal<kRectify>(x[i], own.center, own.factor, own.term);
+  });
 }
 
 /// dy where relu has passed it on: where the result, computed anew with the same bits, is not 0 or
@@ -120,28 +135,10 @@ template <bool kRectified>
 template <bool kRectified>
 [[gnu::always_inline]] inline void differentiate_piece(const ChannelPiece& p, const PerChannel& k,
                                                        const float* dy, const float* x, float* dx) {
-  for (int64_t row = 0; row < p.rows; ++row) {
-    const int64_t at = row * p.row_stride;
-    if (p.inner == 1) {
-#pragma omp simd
-      for (int64_t c = 0; c < p.channels; ++c) {
-        const float from = x[at + c];
-        const float g = passed<kRectified>(dy[at + c], from, k.center[c], k.factor[c], k.term[c]);
-        dx[at + c] = k.factor[c] * (g - k.mean[c] - (from - k.center[c]) * k.slope[c]);
-      }
-      continue;
-    }
-    for (int64_t c = 0; c < p.channels; ++c) {
-      const float center = k.center[c], factor = k.factor[c], term = k.term[c];
-      const float mean = k.mean[c], slope = k.slope[c];
-      const int64_t first = at + c * p.inner;
-#pragma omp simd
-      for (int64_t i = first; i < first + p.inner; ++i) {
-        const float g = passed<kRectified>(dy[i], x[i], center, factor, term);
-        dx[i] = factor * (g - mean - (x[i] - center) * slope);
-      }
-    }
-  }
+  for_elements(p, k, [=](int64_t i, const ChannelConstants& own) {
+    const float g = passed<kRectified>(dy[i], x[i], own.center, own.factor, own.term);
+    dx[i] = own.factor * (g - own.mean - (x[i] - own.center) * own.slope);
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/batch_norm/cuda_statistics.h"
+#include "ops/core/cuda_launch.cuh"
 #include "ops/core/known.h"
 #include "ops/unary/unary.h"
 #include "runtime/base/element_types.h"
@@ -250,14 +251,14 @@ class Normalization {
   void sum(const LaunchState& state, const Terms& terms, Pair* parts) const {
     const auto chunks = static_cast<unsigned>(channels_.chunks);
     if (channels_.by_columns)
-      launch(state.driver, state.stream, "batch_norm_sums",
+      launch(state, "batch_norm_sums",
              {{blocks_for(ceil_div(channels_.channels, kColumns)), chunks},
               {kColumns, kRows},
               kColumns * kRows * sizeof(Pair)},
              sum_columns<Terms>, channels_, terms, parts);
     else
       launch(
-          state.driver, state.stream, "batch_norm_sums",
+          state, "batch_norm_sums",
           {{blocks_for(channels_.channels), chunks}, {kThreads}, kThreads / kWarp * sizeof(double)},
           sum_runs<Terms>, channels_, terms, parts);
   }
@@ -268,8 +269,8 @@ class Normalization {
   PerChannel<T> prepare(const LaunchState& state, const Operands<T>& from,
                         std::byte* workspace) const {
     const PerChannel<T> k = per_channel<T>(workspace);
-    launch(state.driver, state.stream, "batch_norm_channels", shape_for(channels_.channels),
-           prepare_channels<T>, channels_, epsilon_, from, k);
+    launch(state, "batch_norm_channels", shape_for(channels_.channels), prepare_channels<T>,
+           channels_, epsilon_, from, k);
     return k;
   }
 
@@ -288,8 +289,7 @@ class Normalization {
   template <typename T, int kCount, int kChannels, typename F>
   void run_pieces(const LaunchState& state, T* out, const F& f) const {
     const int64_t n = channels_.count() * channels_.channels / kCount;
-    launch(state.driver, state.stream, "batch_norm", shape_for(n), apply<T, kCount, kChannels, F>,
-           channels_, out, n, f);
+    launch(state, "batch_norm", shape_for(n), apply<T, kCount, kChannels, F>, channels_, out, n, f);
   }
   size_t parts_bytes() const {
     return static_cast<size_t>(channels_.channels * channels_.chunks) * sizeof(Pair);
@@ -334,19 +334,18 @@ struct Following {
 
 Kernel prepare_batch_norm(const Request& request) {
   refuse_synchronized(request);
-  return for_step(request,
-                  [following = Following(request)]<typename T>(
-                      T, const Normalization& n, const Buffers& b, const LaunchState& state) {
-                    using W = Wide<T>;
-                    const T* x = input<T>(b, 0);
-                    Pair* parts = n.parts(b.workspace);
-                    const PerChannel<W> k = n.per_channel<W>(b.workspace);
-                    n.sum(state, Distances<T>{x}, parts);
-                    launch(state.driver, state.stream, "batch_norm_moments", n.warps(),
-                           finish_moments<T>, n.channels(), n.epsilon(), parts, x, input<W>(b, 1),
-                           input<W>(b, 2), k, output<W>(b, 1), output<W>(b, 2));
-                    n.run(state, output<T>(b, 0), following.after<T>(b, k));
-                  });
+  return for_step(
+      request, [following = Following(request)]<typename T>(
+                   T, const Normalization& n, const Buffers& b, const LaunchState& state) {
+        using W = Wide<T>;
+        const T* x = input<T>(b, 0);
+        Pair* parts = n.parts(b.workspace);
+        const PerChannel<W> k = n.per_channel<W>(b.workspace);
+        n.sum(state, Distances<T>{x}, parts);
+        launch(state, "batch_norm_moments", n.warps(), finish_moments<T>, n.channels(), n.epsilon(),
+               parts, x, input<W>(b, 1), input<W>(b, 2), k, output<W>(b, 1), output<W>(b, 2));
+        n.run(state, output<T>(b, 0), following.after<T>(b, k));
+      });
 }
 
 Kernel prepare_batch_norm_predict(const Request& request) {
@@ -371,8 +370,8 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
     const PerChannel<W> k = n.prepare(state, from, b.workspace);
     Pair* parts = n.parts(b.workspace);
     n.sum(state, GradientTerms<T>{input<T>(b, 0), input<T>(b, 1), k, rectified}, parts);
-    launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<W>,
-           n.channels(), n.epsilon(), parts, input<W>(b, 5), output<W>(b, 0), output<W>(b, 1));
+    launch(state, "batch_norm_gradients", n.warps(), finish_gradients<W>, n.channels(), n.epsilon(),
+           parts, input<W>(b, 5), output<W>(b, 0), output<W>(b, 1));
   });
 }
 

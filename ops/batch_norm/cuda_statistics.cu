@@ -1,6 +1,7 @@
 // move_statistics: the moving averages of many layers in one launch.
 #include "ops/batch_norm/cuda_statistics.h"
 
+#include "ops/core/cuda_launch.cuh"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -57,8 +58,8 @@ Updates prepare_move_statistics(std::span<const Request> requests) {
         Layers layers{};
         for (size_t i = 0; i < count; ++i)
           layers.entries[i] = layer_of(buffers[first + i], channels[first + i]);
-        launch(state.driver, state.stream, "move_statistics",
-               {{static_cast<unsigned>(count)}, {kThreads}}, move<T>, layers, momentum, unbias);
+        launch(state, "move_statistics", {{static_cast<unsigned>(count)}, {kThreads}}, move<T>,
+               layers, momentum, unbias);
       }
     }};
   });

@@ -228,11 +228,9 @@ class Convolution {
 /// Nothing to compute: what the sum over no images (or no channels) gives.
 Kernel empty_convolution(const Request& request) {
   const size_t bytes = static_cast<size_t>(request.outputs[0].shape.elements()) * sizeof(float);
-  Kernel kernel;
-  kernel.launch = [bytes](const Buffers& b, const CallState&) {
+  return {[bytes](const Buffers& b, const CallState&) {
     std::fill_n(b.outputs[0], bytes, std::byte{0});
-  };
-  return kernel;
+  }};
 }
 
 Kernel make_convolution(const Request& request) {
@@ -267,26 +265,16 @@ Kernel make_convolution(const Request& request) {
 }  // namespace
 
 std::span<const KernelEntry> convolution() {
-  static constexpr KernelEntry kKernels[] = {
-      {.op = "convolution",
-       .prepare = make_convolution,
-       .layouts = Layouts::kEach,
-       .low_precision = true,
-       .generates_code = true,
-       .float64 = double_convolution},
-      {.op = "convolution_grad_data",
-       .prepare = make_convolution,
-       .layouts = Layouts::kEach,
-       .low_precision = true,
-       .generates_code = true,
-       .float64 = double_convolution},
-      {.op = "convolution_grad_weight",
-       .prepare = make_convolution,
-       .layouts = Layouts::kEach,
-       .low_precision = true,
-       .generates_code = true,
-       .float64 = double_convolution},
+  static constexpr auto of = [](std::string_view op) {
+    return KernelEntry{.op = op,
+                       .prepare = make_convolution,
+                       .layouts = Layouts::kEach,
+                       .low_precision = true,
+                       .generates_code = true,
+                       .float64 = double_convolution};
   };
+  static constexpr KernelEntry kKernels[] = {of("convolution"), of("convolution_grad_data"),
+                                             of("convolution_grad_weight")};
   return kKernels;
 }
 

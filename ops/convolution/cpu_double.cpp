@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "ops/pool/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/double_products.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
-#include "runtime/cpu/loops/window.h"
 
 namespace flow::cpu {
 namespace {
@@ -125,8 +125,8 @@ class DoubleConvolution {
     for (int64_t c = 0, at = 0; c < channels_; ++c)
       for (int64_t k = 0; k < rows_.size; ++k)
         for (int64_t l = 0; l < columns_.size; ++l, ++at) {
-          const Reach in = rows_.reach(k * dilation_[0]),
-                      columns = columns_.reach(l * dilation_[1]);
+          const WindowRange<int64_t> in = rows_.reach(k * dilation_[0]),
+                                     columns = columns_.reach(l * dilation_[1]);
           const int64_t column = columns_.start(0) + l * dilation_[1];
           for (int64_t i = band.first; i < band.end; ++i) {
             const bool inside = i >= in.first && i < in.end;
@@ -162,8 +162,8 @@ class DoubleConvolution {
   }
 
   int64_t groups_, images_;
-  int64_t channels_, filters_;  // of a group
-  WindowAxis rows_, columns_;   // `size` without dilation
+  int64_t channels_, filters_;          // of a group
+  WindowAxis<int64_t> rows_, columns_;  // `size` without dilation
   std::array<int64_t, 2> dilation_;
   int64_t chunk_;             // images of a chunk
   int64_t band_, bands_ = 0;  // rows of results of a band; bands of a plane

@@ -40,29 +40,13 @@ struct PatchGeometry {
   }
 };
 
-/// Cuts one image at a time.
-class PatchCutter {
- public:
-  explicit PatchCutter(const PatchGeometry& geometry);
-
-  /// Elements that the padded image takes, and those by which a matrix of patches may be overrun.
-  int64_t scratch() const { return padded_rows_ * padded_columns_ * geometry_.channels + kSlack; }
-  static constexpr int64_t kSlack = 32;
-
-  /// to[H' W', kh kw C] = the patches of the image, padded with 0.
-  void cut(const uint16_t* image, uint16_t* scratch, uint16_t* to) const;
-
- private:
-  void pad(const uint16_t* image, uint16_t* padded) const;
-
-  PatchGeometry geometry_;
-  int64_t padded_rows_, padded_columns_;
-};
+/// Elements by which a matrix of patches may be overrun.
+constexpr int64_t kPatchSlack = 32;
 
 /// Copies n elements, and up to 31 more: without a tail to handle.
 [[gnu::always_inline]] inline void copy_run(const uint16_t* from, uint16_t* to, int64_t n) {
-  constexpr int64_t kStep = PatchCutter::kSlack;
-  for (int64_t i = 0; i < n; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(uint16_t));
+  for (int64_t i = 0; i < n; i += kPatchSlack)
+    std::memcpy(to + i, from + i, kPatchSlack * sizeof(uint16_t));
 }
 
 /// The patches of a padded image.
@@ -80,29 +64,42 @@ FLOW_VECTORIZED void cut_padded(const PatchGeometry& g, int64_t padded_row, cons
   }
 }
 
-PatchCutter::PatchCutter(const PatchGeometry& geometry)
-    : geometry_(geometry),
-      padded_rows_(std::max(geometry.before[0] + geometry.height,
-                            (geometry.rows - 1) * geometry.strides[0] +
-                                (geometry.kernel[0] - 1) * geometry.dilation[0] + 1)),
-      padded_columns_(std::max(geometry.before[1] + geometry.width,
-                               (geometry.columns - 1) * geometry.strides[1] +
-                                   (geometry.kernel[1] - 1) * geometry.dilation[1] + 1)) {}
+/// Cuts one image at a time.
+class PatchCutter {
+ public:
+  explicit PatchCutter(const PatchGeometry& geometry)
+      : geometry_(geometry),
+        padded_rows_(padded(0, geometry.height, geometry.rows)),
+        padded_columns_(padded(1, geometry.width, geometry.columns)) {}
 
-void PatchCutter::pad(const uint16_t* image, uint16_t* padded) const {
-  const int64_t row = geometry_.width * geometry_.channels;
-  const int64_t padded_row = padded_columns_ * geometry_.channels;
-  std::fill_n(padded, scratch(), uint16_t{0});
-  uint16_t* to =
-      padded + geometry_.before[0] * padded_row + geometry_.before[1] * geometry_.channels;
-  for (int64_t i = 0; i < geometry_.height; ++i)
-    std::copy_n(image + i * row, row, to + i * padded_row);
-}
+  /// Elements that the padded image takes.
+  int64_t scratch() const {
+    return padded_rows_ * padded_columns_ * geometry_.channels + kPatchSlack;
+  }
 
-void PatchCutter::cut(const uint16_t* image, uint16_t* scratch, uint16_t* to) const {
-  pad(image, scratch);
-  cut_padded(geometry_, padded_columns_ * geometry_.channels, scratch, to);
-}
+  /// to[H' W', kh kw C] = the patches of the image, padded with 0.
+  void cut(const uint16_t* image, uint16_t* scratch_image, uint16_t* to) const {
+    const int64_t row = geometry_.width * geometry_.channels;
+    const int64_t padded_row = padded_columns_ * geometry_.channels;
+    std::fill_n(scratch_image, scratch(), uint16_t{0});
+    uint16_t* inside =
+        scratch_image + geometry_.before[0] * padded_row + geometry_.before[1] * geometry_.channels;
+    for (int64_t i = 0; i < geometry_.height; ++i)
+      std::copy_n(image + i * row, row, inside + i * padded_row);
+    cut_padded(geometry_, padded_row, scratch_image, to);
+  }
+
+ private:
+  /// Extent of the padded image along an axis, from those of the image and of its patches.
+  int64_t padded(size_t axis, int64_t extent, int64_t patches) const {
+    const PatchGeometry& g = geometry_;
+    return std::max(g.before[axis] + extent,
+                    (patches - 1) * g.strides[axis] + (g.kernel[axis] - 1) * g.dilation[axis] + 1);
+  }
+
+  PatchGeometry geometry_;
+  int64_t padded_rows_, padded_columns_;
+};
 
 int64_t aligned(int64_t bytes) { return round_up(bytes, 64); }
 
@@ -192,7 +189,7 @@ class LowPrecisionConvolution {
                       ? chunks_ * partial_bytes_
                       : aligned(weights * int64_t{sizeof(uint16_t)});
     scratch_bytes_ = aligned(cutter_.scratch() * int64_t{sizeof(uint16_t)});
-    const int64_t elements = group_ * patches_.patches() * patches_.patch() + PatchCutter::kSlack;
+    const int64_t elements = group_ * patches_.patches() * patches_.patch() + kPatchSlack;
     patch_bytes_ = patches_.trivial() ? 0 : aligned(elements * int64_t{sizeof(uint16_t)});
     const bool direct = geometry_.direction == Direction::kGradWeight || epilogue_.does_nothing();
     const int64_t results =

@@ -56,45 +56,37 @@ Expected<FusedKernel> find_pass(ConvolutionSpec spec, const Epilogue& epilogue,
   return kernel;
 }
 
-Kernel prepare(const Request& request, const ConvolutionSpec& spec) {
+/// Of x, w and y the step has two and makes the third.
+template <Pass pass>
+Kernel prepare(const Request& request) {
+  const Shape &first = request.inputs[0].shape, &second = request.inputs[1].shape,
+              &made = request.outputs[0].shape;
+  const ConvolutionSpec spec = spec_of(request, pass, pass == Pass::kGradData ? made : first,
+                                       pass == Pass::kGradWeight ? made : second,
+                                       pass == Pass::kForward    ? made
+                                       : pass == Pass::kGradData ? first
+                                                                 : second);
   constexpr int kChannels = 1;
   return with_epilogue(request, kChannels, [&](const Epilogue& epilogue) {
     return find_pass(spec, epilogue, request.libraries);
   });
 }
 
-Kernel prepare_convolution(const Request& request) {
-  return prepare(request, spec_of(request, Pass::kForward, request.inputs[0].shape,
-                                  request.inputs[1].shape, request.outputs[0].shape));
-}
-
-Kernel prepare_convolution_grad_data(const Request& request) {
-  return prepare(request, spec_of(request, Pass::kGradData, request.outputs[0].shape,
-                                  request.inputs[1].shape, request.inputs[0].shape));
-}
-
-Kernel prepare_convolution_grad_weight(const Request& request) {
-  return prepare(request, spec_of(request, Pass::kGradWeight, request.inputs[0].shape,
-                                  request.outputs[0].shape, request.inputs[1].shape));
-}
-
 }  // namespace
 
 std::span<const KernelEntry> kernels::convolution() {
+  static constexpr auto of = [](std::string_view op, Prepare prepare_pass,
+                                TakesEpilogue epilogue = TakesEpilogue::kNone) {
+    return KernelEntry{.op = op,
+                       .prepare = prepare_pass,
+                       .order = Order::kOwn,
+                       .epilogue = epilogue,
+                       .channels_last = ChannelsLast::kFlag};
+  };
   static constexpr KernelEntry kKernels[] = {
-      {.op = "convolution",
-       .prepare = prepare_convolution,
-       .order = Order::kOwn,
-       .epilogue = TakesEpilogue::kBiasRelu,
-       .channels_last = ChannelsLast::kFlag},
-      {.op = "convolution_grad_data",
-       .prepare = prepare_convolution_grad_data,
-       .order = Order::kOwn,
-       .channels_last = ChannelsLast::kFlag},
-      {.op = "convolution_grad_weight",
-       .prepare = prepare_convolution_grad_weight,
-       .order = Order::kOwn,
-       .channels_last = ChannelsLast::kFlag},
+      of("convolution", prepare<Pass::kForward>, TakesEpilogue::kBiasRelu),
+      of("convolution_grad_data", prepare<Pass::kGradData>),
+      of("convolution_grad_weight", prepare<Pass::kGradWeight>),
   };
   return kKernels;
 }

@@ -2,39 +2,47 @@
 // compared in the order of the indices of a bag. Pieces of whole bags, on many threads.
 #include <algorithm>
 
-#include "ops/embedding_bag/cpu_bags.h"
+#include "ops/core/cpu_labels.h"
+#include "ops/embedding_bag/problem.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 
-namespace flow::cpu {
-
-BagMarks::BagMarks(const Request& request)
-    : indices_(request, request.inputs[0], request.step.attributes.get<int64_t>("extent")),
-      count_(request.inputs[0].shape[request.inputs[0].shape.rank() - 1]) {
-  if (request.inputs.size() > 1) lengths_.emplace(request, request.inputs[1], count_ + 1);
-  if (const plan::Attribute* padding = request.step.attributes.find("padding"))
-    padding_ = std::get<int64_t>(*padding);
-}
-
-void BagMarks::run(const Buffers& buffers, const CallState& state) const {
-  if (lengths_) lengths_->run(buffers.inputs[1], state);
-  auto* marked = output<int64_t>(buffers, 0);
-  const std::byte* indices = buffers.inputs[0];
-  for (int64_t first = 0, bag = 0; first < indices_.rows; first += count_, ++bag) {
-    const int64_t length = lengths_ ? integer_at(lengths_->dtype, buffers.inputs[1], bag) : count_;
-    for (int64_t i = 0; i < count_; ++i) {
-      const int64_t index = integer_at(indices_.dtype, indices, first + i);
-      const bool counts = i < length && index != padding_;
-      if (counts) indices_.check(index, first + i, state);
-      marked[first + i] = counts ? index : -1;
-    }
-  }
-}
-
-}  // namespace flow::cpu
-
 namespace flow::cpu::fast {
 namespace {
+
+/// bag_indices: -1 in place of what does not count. What does, and the lengths, are in range.
+class BagMarks {
+ public:
+  explicit BagMarks(const Request& request)
+      : indices_(request, request.inputs[0], request.step.attributes.get<int64_t>("extent")),
+        count_(request.inputs[0].shape[request.inputs[0].shape.rank() - 1]) {
+    if (request.inputs.size() > 1) lengths_.emplace(request, request.inputs[1], count_ + 1);
+    if (const plan::Attribute* padding = request.step.attributes.find("padding"))
+      padding_ = std::get<int64_t>(*padding);
+  }
+
+  void run(const Buffers& buffers, const CallState& state) const {
+    if (lengths_) lengths_->run(buffers.inputs[1], state);
+    auto* marked = output<int64_t>(buffers, 0);
+    const std::byte* indices = buffers.inputs[0];
+    for (int64_t first = 0, bag = 0; first < indices_.rows; first += count_, ++bag) {
+      const int64_t length =
+          lengths_ ? integer_at(lengths_->dtype, buffers.inputs[1], bag) : count_;
+      for (int64_t i = 0; i < count_; ++i) {
+        const int64_t index = integer_at(indices_.dtype, indices, first + i);
+        const bool counts = i < length && index != padding_;
+        if (counts) indices_.check(index, first + i, state);
+        marked[first + i] = counts ? index : -1;
+      }
+    }
+  }
+
+ private:
+  LabelCheck indices_;
+  std::optional<LabelCheck> lengths_;
+  std::optional<int64_t> padding_;
+  int64_t count_;  // of indices in a bag
+};
 
 /// Calls f(bag, first) for each bag of a piece, where `first` is its first index.
 template <typename F>
@@ -47,18 +55,15 @@ void for_bags(int threads, const BagSizes& sizes, F f) {
 }
 
 Kernel prepare_bag_indices(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [marks = BagMarks(request)](const Buffers& buffers, const CallState& state) {
+  return {[marks = BagMarks(request)](const Buffers& buffers, const CallState& state) {
     marks.run(buffers, state);
-  };
-  return kernel;
+  }};
 }
 
 Kernel prepare_bag_sum(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [sizes = BagSizes(request), threads = request.threads,
-                   dtype = request.inputs[1].dtype,
-                   weighted = request.inputs.size() > 2](const Buffers& buffers, const CallState&) {
+  return {[sizes = BagSizes(request.inputs[0].shape, request.inputs[1].shape),
+           threads = request.threads, dtype = request.inputs[1].dtype,
+           weighted = request.inputs.size() > 2](const Buffers& buffers, const CallState&) {
     const float* weights = weighted ? input<float>(buffers, 2) : nullptr;
     for_bags(threads, sizes, [&](int64_t bag, int64_t first) {
       float* to = output<float>(buffers, 0) + bag * sizes.units;
@@ -72,16 +77,14 @@ Kernel prepare_bag_sum(const Request& request) {
         for (int64_t k = 0; k < sizes.units; ++k) to[k] += weight * from[k];
       }
     });
-  };
-  return kernel;
+  }};
 }
 
 Kernel prepare_bag_max(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [sizes = BagSizes(request), threads = request.threads,
-                   dtype = request.inputs[1].dtype,
-                   wants_places = request.outputs.size() > 1 && request.outputs[1].used](
-                      const Buffers& buffers, const CallState&) {
+  return {[sizes = BagSizes(request.inputs[0].shape, request.inputs[1].shape),
+           threads = request.threads, dtype = request.inputs[1].dtype,
+           wants_places = request.outputs.size() > 1 && request.outputs[1].used](
+              const Buffers& buffers, const CallState&) {
     for_bags(threads, sizes, [&](int64_t bag, int64_t first) {
       float* to = output<float>(buffers, 0) + bag * sizes.units;
       int64_t* places = wants_places ? output<int64_t>(buffers, 1) + bag * sizes.units : nullptr;
@@ -100,8 +103,7 @@ Kernel prepare_bag_max(const Request& request) {
         empty = false;
       }
     });
-  };
-  return kernel;
+  }};
 }
 
 }  // namespace

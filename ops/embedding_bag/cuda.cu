@@ -1,5 +1,7 @@
 // bag_indices: which indices of bags count. bag_sum and bag_max: rows of a table, added up or
 // compared in the order of the indices of a bag, by a thread for each element of the result.
+#include "ops/core/cuda_launch.cuh"
+#include "ops/embedding_bag/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
@@ -38,11 +40,6 @@ __global__ void check_bags(BagMarks marks, RangeCheck check, const CallBlock* ca
   report_first(first, marks.indices, check, call, fault);
 }
 
-__global__ void check_bag_lengths(Integers lengths, RangeCheck check, const CallBlock* call,
-                                  FaultBlock* fault) {
-  check_range(lengths, check, call, fault);
-}
-
 Kernel prepare_bag_indices(const Request& request) {
   const TensorDesc& indices = request.inputs[0];
   const bool has_lengths = request.inputs.size() > 1;
@@ -59,24 +56,10 @@ Kernel prepare_bag_indices(const Request& request) {
     const Integers lengths{has_lengths ? buffers.inputs[1] : nullptr, length_dtype};
     const BagMarks marks{
         {buffers.inputs[0], dtype}, lengths, count, has_lengths, has_padding, padding};
-    if (has_lengths)
-      launch(state.driver, state.stream, "check_bag_lengths", block, check_bag_lengths, lengths,
-             of_lengths, state.call, state.fault);
-    launch(state.driver, state.stream, "check_bags", block, check_bags, marks, of_indices,
-           state.call, state.fault);
-    launch(state.driver, state.stream, "bag_indices", shape_for(n), mark_bags, marks,
-           output<int64_t>(buffers, 0), n);
+    if (has_lengths) launch_check(state, "check_bag_lengths", lengths, of_lengths);
+    launch(state, "check_bags", block, check_bags, marks, of_indices, state.call, state.fault);
+    launch(state, "bag_indices", shape_for(n), mark_bags, marks, output<int64_t>(buffers, 0), n);
   }};
-}
-
-/// params [rows, units], indices [bags, count].
-struct BagSizes {
-  int64_t rows, units, count;
-};
-
-BagSizes sizes_of_bags(const Request& request) {
-  const Shape &table = request.inputs[0].shape, &indices = request.inputs[1].shape;
-  return {table[0], table[1], indices[indices.rank() - 1]};
 }
 
 /// out[bag, k] = the sum of weights[bag, i] params[indices[bag, i], k]; n elements. No weights: 1.
@@ -118,10 +101,10 @@ __global__ void take_largest(const T* params, Integers indices, BagSizes sizes, 
 
 Kernel prepare_bag_sum(const Request& request) {
   return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[sizes = sizes_of_bags(request), dtype = request.inputs[1].dtype,
-             weighted = request.inputs.size() > 2,
+    return {[sizes = BagSizes(request.inputs[0].shape, request.inputs[1].shape),
+             dtype = request.inputs[1].dtype, weighted = request.inputs.size() > 2,
              n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "bag_sum", shape_for(n), add_bags<T>, input<T>(buffers, 0),
+      launch(state, "bag_sum", shape_for(n), add_bags<T>, input<T>(buffers, 0),
              Integers{buffers.inputs[1], dtype}, weighted ? input<T>(buffers, 2) : nullptr, sizes,
              output<T>(buffers, 0), n);
     }};
@@ -130,11 +113,12 @@ Kernel prepare_bag_sum(const Request& request) {
 
 Kernel prepare_bag_max(const Request& request) {
   return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[sizes = sizes_of_bags(request), dtype = request.inputs[1].dtype,
+    return {[sizes = BagSizes(request.inputs[0].shape, request.inputs[1].shape),
+             dtype = request.inputs[1].dtype,
              wants_places = request.outputs.size() > 1 && request.outputs[1].used,
              n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "bag_max", shape_for(n), take_largest<T>,
-             input<T>(buffers, 0), Integers{buffers.inputs[1], dtype}, sizes, output<T>(buffers, 0),
+      launch(state, "bag_max", shape_for(n), take_largest<T>, input<T>(buffers, 0),
+             Integers{buffers.inputs[1], dtype}, sizes, output<T>(buffers, 0),
              wants_places ? output<int64_t>(buffers, 1) : nullptr, n);
     }};
   });

@@ -1,16 +1,14 @@
 // Reference: which indices of bags count, and the sums and maxima of the rows that they name.
-#include "ops/embedding_bag/cpu_bags.h"
+#include "ops/embedding_bag/problem.h"
 #include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {
 
+/// There is no other way to look at each index.
 Kernel prepare_bag_indices(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [marks = BagMarks(request)](const Buffers& buffers, const CallState& state) {
-    marks.run(buffers, state);
-  };
-  return kernel;
+  return find_kernel(fast::embedding_bag(), "bag_indices")->prepare(request);
 }
 
 /// Calls f(element, i, value) for each element of the result and each index i of its bag that
@@ -28,9 +26,9 @@ void for_elements(const BagSizes& sizes, DType dtype, const Buffers& buffers, F 
 Kernel prepare_bag_sum(const Request& request) {
   Kernel kernel;
   visit_float(request.outputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [sizes = BagSizes(request), dtype = request.inputs[1].dtype,
-                     weighted = request.inputs.size() > 2](const Buffers& buffers,
-                                                           const CallState&) {
+    kernel.launch = [sizes = BagSizes(request.inputs[0].shape, request.inputs[1].shape),
+                     dtype = request.inputs[1].dtype, weighted = request.inputs.size() > 2](
+                        const Buffers& buffers, const CallState&) {
       T* sums = output<T>(buffers, 0);
       std::fill_n(sums, sizes.bags * sizes.units, T{0});
       for_elements<T>(sizes, dtype, buffers, [&](int64_t at, int64_t i, T value) {
@@ -45,7 +43,8 @@ Kernel prepare_bag_sum(const Request& request) {
 Kernel prepare_bag_max(const Request& request) {
   Kernel kernel;
   visit_float(request.outputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [sizes = BagSizes(request), dtype = request.inputs[1].dtype,
+    kernel.launch = [sizes = BagSizes(request.inputs[0].shape, request.inputs[1].shape),
+                     dtype = request.inputs[1].dtype,
                      wants_places = request.outputs.size() > 1 && request.outputs[1].used](
                         const Buffers& buffers, const CallState&) {
       T* largest = output<T>(buffers, 0);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ops/feature_norm/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/block_sums.h"
@@ -13,26 +14,6 @@
 
 namespace flow::cpu::fast {
 namespace {
-
-/// [rows, features]
-struct FeatureRows {
-  /// Operand 0, whose features begin at the step's attribute `axis`.
-  explicit FeatureRows(const Request& request);
-
-  int64_t chunks() const { return ceil_div(rows, chunk); }
-  int64_t elements_of_parts() const { return chunks() * features; }
-
-  /// Calls body(first, end) for each chunk of rows.
-  template <typename Body>
-  void for_chunks(int threads, Body body) const {
-    for_pieces(threads, rows, chunk, body);
-  }
-
-  /// out[i] = the sum of parts[k, i] over the chunks k.
-  void add_parts(int threads, const float* parts, float* out) const;
-
-  int64_t rows, features, chunk;
-};
 
 /// out[i] = the sum of parts[k * n + i] over the chunks, for `count` features.
 FLOW_VECTORIZED void add_columns(const float* parts, int64_t chunks, int64_t n, int64_t count,
@@ -49,175 +30,163 @@ FLOW_VECTORIZED void add_columns(const float* parts, int64_t chunks, int64_t n, 
   }
 }
 
-FeatureRows::FeatureRows(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const int axis = axis_of(request);
-  rows = x.elements(0, axis);
-  features = x.elements(axis, x.rank());
-  // Rows are read twice, so few at a time; the gradients' sums must be few beside them.
-  chunk = std::clamp<int64_t>(kPiece / features, 16, 1024);
-}
+/// The rows in chunks.
+struct RowChunks : FeatureRows {
+  explicit RowChunks(const Request& request)
+      : FeatureRows(request.step.attributes, request.inputs[0].shape),
+        // Rows are read twice, so few at a time; the gradients' sums must be few beside them.
+        chunk(std::clamp<int64_t>(kPiece / features, 16, 1024)),
+        threads(request.threads) {}
 
-void FeatureRows::add_parts(int threads, const float* parts, float* out) const {
-  constexpr int64_t kColumnsOfPiece = 256;
-  for_pieces(threads, features, kColumnsOfPiece, [&](int64_t first, int64_t end) {
-    add_columns(parts + first, chunks(), features, end - first, out + first);
-  });
-}
+  int64_t chunks() const { return ceil_div(rows, chunk); }
+  int64_t elements_of_parts() const { return chunks() * features; }
 
-/// Statistics of rows; may be null.
-struct RowStatistics {
-  float *mean, *variance;
+  /// out[i] = the sum of parts[k, i] over the chunks k.
+  void add_parts(const float* parts, float* out) const {
+    constexpr int64_t kColumnsOfPiece = 256;
+    for_pieces(threads, features, kColumnsOfPiece, [&](int64_t first, int64_t end) {
+      add_columns(parts + first, chunks(), features, end - first, out + first);
+    });
+  }
+
+  int64_t chunk;
+  int threads;
 };
 
-FLOW_VECTORIZED void normalize_rows(const float* x, int64_t rows, int64_t n, double epsilon,
-                                    const float* gamma, const float* beta, float* y,
-                                    RowStatistics statistics) {
+// kCentered: rows have a mean, and a variance. Else they are divided by their root mean square.
+
+/// Statistics of rows; null where nobody wants them.
+struct RowStatistics {
+  float *mean, *variance, *inverse;
+};
+
+template <bool kCentered>
+[[gnu::always_inline]] inline void normalize_features(const float* x, int64_t rows, int64_t n,
+                                                      double epsilon, const float* gamma,
+                                                      const float* beta, float* y,
+                                                      const RowStatistics& statistics) {
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
     double sum = 0, squares = 0;
-    add_terms(n, sum, [=](int64_t i) { return x[i]; });
-    const auto mean = static_cast<float>(sum / static_cast<double>(n));
+    if (kCentered) add_terms(n, sum, [=](int64_t i) { return x[i]; });
+    const float mean = kCentered ? static_cast<float>(sum / static_cast<double>(n)) : 0;
     add_terms(n, squares, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
     const double variance = squares / static_cast<double>(n);
     const auto inverse = static_cast<float>(1 / std::sqrt(variance + epsilon));
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
+    for (int64_t i = 0; i < n; ++i) {
+      const float normal = (x[i] - mean) * inverse * gamma[i];
+      y[i] = kCentered ? normal + beta[i] : normal;
+    }
     if (statistics.mean) statistics.mean[row] = mean;
     if (statistics.variance) statistics.variance[row] = static_cast<float>(variance);
+    if (statistics.inverse) statistics.inverse[row] = inverse;
   }
 }
+
+FLOW_VECTORIZED void normalize_rows(bool centered, const float* x, int64_t rows, int64_t n,
+                                    double epsilon, const float* gamma, const float* beta, float* y,
+                                    const RowStatistics& statistics) {
+  if (centered)
+    normalize_features<true>(x, rows, n, epsilon, gamma, beta, y, statistics);
+  else
+    normalize_features<false>(x, rows, n, epsilon, gamma, beta, y, statistics);
+}
+
+/// What a row was normalized by.
+struct RowNormal {
+  float mean, inverse;
+};
 
 /// Where the sums over a chunk's rows go; null where nobody wants them.
 struct FeatureSums {
   float *dgamma, *dbeta;
 };
 
-FLOW_VECTORIZED void differentiate_rows(const float* dy, const float* x, int64_t rows, int64_t n,
-                                        double epsilon, const float* gamma, const float* means,
-                                        const float* variances, float* dx, FeatureSums sums) {
-  if (sums.dgamma) std::fill_n(sums.dgamma, n, 0.0f);
-  if (sums.dbeta) std::fill_n(sums.dbeta, n, 0.0f);
-  for (int64_t row = 0; row < rows; ++row, dy += n, x += n, dx += n) {
-    const float mean = means[row];
-    const auto inverse =
-        static_cast<float>(1 / std::sqrt(static_cast<double>(variances[row]) + epsilon));
-    double sum = 0, product = 0;
-    add_terms(n, sum, [=](int64_t i) { return dy[i] * gamma[i]; });
-    add_terms(n, product, [=](int64_t i) { return dy[i] * gamma[i] * (x[i] - mean); });
-    const auto term = static_cast<float>(sum / static_cast<double>(n));
-    const auto slope = static_cast<float>(product / static_cast<double>(n)) * inverse * inverse;
+template <bool kCentered>
+[[gnu::always_inline]] inline void differentiate_features(const float* dy, const float* x,
+                                                          int64_t n, const RowNormal& row,
+                                                          const float* gamma, float* dx,
+                                                          const FeatureSums& sums) {
+  const float mean = kCentered ? row.mean : 0, inverse = row.inverse;
+  double sum = 0, product = 0;
+  if (kCentered) add_terms(n, sum, [=](int64_t i) { return dy[i] * gamma[i]; });
+  add_terms(n, product, [=](int64_t i) { return dy[i] * gamma[i] * (x[i] - mean); });
+  const float term = kCentered ? static_cast<float>(sum / static_cast<double>(n)) : 0;
+  const auto slope = static_cast<float>(product / static_cast<double>(n)) * inverse * inverse;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i)
-      dx[i] = inverse * (dy[i] * gamma[i] - term - (x[i] - mean) * slope);
-    if (sums.dgamma) {
+  for (int64_t i = 0; i < n; ++i)
+    dx[i] = inverse * (dy[i] * gamma[i] - term - (x[i] - mean) * slope);
+  if (sums.dgamma) {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) sums.dgamma[i] += dy[i] * ((x[i] - mean) * inverse);
-    }
-    if (sums.dbeta) {
+    for (int64_t i = 0; i < n; ++i) sums.dgamma[i] += dy[i] * ((x[i] - mean) * inverse);
+  }
+  if (sums.dbeta) {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) sums.dbeta[i] += dy[i];
-    }
+    for (int64_t i = 0; i < n; ++i) sums.dbeta[i] += dy[i];
   }
 }
 
-Kernel prepare_layer_normalize(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [r = FeatureRows(request), epsilon = number(request, "epsilon"),
-                   threads = request.threads](const Buffers& b, const CallState&) {
-    float *mean = output<float>(b, 1), *variance = output<float>(b, 2);
-    r.for_chunks(threads, [&](int64_t first, int64_t end) {
-      normalize_rows(input<float>(b, 0) + first * r.features, end - first, r.features, epsilon,
-                     input<float>(b, 1), input<float>(b, 2),
-                     output<float>(b, 0) + first * r.features,
-                     {mean ? mean + first : nullptr, variance ? variance + first : nullptr});
-    });
-  };
-  return kernel;
+FLOW_VECTORIZED void differentiate_row(bool centered, const float* dy, const float* x, int64_t n,
+                                       const RowNormal& row, const float* gamma, float* dx,
+                                       const FeatureSums& sums) {
+  if (centered)
+    differentiate_features<true>(dy, x, n, row, gamma, dx, sums);
+  else
+    differentiate_features<false>(dy, x, n, row, gamma, dx, sums);
 }
 
-Kernel prepare_layer_normalize_grad(const Request& request) {
-  const FeatureRows r(request);
-  Kernel kernel;
-  kernel.workspace = static_cast<size_t>(2 * r.elements_of_parts()) * sizeof(float);
-  kernel.launch = [r, epsilon = number(request, "epsilon"), threads = request.threads](
-                      const Buffers& b, const CallState&) {
-    float *dgamma = output<float>(b, 1), *dbeta = output<float>(b, 2);
-    float* parts[2] = {reinterpret_cast<float*>(b.workspace),
-                       reinterpret_cast<float*>(b.workspace) + r.elements_of_parts()};
-    r.for_chunks(threads, [&](int64_t first, int64_t end) {
-      const int64_t at = first * r.features, part = first / r.chunk * r.features;
-      differentiate_rows(input<float>(b, 0) + at, input<float>(b, 1) + at, end - first, r.features,
-                         epsilon, input<float>(b, 2), input<float>(b, 3) + first,
-                         input<float>(b, 4) + first, output<float>(b, 0) + at,
-                         {dgamma ? parts[0] + part : nullptr, dbeta ? parts[1] + part : nullptr});
-    });
-    if (dgamma) r.add_parts(threads, parts[0], dgamma);
-    if (dbeta) r.add_parts(threads, parts[1], dbeta);
-  };
-  return kernel;
+/// Element i of a result that may be left out.
+float* statistic_at(const Buffers& b, size_t result, int64_t i) {
+  float* all = output<float>(b, result);
+  return all ? all + i : nullptr;
 }
 
-/// `inverses`, 1 / rms of each row, may be null.
-FLOW_VECTORIZED void rms_normalize_rows(const float* x, int64_t rows, int64_t n, double epsilon,
-                                        const float* gamma, float* y, float* inverses) {
-  for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
-    double squares = 0;
-    add_terms(n, squares, [=](int64_t i) { return x[i] * x[i]; });
-    const double mean = squares / static_cast<double>(n);
-    const auto inverse = static_cast<float>(1 / std::sqrt(mean + epsilon));
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * gamma[i];
-    if (inverses) inverses[row] = inverse;
-  }
-}
-
-/// `dgamma`, the sum over these rows, may be null.
-FLOW_VECTORIZED void rms_differentiate_rows(const float* dy, const float* x, int64_t rows,
-                                            int64_t n, const float* gamma, const float* inverses,
-                                            float* dx, float* dgamma) {
-  if (dgamma) std::fill_n(dgamma, n, 0.0f);
-  for (int64_t row = 0; row < rows; ++row, dy += n, x += n, dx += n) {
-    const float inverse = inverses[row];
-    double product = 0;
-    add_terms(n, product, [=](int64_t i) { return dy[i] * gamma[i] * x[i]; });
-    const auto slope = static_cast<float>(product / static_cast<double>(n)) * inverse * inverse;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dx[i] = inverse * (dy[i] * gamma[i] - x[i] * slope);
-    if (!dgamma) continue;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dgamma[i] += dy[i] * (x[i] * inverse);
-  }
-}
-
-Kernel prepare_rms_normalize(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [r = FeatureRows(request), epsilon = number(request, "epsilon"),
-                   threads = request.threads](const Buffers& b, const CallState&) {
-    r.for_chunks(threads, [&](int64_t first, int64_t end) {
+/// x, gamma, and of centered rows beta -> y, and mean and variance of rows, or their 1 / rms.
+template <bool kCentered>
+Kernel prepare_features(const Request& request) {
+  return {[r = RowChunks(request)](const Buffers& b, const CallState&) {
+    for_pieces(r.threads, r.rows, r.chunk, [&](int64_t first, int64_t end) {
       const int64_t at = first * r.features;
-      float* inverses = output<float>(b, 1);
-      rms_normalize_rows(input<float>(b, 0) + at, end - first, r.features, epsilon,
-                         input<float>(b, 1), output<float>(b, 0) + at,
-                         inverses ? inverses + first : nullptr);
+      const RowStatistics statistics =
+          kCentered ? RowStatistics{statistic_at(b, 1, first), statistic_at(b, 2, first), nullptr}
+                    : RowStatistics{nullptr, nullptr, statistic_at(b, 1, first)};
+      normalize_rows(kCentered, input<float>(b, 0) + at, end - first, r.features, r.epsilon,
+                     input<float>(b, 1), kCentered ? input<float>(b, 2) : nullptr,
+                     output<float>(b, 0) + at, statistics);
     });
-  };
-  return kernel;
+  }};
 }
 
-Kernel prepare_rms_normalize_grad(const Request& request) {
-  const FeatureRows r(request);
+/// dy, x, gamma, and what the forward pass kept of the rows -> dx, dgamma, and of centered rows
+/// dbeta.
+template <bool kCentered>
+Kernel prepare_features_grad(const Request& request) {
+  const RowChunks r(request);
+  const int64_t sums = kCentered ? 2 : 1;
   Kernel kernel;
-  kernel.workspace = static_cast<size_t>(r.elements_of_parts()) * sizeof(float);
-  kernel.launch = [r, threads = request.threads](const Buffers& b, const CallState&) {
-    float* dgamma = output<float>(b, 1);
+  kernel.workspace = static_cast<size_t>(sums * r.elements_of_parts()) * sizeof(float);
+  kernel.launch = [=](const Buffers& b, const CallState&) {
+    float *dgamma = output<float>(b, 1), *dbeta = kCentered ? output<float>(b, 2) : nullptr;
     auto* parts = reinterpret_cast<float*>(b.workspace);
-    r.for_chunks(threads, [&](int64_t first, int64_t end) {
-      const int64_t at = first * r.features, part = first / r.chunk * r.features;
-      rms_differentiate_rows(input<float>(b, 0) + at, input<float>(b, 1) + at, end - first,
-                             r.features, input<float>(b, 2), input<float>(b, 3) + first,
-                             output<float>(b, 0) + at, dgamma ? parts + part : nullptr);
+    for_pieces(r.threads, r.rows, r.chunk, [&](int64_t first, int64_t end) {
+      float* part = parts + first / r.chunk * r.features;
+      const FeatureSums own{dgamma ? part : nullptr,
+                            dbeta ? part + r.elements_of_parts() : nullptr};
+      if (own.dgamma) std::fill_n(own.dgamma, r.features, 0.0f);
+      if (own.dbeta) std::fill_n(own.dbeta, r.features, 0.0f);
+      for (int64_t row = first; row < end; ++row) {
+        const float kept = input<float>(b, 3)[row];
+        const auto constants =
+            kCentered ? RowNormal{kept, static_cast<float>(
+                                            1 / std::sqrt(double_at<float>(b, 4, row) + r.epsilon))}
+                      : RowNormal{0, kept};
+        const int64_t at = row * r.features;
+        differentiate_row(kCentered, input<float>(b, 0) + at, input<float>(b, 1) + at, r.features,
+                          constants, input<float>(b, 2), output<float>(b, 0) + at, own);
+      }
     });
-    if (dgamma) r.add_parts(threads, parts, dgamma);
+    if (dgamma) r.add_parts(parts, dgamma);
+    if (dbeta) r.add_parts(parts + r.elements_of_parts(), dbeta);
   };
   return kernel;
 }
@@ -226,10 +195,10 @@ Kernel prepare_rms_normalize_grad(const Request& request) {
 
 std::span<const KernelEntry> feature_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"layer_normalize", prepare_layer_normalize},
-      {"layer_normalize_grad", prepare_layer_normalize_grad},
-      {"rms_normalize", prepare_rms_normalize},
-      {"rms_normalize_grad", prepare_rms_normalize_grad},
+      {"layer_normalize", prepare_features<true>},
+      {"layer_normalize_grad", prepare_features_grad<true>},
+      {"rms_normalize", prepare_features<false>},
+      {"rms_normalize_grad", prepare_features_grad<false>},
   };
   return kKernels;
 }

@@ -2,7 +2,10 @@
 // variance or divided by its root mean square; and their gradients. A team of threads has a row.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
+#include "ops/core/cuda_launch.cuh"
+#include "ops/feature_norm/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
@@ -13,31 +16,18 @@ namespace {
 
 constexpr int kBlockColumns = 32, kBlockRows = 8;  // of a block that sums over rows
 
-/// [rows, features]
-struct FeatureRows {
-  int64_t rows = 1, features = 1;
-  int64_t chunk = 1, chunks = 1;  // rows, of sums over them
+/// The rows, and how sums over them are cut into chunks.
+struct RowChunks : FeatureRows {
+  explicit RowChunks(const Request& request)
+      : FeatureRows(request.step.attributes, request.inputs[0].shape) {
+    constexpr int64_t kFull = 1024, kLeast = 32;  // blocks; rows of a chunk
+    const int64_t most = std::max<int64_t>(1, kFull / ceil_div(features, kBlockColumns));
+    chunk = std::max(kLeast, ceil_div(rows, most));
+    chunks = ceil_div(rows, chunk);
+  }
+
+  int64_t chunk, chunks;
 };
-
-/// Operand 0, whose features begin at the step's attribute `axis`.
-FeatureRows feature_rows(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  FeatureRows r{x.elements(0, axis), x.elements(axis, x.rank())};
-  constexpr int64_t kFull = 1024, kLeast = 32;  // blocks; rows of a chunk
-  const int64_t most = std::max<int64_t>(1, kFull / ceil_div(r.features, kBlockColumns));
-  r.chunk = std::max(kLeast, ceil_div(r.rows, most));
-  r.chunks = ceil_div(r.rows, r.chunk);
-  return r;
-}
-
-/// Is a warp a row's team? Else a block is.
-bool is_short(const FeatureRows& r) { return r.features <= 1024; }
-
-LaunchShape shape_for_teams(const FeatureRows& r) {
-  const unsigned threads = is_short(r) ? kWarp : kThreads;
-  return {{blocks_for(r.rows)}, {threads}, threads / kWarp * sizeof(double)};
-}
 
 /// The sum of term(i), i < n, over a team of kTeam threads; every thread gets it.
 template <int kTeam, typename Term>
@@ -50,7 +40,7 @@ __device__ double sum_row(int64_t n, Term term) {
 /// A block of kBlockColumns x kBlockRows threads for kBlockColumns features and a chunk of rows.
 /// `gradients` makes a term of Gradients::Sums from element `at` of a row.
 template <typename Gradients>
-__global__ void sum_features(FeatureRows r, Gradients gradients, typename Gradients::Sums* parts) {
+__global__ void sum_features(RowChunks r, Gradients gradients, typename Gradients::Sums* parts) {
   using Sums = typename Gradients::Sums;
   Sums* own = shared<Sums>() + threadIdx.x;
   const int64_t first = blockIdx.y * r.chunk;
@@ -73,7 +63,7 @@ __global__ void sum_features(FeatureRows r, Gradients gradients, typename Gradie
 
 /// A thread for each feature, whose sums `gradients` stores.
 template <typename Gradients>
-__global__ void add_chunks(FeatureRows r, const typename Gradients::Sums* parts,
+__global__ void add_chunks(RowChunks r, const typename Gradients::Sums* parts,
                            Gradients gradients) {
   for (int64_t i = first_index(); i < r.features; i += index_step()) {
     typename Gradients::Sums sums{};
@@ -84,64 +74,102 @@ __global__ void add_chunks(FeatureRows r, const typename Gradients::Sums* parts,
 
 /// Bytes of workspace that sum_over_rows takes.
 template <typename Gradients>
-size_t workspace_for(const FeatureRows& r) {
+size_t workspace_for(const RowChunks& r) {
   return static_cast<size_t>(r.chunks * r.features) * sizeof(typename Gradients::Sums);
 }
 
-/// Launches both, under these names.
+/// FeatureNames of launches.
+struct FeatureNames {
+  const char *rows, *gradient, *sums, *chunks;
+};
+
+template <bool kCentered>
+constexpr FeatureNames kFeatureNames =
+    kCentered ? FeatureNames{"layer_normalize", "layer_normalize_grad", "layer_normalize_sums",
+                             "layer_normalize_chunks"}
+              : FeatureNames{"rms_normalize", "rms_normalize_grad", "rms_normalize_sums",
+                             "rms_normalize_chunks"};
+
+/// Launches both.
 template <typename Gradients>
-void sum_over_rows(const LaunchState& state, const char* sums, const char* chunks,
-                   const FeatureRows& r, const Gradients& gradients, std::byte* workspace) {
+void sum_over_rows(const LaunchState& state, const FeatureNames& names, const RowChunks& r,
+                   const Gradients& gradients, std::byte* workspace) {
   auto* parts = reinterpret_cast<typename Gradients::Sums*>(workspace);
   const LaunchShape shape{
       {blocks_for(ceil_div(r.features, kBlockColumns)), static_cast<unsigned>(r.chunks)},
       {kBlockColumns, kBlockRows},
       kBlockColumns * kBlockRows * sizeof(*parts)};
-  launch(state.driver, state.stream, sums, shape, sum_features<Gradients>, r, gradients, parts);
-  launch(state.driver, state.stream, chunks, shape_for(r.features), add_chunks<Gradients>, r, parts,
-         gradients);
+  launch(state, names.sums, shape, sum_features<Gradients>, r, gradients, parts);
+  launch(state, names.chunks, shape_for(r.features), add_chunks<Gradients>, r, parts, gradients);
 }
 
 __device__ double inverse_deviation(double variance, double epsilon) {
   return 1 / ::sqrt(variance + epsilon);
 }
 
+// kCentered: rows have a mean, and a variance. Else they are divided by their root mean square.
+
+/// Statistics of rows; null where nobody wants them.
+template <typename T>
+struct RowStatistics {
+  T *mean, *variance, *inverse;
+};
+
 /// A block of kTeam threads for each row.
-template <int kTeam, typename T>
-__global__ void normalize_features(FeatureRows r, double epsilon, const T* x, const T* gamma,
-                                   const T* beta, T* y, T* means, T* variances) {
+template <bool kCentered, int kTeam, typename T>
+__global__ void normalize_features(RowChunks r, const T* x, const T* gamma, const T* beta, T* y,
+                                   RowStatistics<T> statistics) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
     const T* from = x + row * r.features;
     T* to = y + row * r.features;
-    const double mean =
-        sum_row<kTeam>(r.features, [=](int64_t i) { return static_cast<double>(from[i]); }) / n;
-    const double variance = sum_row<kTeam>(r.features,
-                                           [=](int64_t i) {
-                                             const double off = static_cast<double>(from[i]) - mean;
-                                             return off * off;
-                                           }) /
-                            n;
+    double mean = 0;
+    if (kCentered)
+      mean =
+          sum_row<kTeam>(r.features, [=](int64_t i) { return static_cast<double>(from[i]); }) / n;
+    const double squares = sum_row<kTeam>(r.features, [=](int64_t i) {
+      const double off = static_cast<double>(from[i]) - mean;
+      return off * off;
+    });
+    const double variance = squares / n;
     const auto center = static_cast<T>(mean);
-    const auto inverse = static_cast<T>(inverse_deviation(variance, epsilon));
-    for (int64_t i = threadIdx.x; i < r.features; i += kTeam)
-      to[i] = (from[i] - center) * inverse * gamma[i] + beta[i];
+    const auto inverse = static_cast<T>(inverse_deviation(variance, r.epsilon));
+    for (int64_t i = threadIdx.x; i < r.features; i += kTeam) {
+      const T normal = (from[i] - center) * inverse * gamma[i];
+      to[i] = kCentered ? normal + beta[i] : normal;
+    }
     if (threadIdx.x > 0) continue;
-    if (means) means[row] = center;
-    if (variances) variances[row] = static_cast<T>(variance);
+    if (statistics.mean) statistics.mean[row] = center;
+    if (statistics.variance) statistics.variance[row] = static_cast<T>(variance);
+    if (statistics.inverse) statistics.inverse[row] = inverse;
   }
 }
 
-template <int kTeam, typename T>
-__global__ void differentiate_features(FeatureRows r, double epsilon, const T* dy, const T* x,
-                                       const T* gamma, const T* means, const T* variances, T* dx) {
+/// What the gradients are computed from.
+template <bool kCentered, typename T>
+struct GivenRows {
+  const T *dy, *x;
+  const T *means, *spreads;  // of rows: the variance, or without means 1 / rms
+
+  __device__ T mean(int64_t row) const { return kCentered ? means[row] : T{0}; }
+  __device__ double inverse(int64_t row, double epsilon) const {
+    const auto spread = static_cast<double>(spreads[row]);
+    return kCentered ? inverse_deviation(spread, epsilon) : spread;
+  }
+};
+
+template <bool kCentered, int kTeam, typename T>
+__global__ void differentiate_features(RowChunks r, GivenRows<kCentered, T> given, const T* gamma,
+                                       T* dx) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
-    const T *g = dy + row * r.features, *from = x + row * r.features;
-    const T mean = means[row];
-    const double inverse = inverse_deviation(static_cast<double>(variances[row]), epsilon);
-    const double sum =
-        sum_row<kTeam>(r.features, [=](int64_t i) { return static_cast<double>(g[i] * gamma[i]); });
+    const T *g = given.dy + row * r.features, *from = given.x + row * r.features;
+    const T mean = given.mean(row);
+    const double inverse = given.inverse(row, r.epsilon);
+    double sum = 0;
+    if (kCentered)
+      sum = sum_row<kTeam>(r.features,
+                           [=](int64_t i) { return static_cast<double>(g[i] * gamma[i]); });
     const double product = sum_row<kTeam>(r.features, [=](int64_t i) {
       return static_cast<double>(g[i] * gamma[i]) * static_cast<double>(from[i] - mean);
     });
@@ -163,137 +191,72 @@ struct FeatureSums {
   }
 };
 
-/// Either result may be null.
-template <typename T>
+/// The gradients of gamma and, of centered rows, beta. Either may be null.
+template <bool kCentered, typename T>
 struct AffineGradients {
-  using Sums = FeatureSums;
+  using Sums = std::conditional_t<kCentered, FeatureSums, double>;
 
   __device__ Sums term(int64_t row, int64_t at) const {
-    const auto g = static_cast<double>(dy[at]);
-    const auto off = static_cast<double>(x[at] - means[row]);
-    return {g * off * inverse_deviation(static_cast<double>(variances[row]), epsilon), g};
+    const auto g = static_cast<double>(given.dy[at]);
+    const auto off = static_cast<double>(given.x[at] - given.mean(row));
+    const double dgamma_term = g * off * given.inverse(row, epsilon);
+    if constexpr (kCentered)
+      return {dgamma_term, g};
+    else
+      return dgamma_term;
   }
   __device__ void store(int64_t i, const Sums& sums) const {
-    if (dgamma) dgamma[i] = static_cast<T>(sums.dgamma);
-    if (dbeta) dbeta[i] = static_cast<T>(sums.dbeta);
+    if constexpr (kCentered) {
+      if (dgamma) dgamma[i] = static_cast<T>(sums.dgamma);
+      if (dbeta) dbeta[i] = static_cast<T>(sums.dbeta);
+    } else {
+      dgamma[i] = static_cast<T>(sums);
+    }
   }
 
+  GivenRows<kCentered, T> given;
   double epsilon;
-  const T *dy, *x, *means, *variances;
   T *dgamma, *dbeta;
 };
 
-Kernel prepare_layer_normalize(const Request& request) {
+/// x, gamma, and of centered rows beta -> y, and mean and variance of rows, or their 1 / rms.
+template <bool kCentered>
+Kernel prepare_features(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[r = feature_rows(request), epsilon = attribute<double>(request, "epsilon")](
-                const Buffers& b, const LaunchState& state) {
-      const auto kernel =
-          is_short(r) ? normalize_features<kWarp, T> : normalize_features<kThreads, T>;
-      launch(state.driver, state.stream, "layer_normalize", shape_for_teams(r), kernel, r, epsilon,
-             input<T>(b, 0), input<T>(b, 1), input<T>(b, 2), output<T>(b, 0), output<T>(b, 1),
-             output<T>(b, 2));
+    return {[r = RowChunks(request)](const Buffers& b, const LaunchState& state) {
+      const auto kernel = is_long_row(r.features) ? normalize_features<kCentered, kThreads, T>
+                                                  : normalize_features<kCentered, kWarp, T>;
+      T* const kept = output<T>(b, 1);
+      const RowStatistics<T> statistics = kCentered
+                                              ? RowStatistics<T>{kept, output<T>(b, 2), nullptr}
+                                              : RowStatistics<T>{nullptr, nullptr, kept};
+      launch(state, kFeatureNames<kCentered>.rows, shape_for_teams(r.rows, r.features), kernel, r,
+             input<T>(b, 0), input<T>(b, 1), kCentered ? input<T>(b, 2) : nullptr, output<T>(b, 0),
+             statistics);
     }};
   });
 }
 
-Kernel prepare_layer_normalize_grad(const Request& request) {
-  const FeatureRows r = feature_rows(request);
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[r, epsilon = attribute<double>(request, "epsilon")](const Buffers& b,
-                                                                 const LaunchState& state) {
-              const AffineGradients<T> gradients{epsilon,        input<T>(b, 0), input<T>(b, 1),
-                                                 input<T>(b, 3), input<T>(b, 4), output<T>(b, 1),
-                                                 output<T>(b, 2)};
-              const auto kernel = is_short(r) ? differentiate_features<kWarp, T>
-                                              : differentiate_features<kThreads, T>;
-              launch(state.driver, state.stream, "layer_normalize_grad", shape_for_teams(r), kernel,
-                     r, epsilon, gradients.dy, gradients.x, input<T>(b, 2), gradients.means,
-                     gradients.variances, output<T>(b, 0));
-              if (gradients.dgamma || gradients.dbeta)
-                sum_over_rows(state, "layer_normalize_sums", "layer_normalize_chunks", r, gradients,
-                              b.workspace);
-            },
-            workspace_for<AffineGradients<T>>(r)};
-  });
-}
-
-/// A block of kTeam threads for each row. `inverses`, 1 / rms of each row, may be null.
-template <int kTeam, typename T>
-__global__ void rms_normalize_rows(FeatureRows r, double epsilon, const T* x, const T* gamma, T* y,
-                                   T* inverses) {
-  for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
-    const T* from = x + row * r.features;
-    const double squares = sum_row<kTeam>(r.features, [=](int64_t i) {
-      return static_cast<double>(from[i]) * static_cast<double>(from[i]);
-    });
-    const double mean = squares / static_cast<double>(r.features);
-    const auto inverse = static_cast<T>(1 / ::sqrt(mean + epsilon));
-    for (int64_t i = threadIdx.x; i < r.features; i += kTeam)
-      y[row * r.features + i] = from[i] * inverse * gamma[i];
-    if (inverses && threadIdx.x == 0) inverses[row] = inverse;
-  }
-}
-
-template <int kTeam, typename T>
-__global__ void rms_differentiate_rows(FeatureRows r, const T* dy, const T* x, const T* gamma,
-                                       const T* inverses, T* dx) {
-  for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
-    const T *g = dy + row * r.features, *from = x + row * r.features;
-    const T factor = inverses[row];
-    const auto inverse = static_cast<double>(factor);
-    const double product = sum_row<kTeam>(r.features, [=](int64_t i) {
-      return static_cast<double>(g[i] * gamma[i]) * static_cast<double>(from[i]);
-    });
-    const auto slope =
-        static_cast<T>(product / static_cast<double>(r.features) * inverse * inverse);
-    for (int64_t i = threadIdx.x; i < r.features; i += kTeam)
-      dx[row * r.features + i] = factor * (g[i] * gamma[i] - from[i] * slope);
-  }
-}
-
-/// The sum over rows of dy times the normalized x.
-template <typename T>
-struct GammaGradient {
-  using Sums = double;
-
-  __device__ double term(int64_t row, int64_t at) const {
-    return static_cast<double>(dy[at]) * static_cast<double>(x[at]) *
-           static_cast<double>(inverses[row]);
-  }
-  __device__ void store(int64_t i, double sum) const { dgamma[i] = static_cast<T>(sum); }
-
-  const T *dy, *x, *inverses;
-  T* dgamma;
-};
-
-Kernel prepare_rms_normalize(const Request& request) {
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[r = feature_rows(request), epsilon = attribute<double>(request, "epsilon")](
-                const Buffers& b, const LaunchState& state) {
-      const auto kernel =
-          is_short(r) ? rms_normalize_rows<kWarp, T> : rms_normalize_rows<kThreads, T>;
-      launch(state.driver, state.stream, "rms_normalize", shape_for_teams(r), kernel, r, epsilon,
-             input<T>(b, 0), input<T>(b, 1), output<T>(b, 0), output<T>(b, 1));
-    }};
-  });
-}
-
-Kernel prepare_rms_normalize_grad(const Request& request) {
-  const FeatureRows r = feature_rows(request);
+/// dy, x, gamma, and what the forward pass kept of the rows -> dx, dgamma, and of centered rows
+/// dbeta.
+template <bool kCentered>
+Kernel prepare_features_grad(const Request& request) {
+  const RowChunks r(request);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[r](const Buffers& b, const LaunchState& state) {
-              const GammaGradient<T> gradient{input<T>(b, 0), input<T>(b, 1), input<T>(b, 3),
-                                              output<T>(b, 1)};
-              const auto kernel = is_short(r) ? rms_differentiate_rows<kWarp, T>
-                                              : rms_differentiate_rows<kThreads, T>;
-              launch(state.driver, state.stream, "rms_normalize_grad", shape_for_teams(r), kernel,
-                     r, gradient.dy, gradient.x, input<T>(b, 2), gradient.inverses,
-                     output<T>(b, 0));
-              if (gradient.dgamma)
-                sum_over_rows(state, "rms_normalize_sums", "rms_normalize_chunks", r, gradient,
-                              b.workspace);
+              const GivenRows<kCentered, T> given{input<T>(b, 0), input<T>(b, 1), input<T>(b, 3),
+                                                  input<T>(b, kCentered ? 4 : 3)};
+              const AffineGradients<kCentered, T> gradients{given, r.epsilon, output<T>(b, 1),
+                                                            kCentered ? output<T>(b, 2) : nullptr};
+              const auto kernel = is_long_row(r.features)
+                                      ? differentiate_features<kCentered, kThreads, T>
+                                      : differentiate_features<kCentered, kWarp, T>;
+              launch(state, kFeatureNames<kCentered>.gradient, shape_for_teams(r.rows, r.features),
+                     kernel, r, given, input<T>(b, 2), output<T>(b, 0));
+              if (gradients.dgamma || gradients.dbeta)
+                sum_over_rows(state, kFeatureNames<kCentered>, r, gradients, b.workspace);
             },
-            workspace_for<GammaGradient<T>>(r)};
+            workspace_for<AffineGradients<kCentered, T>>(r)};
   });
 }
 
@@ -301,10 +264,10 @@ Kernel prepare_rms_normalize_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::feature_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"layer_normalize", prepare_layer_normalize, Order::kOwn},
-      {"layer_normalize_grad", prepare_layer_normalize_grad, Order::kOwn},
-      {"rms_normalize", prepare_rms_normalize, Order::kOwn},
-      {"rms_normalize_grad", prepare_rms_normalize_grad, Order::kOwn},
+      {"layer_normalize", prepare_features<true>, Order::kOwn},
+      {"layer_normalize_grad", prepare_features_grad<true>, Order::kOwn},
+      {"rms_normalize", prepare_features<false>, Order::kOwn},
+      {"rms_normalize_grad", prepare_features_grad<false>, Order::kOwn},
   };
   return kKernels;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ops/core/cpu_labels.h"
+#include "ops/gather/problem.h"
 #include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
@@ -13,15 +14,6 @@
 
 namespace flow::cpu::fast {
 namespace {
-
-/// params [outer, n, inner], indices [count], out [outer, count, inner].
-struct GatherSizes {
-  int64_t outer, n, count, inner;
-};
-
-GatherSizes sizes_of(const Shape& whole, int axis, int64_t count) {
-  return {whole.elements(0, axis), whole[axis], count, whole.elements(axis + 1, whole.rank())};
-}
 
 /// out[o, i, :] = params[o, indices[i], :]; zero where the index is out of range, which stops the
 /// run. Rows [first, end) of the outer * count there are.
@@ -31,11 +23,11 @@ void gather_rows(const GatherSizes& sizes, DType dtype, const T* params, const s
   for (int64_t row = first; row < end; ++row) {
     const int64_t o = row / sizes.count, index = integer_at(dtype, indices, row - o * sizes.count);
     T* to = out + row * sizes.inner;
-    if (index < 0 || index >= sizes.n) {  // the place of any number could overflow
+    if (!sizes.has(index)) {  // the place of any number could overflow
       std::fill_n(to, sizes.inner, T{});
       continue;
     }
-    const T* from = params + (o * sizes.n + index) * sizes.inner;
+    const T* from = params + (o * sizes.extent + index) * sizes.inner;
     if (sizes.inner == 1)
       *to = *from;
     else
@@ -46,18 +38,16 @@ void gather_rows(const GatherSizes& sizes, DType dtype, const T* params, const s
 template <typename T>
 Kernel gather_with(const Request& request, const GatherSizes& sizes) {
   const TensorDesc& indices = request.inputs[1];
-  Kernel kernel;
-  kernel.launch = [sizes, threads = request.threads, dtype = indices.dtype,
-                   check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
-                                                                  const CallState& state) {
+  return {[sizes, threads = request.threads, dtype = indices.dtype,
+           check = LabelCheck(request, indices, sizes.extent)](const Buffers& buffers,
+                                                               const CallState& state) {
     check.run(buffers.inputs[1], state);
     for_pieces(threads, sizes.outer * sizes.count, std::max<int64_t>(1, kPiece / sizes.inner),
                [&](int64_t first, int64_t end) {
                  gather_rows(sizes, dtype, input<T>(buffers, 0), buffers.inputs[1],
                              output<T>(buffers, 0), first, end);
                });
-  };
-  return kernel;
+  }};
 }
 
 /// Every piece looks at all indices and adds the rows that are its own.
@@ -67,11 +57,11 @@ struct Pieces {
 
   explicit Pieces(const GatherSizes& sizes) {
     constexpr int64_t kMost = 16;
-    const int64_t work = (sizes.n + sizes.count) * sizes.inner;
-    count = std::clamp<int64_t>(std::min(work / kPiece, sizes.n), 1,
+    const int64_t work = (sizes.extent + sizes.count) * sizes.inner;
+    count = std::clamp<int64_t>(std::min(work / kPiece, sizes.extent), 1,
                                 std::max<int64_t>(1, kMost / sizes.outer));
-    rows = ceil_div(sizes.n, count);
-    count = ceil_div(sizes.n, rows);
+    rows = ceil_div(sizes.extent, count);
+    count = ceil_div(sizes.extent, rows);
   }
 };
 
@@ -98,10 +88,9 @@ template <typename T>
 Kernel one_hot_with(const Request& request, T on, T off) {
   const TensorDesc& indices = request.inputs[0];
   const int64_t depth = request.step.attributes.get<int64_t>("depth");
-  Kernel kernel;
-  kernel.launch = [=, threads = request.threads, dtype = indices.dtype,
-                   count = indices.shape.elements(), check = LabelCheck(request, indices, depth)](
-                      const Buffers& buffers, const CallState& state) {
+  return {[=, threads = request.threads, dtype = indices.dtype, count = indices.shape.elements(),
+           check = LabelCheck(request, indices, depth)](const Buffers& buffers,
+                                                        const CallState& state) {
     check.run(buffers.inputs[0], state);
     for_pieces(threads, count, std::max<int64_t>(1, kPiece / depth),
                [&](int64_t first, int64_t end) {
@@ -112,14 +101,12 @@ Kernel one_hot_with(const Request& request, T on, T off) {
                    if (0 <= index && index < depth) out[i * depth + index] = on;
                  }
                });
-  };
-  return kernel;
+  }};
 }
 
 Kernel prepare_gather(const Request& request) {
-  const int axis = axis_of(request);
   const GatherSizes sizes =
-      sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
+      GatherSizes::of(request.step.attributes, request.inputs[0].shape, request.inputs[1].shape);
   return visit_size(size_of(request.inputs[0].dtype),
                     [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
 }
@@ -127,24 +114,24 @@ Kernel prepare_gather(const Request& request) {
 /// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
 /// checked the indices.
 Kernel prepare_scatter(const Request& request) {
-  const int axis = axis_of(request);
   const size_t at = request.inputs.size() - 2;  // of the indices
   const TensorDesc& indices = request.inputs[at];
-  const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
+  const GatherSizes sizes =
+      GatherSizes::of(request.step.attributes, request.outputs[0].shape, indices.shape);
   Kernel kernel;
   visit_integer(indices.dtype, [&]<typename I>(I) {
     kernel.launch = [at, sizes, pieces = Pieces(sizes), threads = request.threads,
-                     check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
-                                                                    const CallState& state) {
+                     check = LabelCheck(request, indices, sizes.extent)](const Buffers& buffers,
+                                                                         const CallState& state) {
       const float* onto = at > 0 ? input<float>(buffers, 0) : nullptr;
       if (onto) check.run(buffers.inputs[at], state);
       parallel_for(threads, sizes.outer * pieces.count, [&](int64_t piece, int) {
         const int64_t o = piece / pieces.count, first = piece % pieces.count * pieces.rows;
-        const int64_t part = o * sizes.n * sizes.inner;
+        const int64_t part = o * sizes.extent * sizes.inner;
         add_picked(sizes, input<I>(buffers, at),
                    input<float>(buffers, at + 1) + o * sizes.count * sizes.inner,
                    onto ? onto + part : nullptr, output<float>(buffers, 0) + part, first,
-                   std::min(sizes.n, first + pieces.rows));
+                   std::min(sizes.extent, first + pieces.rows));
       });
     };
   });
@@ -167,11 +154,11 @@ struct SortedPicks {
            static_cast<size_t>(count + 1) * sizeof(int64_t);
   }
 
-  /// Of the indices in [0, extent). Returns how many different ones there are.
-  int64_t sort(DType dtype, const std::byte* indices, int64_t count, int64_t extent) {
+  /// Of the indices in range. Returns how many different ones there are.
+  int64_t sort(DType dtype, const std::byte* indices, const GatherSizes& sizes) {
     int64_t known = 0, different = 0;
-    for (int64_t i = 0; i < count; ++i)
-      if (const int64_t index = integer_at(dtype, indices, i); 0 <= index && index < extent)
+    for (int64_t i = 0; i < sizes.count; ++i)
+      if (const int64_t index = integer_at(dtype, indices, i); sizes.has(index))
         picks[known++] = {index, i};
     std::sort(picks, picks + known);
     for (int64_t i = 0; i < known; ++i)
@@ -204,19 +191,18 @@ void add_rows(const SortedPicks& sorted, int64_t different, const T* dy, int64_t
 
 Kernel prepare_sparse_gather_grad(const Request& request) {
   const TensorDesc &indices = request.inputs[0], &dy = request.inputs[1];
-  const int64_t count = indices.shape.elements();
+  const GatherSizes sizes = GatherSizes::of_rows(request.step.attributes, indices.shape, dy.shape);
   Kernel kernel;
-  kernel.workspace = SortedPicks::bytes(count);
+  kernel.workspace = SortedPicks::bytes(sizes.count);
   visit_float(dy.dtype, [&]<typename T>(T) {
-    kernel.launch = [count, dtype = indices.dtype, inner = dy.shape.elements() / count,
-                     extent = request.step.attributes.get<int64_t>("extent"),
-                     threads = request.threads](const Buffers& buffers, const CallState&) {
-      SortedPicks sorted(buffers.workspace, count);
-      const int64_t different = sorted.sort(dtype, buffers.inputs[0], count, extent);
-      for_pieces(threads, count, std::max<int64_t>(1, kPiece / inner),
+    kernel.launch = [sizes, dtype = indices.dtype, threads = request.threads](
+                        const Buffers& buffers, const CallState&) {
+      SortedPicks sorted(buffers.workspace, sizes.count);
+      const int64_t different = sorted.sort(dtype, buffers.inputs[0], sizes);
+      for_pieces(threads, sizes.count, std::max<int64_t>(1, kPiece / sizes.inner),
                  [&](int64_t first, int64_t end) {
-                   add_rows(sorted, different, input<T>(buffers, 1), inner, output<T>(buffers, 0),
-                            output<int64_t>(buffers, 1), first, end);
+                   add_rows(sorted, different, input<T>(buffers, 1), sizes.inner,
+                            output<T>(buffers, 0), output<int64_t>(buffers, 1), first, end);
                  });
     };
   });
@@ -236,20 +222,20 @@ void put_picked(const GatherSizes& sizes, DType dtype, const std::byte* indices,
 
 /// May be in place.
 Kernel prepare_scatter_update(const Request& request) {
-  const int axis = axis_of(request);
   const TensorDesc& indices = request.inputs[1];
-  const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
+  const GatherSizes sizes =
+      GatherSizes::of(request.step.attributes, request.outputs[0].shape, indices.shape);
   Kernel kernel;
   visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) {
     kernel.launch = [sizes, pieces = Pieces(sizes), threads = request.threads,
-                     dtype = indices.dtype, check = LabelCheck(request, indices, sizes.n)](
+                     dtype = indices.dtype, check = LabelCheck(request, indices, sizes.extent)](
                         const Buffers& buffers, const CallState& state) {
       check.run(buffers.inputs[1], state);
       parallel_for(threads, sizes.outer * pieces.count, [&](int64_t piece, int) {
         const int64_t o = piece / pieces.count, first = piece % pieces.count * pieces.rows;
-        const int64_t end = std::min(sizes.n, first + pieces.rows);
-        const T* x = input<T>(buffers, 0) + o * sizes.n * sizes.inner;
-        T* y = output<T>(buffers, 0) + o * sizes.n * sizes.inner;
+        const int64_t end = std::min(sizes.extent, first + pieces.rows);
+        const T* x = input<T>(buffers, 0) + o * sizes.extent * sizes.inner;
+        T* y = output<T>(buffers, 0) + o * sizes.extent * sizes.inner;
         if (x != y)
           std::copy(x + first * sizes.inner, x + end * sizes.inner, y + first * sizes.inner);
         put_picked(sizes, dtype, buffers.inputs[1],

@@ -2,6 +2,7 @@
 // variance; and its gradients. Two trips over memory each: for the sums, and for the result.
 #include <cmath>
 
+#include "ops/group_norm/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/block_sums.h"
@@ -18,26 +19,15 @@ struct ChannelRun {
   int64_t count = 0;
 };
 
-/// x [images, channels, inner], the channels in groups of `width`. A row is a group of an image.
-struct Groups {
+struct Groups : ChannelGroups {
   explicit Groups(const Request& request)
-      : groups(request.step.attributes.get<int64_t>("groups")),
-        epsilon(number(request, "epsilon")),
-        threads(request.threads) {
-    const Shape& x = request.inputs[0].shape;
-    images = x[0];
-    channels = x[1];
-    inner = x.elements(2, x.rank());
-    width = channels / groups;
+      : ChannelGroups(request.step.attributes, request.inputs[0].shape), threads(request.threads) {
     // Where groups are few and large, threads share one.
     constexpr int64_t kMany = 32;
-    part = rows() < kMany ? std::clamp<int64_t>(kPiece / inner, 1, width) : width;
+    part = rows < kMany ? std::clamp<int64_t>(kPiece / inner, 1, width) : width;
   }
 
-  int64_t rows() const { return images * groups; }
-  int64_t elements() const { return width * inner; }  // of a group
   int64_t parts() const { return ceil_div(width, part); }
-  int64_t first_channel(int64_t row) const { return row % groups * width; }
   double inverse(double variance) const { return 1 / std::sqrt(variance + epsilon); }
 
   ChannelRun run(int64_t row, int64_t i) const {
@@ -49,8 +39,8 @@ struct Groups {
   template <typename Add, typename Finish, typename Apply>
   void for_rows(Add add, Finish finish, Apply apply) const {
     if (parts() == 1) {
-      const int64_t piece = std::max<int64_t>(1, kPiece / elements());
-      for_pieces(threads, rows(), piece, [&](int64_t first, int64_t end) {
+      const int64_t piece = std::max<int64_t>(1, kPiece / elements);
+      for_pieces(threads, rows, piece, [&](int64_t first, int64_t end) {
         for (int64_t row = first; row < end; ++row) {
           add(run(row, 0));
           finish(row);
@@ -60,16 +50,14 @@ struct Groups {
       return;
     }
     const auto for_runs = [&](auto body) {
-      parallel_for(threads, rows() * parts(),
+      parallel_for(threads, rows * parts(),
                    [&](int64_t i, int) { body(run(i / parts(), i % parts())); });
     };
     for_runs(add);
-    for (int64_t row = 0; row < rows(); ++row) finish(row);
+    for (int64_t row = 0; row < rows; ++row) finish(row);
     for_runs(apply);
   }
 
-  int64_t images = 1, channels = 1, inner = 1, groups, width = 1;
-  double epsilon;
   int threads;
   int64_t part = 1;  // channels of a run
 };
@@ -169,10 +157,10 @@ FLOW_VECTORIZED void differentiate_channels(const float* dy, const float* x, int
 struct ChannelSums {
   ChannelSums(const Groups& g, std::byte* workspace)
       : rows(reinterpret_cast<RowConstants*>(workspace)),
-        sums(reinterpret_cast<float*>(rows + g.rows())),
+        sums(reinterpret_cast<float*>(rows + g.rows)),
         products(sums + g.images * g.channels) {}
   static size_t bytes(const Groups& g) {
-    return static_cast<size_t>(g.rows()) * sizeof(RowConstants) +
+    return static_cast<size_t>(g.rows) * sizeof(RowConstants) +
            static_cast<size_t>(2 * g.images * g.channels) * sizeof(float);
   }
 
@@ -190,7 +178,7 @@ RowConstants gradient_constants(const Groups& g, const ChannelSums& found, int64
     sum += factor * static_cast<double>(found.sums[first + c]);
     product += factor * static_cast<double>(found.products[first + c]);
   }
-  const auto n = static_cast<double>(g.elements());
+  const auto n = static_cast<double>(g.elements);
   const double inverse = g.inverse(static_cast<double>(variance));
   return {mean, static_cast<float>(inverse), static_cast<float>(inverse * sum / n),
           static_cast<float>(inverse * inverse * inverse * product / n)};
@@ -215,13 +203,13 @@ void add_images(const Groups& g, const ChannelSums& found, int64_t first, int64_
 Kernel prepare_group_normalize(const Request& request) {
   const Groups g(request);
   Kernel kernel;
-  kernel.workspace = static_cast<size_t>(g.rows()) *
+  kernel.workspace = static_cast<size_t>(g.rows) *
                      (static_cast<size_t>(g.parts()) * sizeof(RunMoments) + sizeof(RowConstants));
   kernel.launch = [g](const Buffers& b, const CallState&) {
     const float *x = input<float>(b, 0), *gamma = input<float>(b, 1), *beta = input<float>(b, 2);
     float *y = output<float>(b, 0), *mean = output<float>(b, 1), *variance = output<float>(b, 2);
     auto* moments = reinterpret_cast<RunMoments*>(b.workspace);
-    auto* constants = reinterpret_cast<RowConstants*>(moments + g.rows() * g.parts());
+    auto* constants = reinterpret_cast<RowConstants*>(moments + g.rows * g.parts());
     g.for_rows(
         [&](const ChannelRun& run) {
           find_moments(x + run.channel * g.inner, run.count * g.inner,

@@ -3,6 +3,8 @@
 // trees, in float64.
 #include <cmath>
 
+#include "ops/core/cuda_launch.cuh"
+#include "ops/group_norm/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/channels.cuh"
 #include "runtime/cuda/loops/families.h"
@@ -11,13 +13,19 @@
 namespace flow::cuda {
 namespace {
 
-/// x [images, channels, inner], the channels in groups of `width`. A row is a group of an image.
-struct Groups {
-  int64_t images = 1, channels = 1, inner = 1, groups = 1;
-  double epsilon = 0;
-  int64_t width = channels / groups, rows = images * groups, elements = width * inner;
-  int64_t part = elements, parts = 1;  // elements of a row that a team has
-  int64_t chunk = inner, chunks = 1;   // of a channel, of sums over it
+/// How many of n elements each a team has, that enough blocks fill a large device and none has few.
+int64_t part_of(int64_t n, int64_t rows) {
+  constexpr int64_t kFull = 1024, kLeast = 4096;
+  return std::max(kLeast, ceil_div(n, ceil_div(kFull, rows)));
+}
+
+struct Groups : ChannelGroups {
+  explicit Groups(const Request& request)
+      : ChannelGroups(request.step.attributes, request.inputs[0].shape) {}
+
+  int64_t part = part_of(elements, rows), parts = ceil_div(elements, part);  // of a row, for teams
+  // Of a channel, of sums over it:
+  int64_t chunk = part_of(inner, images*channels), chunks = ceil_div(inner, chunk);
   Divider by_inner{inner};
 
   __device__ double inverse(double variance) const { return 1 / ::sqrt(variance + epsilon); }
@@ -26,7 +34,6 @@ struct Groups {
     if (elements < kNarrow) return by_inner.divide(static_cast<int32_t>(i)).quotient;
     return by_inner.divide(i).quotient;
   }
-  __device__ int64_t first_channel(int64_t row) const { return row % groups * width; }
 };
 
 struct Stretch {
@@ -170,57 +177,28 @@ __global__ void add_images(Groups g, const Pair* parts, const T* variances, T* d
   }
 }
 
-/// How many of n elements each a team has, that enough blocks fill a large device and none has few.
-int64_t part_of(int64_t n, int64_t rows) {
-  constexpr int64_t kFull = 1024, kLeast = 4096;
-  return std::max(kLeast, ceil_div(n, ceil_div(kFull, rows)));
-}
-
-Groups groups_of(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  Groups g{x[0], x[1], x.elements(2, x.rank()), attribute<int64_t>(request, "groups"),
-           attribute<double>(request, "epsilon")};
-  g.part = part_of(g.elements, g.rows);
-  g.parts = ceil_div(g.elements, g.part);
-  g.chunk = part_of(g.inner, g.images * g.channels);
-  g.chunks = ceil_div(g.inner, g.chunk);
-  return g;
-}
-
-bool is_short(int64_t elements) { return elements <= 1024; }
-
-/// A team for each of `rows` and of its parts, by the elements of a row.
-LaunchShape team_shape(int64_t rows, int64_t parts, int64_t elements) {
-  const unsigned threads = is_short(elements) ? kWarp : kThreads;
-  return {{blocks_for(rows), static_cast<unsigned>(parts)},
-          {threads},
-          threads / kWarp * sizeof(double)};
-}
-
 Kernel prepare_group_normalize(const Request& request) {
-  const Groups g = groups_of(request);
+  const Groups g(request);
   const bool whole = g.parts == 1;
   const size_t workspace = whole ? 0 : static_cast<size_t>(g.rows * g.parts) * sizeof(Pair);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[g, whole](const Buffers& b, const LaunchState& state) {
-              const LaunchShape shape = team_shape(g.rows, g.parts, g.elements);
+              const LaunchShape shape = shape_for_teams(g.rows, g.elements, g.parts);
               auto* parts = whole ? nullptr : reinterpret_cast<Pair*>(b.workspace);
               const T* x = input<T>(b, 0);
               if (!whole)
-                launch(state.driver, state.stream, "group_normalize_sums", shape,
-                       sum_parts<kThreads, T>, g, x, parts);
+                launch(state, "group_normalize_sums", shape, sum_parts<kThreads, T>, g, x, parts);
               const auto kernel =
-                  is_short(g.elements) ? normalize_rows<kWarp, T> : normalize_rows<kThreads, T>;
-              launch(state.driver, state.stream, "group_normalize", shape, kernel, g, parts, x,
-                     input<T>(b, 1), input<T>(b, 2),
-                     Normal<T>{output<T>(b, 0), output<T>(b, 1), output<T>(b, 2)});
+                  is_long_row(g.elements) ? normalize_rows<kThreads, T> : normalize_rows<kWarp, T>;
+              launch(state, "group_normalize", shape, kernel, g, parts, x, input<T>(b, 1),
+                     input<T>(b, 2), Normal<T>{output<T>(b, 0), output<T>(b, 1), output<T>(b, 2)});
             },
             workspace};
   });
 }
 
 Kernel prepare_group_normalize_grad(const Request& request) {
-  const Groups g = groups_of(request);
+  const Groups g(request);
   const int64_t channels = g.images * g.channels;
   const size_t workspace = static_cast<size_t>(channels * g.chunks) * sizeof(Pair);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -231,21 +209,19 @@ Kernel prepare_group_normalize_grad(const Request& request) {
               auto* parts = reinterpret_cast<Pair*>(b.workspace);
               const char* const sums = "group_normalize_sums";
               if (g.inner < kWarp)
-                launch(state.driver, state.stream, sums, shape_for(channels), sum_short_channels<T>,
-                       g, dy, x, means, parts);
+                launch(state, sums, shape_for(channels), sum_short_channels<T>, g, dy, x, means,
+                       parts);
               else
-                launch(state.driver, state.stream, sums, team_shape(channels, g.chunks, g.inner),
-                       is_short(g.inner) ? sum_channels<kWarp, T> : sum_channels<kThreads, T>, g,
+                launch(state, sums, shape_for_teams(channels, g.inner, g.chunks),
+                       is_long_row(g.inner) ? sum_channels<kThreads, T> : sum_channels<kWarp, T>, g,
                        dy, x, means, parts);
-              const auto kernel = is_short(g.elements) ? differentiate_rows<kWarp, T>
-                                                       : differentiate_rows<kThreads, T>;
-              launch(state.driver, state.stream, "group_normalize_grad",
-                     team_shape(g.rows, g.parts, g.elements), kernel, g, parts, dy, x, gamma, means,
-                     variances, output<T>(b, 0));
+              const auto kernel = is_long_row(g.elements) ? differentiate_rows<kThreads, T>
+                                                          : differentiate_rows<kWarp, T>;
+              launch(state, "group_normalize_grad", shape_for_teams(g.rows, g.elements, g.parts),
+                     kernel, g, parts, dy, x, gamma, means, variances, output<T>(b, 0));
               if (!dgamma && !dbeta) return;
-              launch(state.driver, state.stream, "group_normalize_images",
-                     {{blocks_for(g.channels)}, {kWarp}}, add_images<T>, g, parts, variances,
-                     dgamma, dbeta);
+              launch(state, "group_normalize_images", {{blocks_for(g.channels)}, {kWarp}},
+                     add_images<T>, g, parts, variances, dgamma, dbeta);
             },
             workspace};
   });

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/attributes.h"
-#include "runtime/base/array.h"
+#include "ops/core/cuda_launch.cuh"
+#include "ops/pool/problem.h"
 #include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
@@ -20,28 +20,30 @@ namespace {
 
 // Index is int32_t where all numbers and places fit, as nearly always, else int64_t.
 
-template <typename Index>
-struct Range {
-  Index first, end;
-};
-
-/// One axis of the windows: window i covers places [start(i), start(i) + size) of the input, of
+/// One axis of the windows: window i covers elements [start(i), start(i) + size) of the input, of
 /// which those outside it are padding.
 template <typename Index>
-struct WindowAxis {
+struct DividedAxis {
   Index input, output, size, stride, before;
   Divider by_input{input}, by_output{output}, by_size{size}, by_stride{stride};
 
+  explicit DividedAxis(const WindowAxis<int64_t>& of)
+      : input(static_cast<Index>(of.input)),
+        output(static_cast<Index>(of.output)),
+        size(static_cast<Index>(of.size)),
+        stride(static_cast<Index>(of.stride)),
+        before(static_cast<Index>(of.before)) {}
+
   FLOW_HOST_DEVICE Index start(Index i) const { return i * stride - before; }
   /// The part of window i that lies in the input.
-  FLOW_HOST_DEVICE Range<Index> inside(Index i) const { return clipped(start(i), size); }
+  FLOW_HOST_DEVICE WindowRange<Index> inside(Index i) const { return clipped(start(i), size); }
   /// The part of the input from window i to the next one or, behind the last, to the end. The first
   /// window's begins where the input does.
-  FLOW_HOST_DEVICE Range<Index> cell(Index i) const {
+  FLOW_HOST_DEVICE WindowRange<Index> cell(Index i) const {
     return clipped(start(i), i + 1 < output ? stride : input - start(i));
   }
   /// The windows that cover an element of the input.
-  FLOW_HOST_DEVICE Range<Index> covering(Index element) const {
+  FLOW_HOST_DEVICE WindowRange<Index> covering(Index element) const {
     const Index padded = element + before;
     const Index first = padded < size ? 0 : by_stride.divide(padded - size).quotient + 1;
     const Index end = by_stride.divide(padded).quotient + 1;
@@ -49,7 +51,7 @@ struct WindowAxis {
   }
 
  private:
-  FLOW_HOST_DEVICE Range<Index> clipped(Index first, Index count) const {
+  FLOW_HOST_DEVICE WindowRange<Index> clipped(Index first, Index count) const {
     return {first < 0 ? 0 : first, first + count < input ? first + count : input};
   }
 };
@@ -64,7 +66,7 @@ struct Pixel {
 /// The windows of a pool or its gradient.
 template <typename Index>
 struct Window {
-  WindowAxis<Index> rows, columns;
+  DividedAxis<Index> rows, columns;
   Index channels = 1;
   Divider by_channels{channels};
 
@@ -100,27 +102,21 @@ struct Window {
   }
 };
 
-/// f(a step's Window). `input`, `output`: [N, C, H, W], or [N, H, W, C] with channels last.
-template <typename F>
-auto visit_window(const ops::Attributes& attributes, const Shape& input, const Shape& output,
-                  bool channels_last, F f) {
-  using Extents = std::vector<int64_t>;
-  const auto &size = attributes.get<Extents>("ksize"), &stride = attributes.get<Extents>("strides"),
-             &padding = attributes.get<Extents>("padding");
+/// A kernel over the windows of x that make y: make(its Window).
+template <typename Make>
+Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc& y, Make make) {
+  const bool last = has_channels_last(request.step);
+  const PoolWindows of(request.step.attributes, x.shape, y.shape, last);
   const auto window = [&]<typename Index>(Index) {
-    const auto axis = [&](size_t i) {
-      const int logical = static_cast<int>(i) + (channels_last ? 1 : 2);
-      return WindowAxis<Index>{static_cast<Index>(input[logical]),
-                               static_cast<Index>(output[logical]), static_cast<Index>(size[i]),
-                               static_cast<Index>(stride[i]), static_cast<Index>(padding[2 * i])};
-    };
-    return Window<Index>{axis(0), axis(1), static_cast<Index>(channels_last ? input[3] : 1)};
+    return Window<Index>{DividedAxis<Index>(of.rows), DividedAxis<Index>(of.columns),
+                         static_cast<Index>(last ? x.shape[3] : 1)};
   };
+  const std::vector<int64_t>& padding = attribute<std::vector<int64_t>>(request, "padding");
   const int64_t largest =
-      std::max({input.elements(), output.elements(), *std::ranges::max_element(size),
-                *std::ranges::max_element(stride), *std::ranges::max_element(padding)});
+      std::max({x.shape.elements(), y.shape.elements(), of.rows.size, of.columns.size,
+                of.rows.stride, of.columns.stride, *std::ranges::max_element(padding)});
   // Sums of up to four of them stay narrow.
-  return largest < kNarrow / 4 ? f(window(int32_t{})) : f(window(int64_t{}));
+  return largest < kNarrow / 4 ? make(window(int32_t{})) : make(window(int64_t{}));
 }
 
 /// x -> y, n elements of it, a thread for each. places may be null.
@@ -128,7 +124,8 @@ template <typename Index, typename T, typename Place>
 __global__ void pool(Window<Index> w, const T* x, T* y, Place* places, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const Pixel<Index> window = w.window(static_cast<Index>(i));
-    const Range<Index> rows = w.rows.inside(window.row), columns = w.columns.inside(window.column);
+    const WindowRange<Index> rows = w.rows.inside(window.row),
+                             columns = w.columns.inside(window.column);
     const bool any = rows.first < rows.end && columns.first < columns.end;
     Wide<T> best = -static_cast<Wide<T>>(INFINITY);
     Index place = any ? w.place(window, rows.first, columns.first) : 0;
@@ -151,7 +148,8 @@ template <typename Index, typename T, typename Place>
 __global__ void spread(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const Pixel<Index> at = w.element(static_cast<Index>(i));
-    const Range<Index> rows = w.rows.covering(at.row), columns = w.columns.covering(at.column);
+    const WindowRange<Index> rows = w.rows.covering(at.row),
+                             columns = w.columns.covering(at.column);
     Wide<T> sum = 0;
     for (Index row = rows.first; row < rows.end; ++row) {
       for (Index column = columns.first; column < columns.end; ++column) {
@@ -169,7 +167,8 @@ template <typename Index, typename T, typename Place>
 __global__ void spread_apart(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const Pixel<Index> window = w.window(static_cast<Index>(i));
-    const Range<Index> rows = w.rows.cell(window.row), columns = w.columns.cell(window.column);
+    const WindowRange<Index> rows = w.rows.cell(window.row),
+                             columns = w.columns.cell(window.column);
     const Division<Index> place = w.columns.by_size.divide(static_cast<Index>(places[i]));
     const Index row_taken = w.rows.start(window.row) + place.quotient;
     const Index column_taken = w.columns.start(window.column) + place.remainder;
@@ -181,63 +180,8 @@ __global__ void spread_apart(Window<Index> w, const T* dy, const Place* places, 
   }
 }
 
-/// Places are of uint8 where windows are small, else int32.
-template <typename F>
-auto visit_place(DType dtype, F f) {
-  return dtype == DType::kUInt8 ? f(uint8_t{}) : f(int32_t{});
-}
-
-template <typename T, typename Place, typename Index>
-Launch pool_launch(const Window<Index>& window, int64_t n) {
-  return [=](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, "max_pool2d", shape_for(n), pool<Index, T, Place>, window,
-           input<T>(buffers, 0), output<T>(buffers, 0), output<Place>(buffers, 1), n);
-  };
-}
-
-template <typename T, typename Place, typename Index>
-Launch spread_launch(const Window<Index>& window, int64_t elements, int64_t windows) {
-  const auto kernel = window.apart() ? spread_apart<Index, T, Place> : spread<Index, T, Place>;
-  return [=, n = window.apart() ? windows : elements](const Buffers& buffers,
-                                                      const LaunchState& state) {
-    launch(state.driver, state.stream, "max_pool2d_grad", shape_for(n), kernel, window,
-           input<T>(buffers, 0), input<Place>(buffers, 1), output<T>(buffers, 0), n);
-  };
-}
-
-/// A kernel over the windows of x that make y, whose launch is make(window, T{}, Place{}).
-template <typename Make>
-Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc& y, DType places,
-                   Make make) {
-  return visit_window(request.step.attributes, x.shape, y.shape, has_channels_last(request.step),
-                      [&](const auto& window) {
-                        return visit_any_float(x.dtype, [&](auto t) {
-                          return visit_place(places, [&](auto place) -> Kernel {
-                            return {make(window, t, place)};
-                          });
-                        });
-                      });
-}
-
-Kernel prepare_max_pool2d(const Request& request) {
-  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
-  return for_windows(request, x, y, request.outputs[1].dtype,
-                     [&]<typename T, typename Place>(const auto& window, T, Place) {
-                       return pool_launch<T, Place>(window, y.shape.elements());
-                     });
-}
-
-Kernel prepare_max_pool2d_grad(const Request& request) {
-  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
-  return for_windows(request, dx, dy, request.inputs[1].dtype,
-                     [&]<typename T, typename Place>(const auto& window, T, Place) {
-                       return spread_launch<T, Place>(window, dx.shape.elements(),
-                                                      dy.shape.elements());
-                     });
-}
-
 template <typename T, typename Index>
-__device__ T count_of(const Range<Index>& rows, const Range<Index>& columns) {
+__device__ T count_of(const WindowRange<Index>& rows, const WindowRange<Index>& columns) {
   return static_cast<T>((rows.end - rows.first) * (columns.end - columns.first));
 }
 
@@ -246,7 +190,8 @@ template <typename Index, typename T>
 __global__ void average(Window<Index> w, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const Pixel<Index> window = w.window(static_cast<Index>(i));
-    const Range<Index> rows = w.rows.inside(window.row), columns = w.columns.inside(window.column);
+    const WindowRange<Index> rows = w.rows.inside(window.row),
+                             columns = w.columns.inside(window.column);
     Wide<T> sum = 0;
     for (Index row = rows.first; row < rows.end; ++row)
       for (Index column = columns.first; column < columns.end; ++column)
@@ -260,7 +205,8 @@ template <typename Index, typename T>
 __global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     const Pixel<Index> at = w.element(static_cast<Index>(i));
-    const Range<Index> rows = w.rows.covering(at.row), columns = w.columns.covering(at.column);
+    const WindowRange<Index> rows = w.rows.covering(at.row),
+                             columns = w.columns.covering(at.column);
     Wide<T> sum = 0;
     for (Index row = rows.first; row < rows.end; ++row)
       for (Index column = columns.first; column < columns.end; ++column)
@@ -270,51 +216,79 @@ __global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
   }
 }
 
-Kernel prepare_avg_pool2d(const Request& request) {
+/// make(T{}, Place{}). Places are of uint8 where windows are small, else int32.
+template <typename Make>
+Kernel visit_pooled(DType dtype, DType places, Make make) {
+  return visit_any_float(dtype, [&](auto t) -> Kernel {
+    return {places == DType::kUInt8 ? make(t, uint8_t{}) : make(t, int32_t{})};
+  });
+}
+
+Kernel prepare_max_pool2d(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
-  return visit_window(
-      request.step.attributes, x.shape, y.shape, has_channels_last(request.step),
-      [&]<typename Index>(const Window<Index>& window) {
-        return visit_any_float(x.dtype, [&]<typename T>(T) -> Kernel {
-          return {[window, n = y.shape.elements()](const Buffers& b, const LaunchState& state) {
-            launch(state.driver, state.stream, "avg_pool2d", shape_for(n), average<Index, T>,
-                   window, input<T>(b, 0), output<T>(b, 0), n);
-          }};
+  return for_windows(request, x, y, [&]<typename Index>(const Window<Index>& window) {
+    return visit_pooled(
+        x.dtype, request.outputs[1].dtype, [&]<typename T, typename Place>(T, Place) -> Launch {
+          return [window, n = y.shape.elements()](const Buffers& b, const LaunchState& state) {
+            launch(state, "max_pool2d", shape_for(n), pool<Index, T, Place>, window, input<T>(b, 0),
+                   output<T>(b, 0), output<Place>(b, 1), n);
+          };
         });
-      });
+  });
+}
+
+Kernel prepare_max_pool2d_grad(const Request& request) {
+  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
+  return for_windows(request, dx, dy, [&]<typename Index>(const Window<Index>& window) {
+    return visit_pooled(
+        dx.dtype, request.inputs[1].dtype, [&]<typename T, typename Place>(T, Place) -> Launch {
+          const auto kernel =
+              window.apart() ? spread_apart<Index, T, Place> : spread<Index, T, Place>;
+          const int64_t n = window.apart() ? dy.shape.elements() : dx.shape.elements();
+          return [=](const Buffers& b, const LaunchState& state) {
+            launch(state, "max_pool2d_grad", shape_for(n), kernel, window, input<T>(b, 0),
+                   input<Place>(b, 1), output<T>(b, 0), n);
+          };
+        });
+  });
+}
+
+/// kernel_of(Index{}, T{}) over the windows of x that make y.
+template <typename KernelOf>
+Kernel average_kernel(const Request& request, const char* name, const TensorDesc& x,
+                      const TensorDesc& y, KernelOf kernel_of) {
+  return for_windows(request, x, y, [&]<typename Index>(const Window<Index>& window) {
+    return visit_any_float(x.dtype, [&]<typename T>(T) -> Kernel {
+      return {[name, window, kernel = kernel_of(Index{}, T{}), n = result_elements(request)](
+                  const Buffers& b, const LaunchState& state) {
+        launch(state, name, shape_for(n), kernel, window, input<T>(b, 0), output<T>(b, 0), n);
+      }};
+    });
+  });
+}
+
+Kernel prepare_avg_pool2d(const Request& request) {
+  return average_kernel(request, "avg_pool2d", request.inputs[0], request.outputs[0],
+                        []<typename Index, typename T>(Index, T) { return average<Index, T>; });
 }
 
 Kernel prepare_avg_pool2d_grad(const Request& request) {
-  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
-  return visit_window(
-      request.step.attributes, dx.shape, dy.shape, has_channels_last(request.step),
-      [&]<typename Index>(const Window<Index>& window) {
-        return visit_any_float(dy.dtype, [&]<typename T>(T) -> Kernel {
-          return {[window, n = dx.shape.elements()](const Buffers& b, const LaunchState& state) {
-            launch(state.driver, state.stream, "avg_pool2d_grad", shape_for(n), share_out<Index, T>,
-                   window, input<T>(b, 0), output<T>(b, 0), n);
-          }};
-        });
-      });
+  return average_kernel(request, "avg_pool2d_grad", request.outputs[0], request.inputs[0],
+                        []<typename Index, typename T>(Index, T) { return share_out<Index, T>; });
 }
 
 }  // namespace
 
 std::span<const KernelEntry> kernels::pool() {
+  static constexpr auto of = [](std::string_view op, Prepare prepare, Order order) {
+    return KernelEntry{
+        .op = op, .prepare = prepare, .order = order, .channels_last = ChannelsLast::kFlag};
+  };
   static constexpr KernelEntry kKernels[] = {
-      {.op = "max_pool2d", .prepare = prepare_max_pool2d, .channels_last = ChannelsLast::kFlag},
-      {.op = "max_pool2d_grad",
-       .prepare = prepare_max_pool2d_grad,
-       .order = Order::kOwn,
-       .channels_last = ChannelsLast::kFlag},
-      {.op = "avg_pool2d",
-       .prepare = prepare_avg_pool2d,
-       .order = Order::kOwn,
-       .channels_last = ChannelsLast::kFlag},
-      {.op = "avg_pool2d_grad",
-       .prepare = prepare_avg_pool2d_grad,
-       .order = Order::kOwn,
-       .channels_last = ChannelsLast::kFlag},
+      of("max_pool2d", prepare_max_pool2d, Order::kCpu),
+      of("max_pool2d_grad", prepare_max_pool2d_grad, Order::kOwn),
+      of("avg_pool2d", prepare_avg_pool2d, Order::kOwn),
+      of("avg_pool2d_grad", prepare_avg_pool2d_grad, Order::kOwn),
   };
   return kKernels;
 }

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/pool/problem.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/window.h"
 
 namespace flow::cpu::reference {
 namespace {
@@ -17,7 +17,7 @@ struct Maximum {
 };
 
 template <typename T>
-Maximum largest_in(const Window& w, const T* plane, int64_t row, int64_t column) {
+Maximum largest_in(const PoolWindows& w, const T* plane, int64_t row, int64_t column) {
   Maximum found;
   bool any = false;
   for (int64_t kh = 0; kh < w.rows.size; ++kh) {
@@ -34,7 +34,7 @@ Maximum largest_in(const Window& w, const T* plane, int64_t row, int64_t column)
 }
 
 template <typename T, typename Place>
-void pool_plane(const Window& w, const T* x, T* y, Place* places) {
+void pool_plane(const PoolWindows& w, const T* x, T* y, Place* places) {
   for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i) {
     const Maximum found = largest_in(w, x, i / w.columns.output, i % w.columns.output);
     y[i] = static_cast<T>(found.value);
@@ -43,7 +43,7 @@ void pool_plane(const Window& w, const T* x, T* y, Place* places) {
 }
 
 template <typename T, typename Place>
-void spread_plane(const Window& w, const T* dy, const Place* places, T* dx) {
+void spread_plane(const PoolWindows& w, const T* dy, const Place* places, T* dx) {
   std::fill_n(dx, w.rows.input * w.columns.input, T{0});
   for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i) {
     const int64_t h = w.rows.start(i / w.columns.output) + places[i] / w.columns.size;
@@ -59,7 +59,7 @@ auto visit_place(DType dtype, F f) {
 }
 
 Kernel prepare_max_pool2d(const Request& request) {
-  const Pooling pooling(request, request.inputs[0], request.outputs[0]);
+  const Pooling pooling(request.step.attributes, request.inputs[0].shape, request.outputs[0].shape);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     visit_place(request.outputs[1].dtype, [&]<typename Place>(Place) {
@@ -77,7 +77,7 @@ Kernel prepare_max_pool2d(const Request& request) {
 }
 
 Kernel prepare_max_pool2d_grad(const Request& request) {
-  const Pooling pooling(request, request.outputs[0], request.inputs[0]);
+  const Pooling pooling(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     visit_place(request.inputs[1].dtype, [&]<typename Place>(Place) {
@@ -95,8 +95,8 @@ Kernel prepare_max_pool2d_grad(const Request& request) {
 
 /// Calls f(i) with the number of each element of a plane that lies in the window.
 template <typename F>
-void for_window(const Window& w, int64_t row, int64_t column, F f) {
-  const Places kh = w.rows.inside(row), kw = w.columns.inside(column);
+void for_window(const PoolWindows& w, int64_t row, int64_t column, F f) {
+  const WindowRange<int64_t> kh = w.rows.inside(row), kw = w.columns.inside(column);
   for (int64_t i = kh.first; i < kh.end; ++i)
     for (int64_t k = kw.first; k < kw.end; ++k)
       f((w.rows.start(row) + i) * w.columns.input + w.columns.start(column) + k);
@@ -104,13 +104,13 @@ void for_window(const Window& w, int64_t row, int64_t column, F f) {
 
 /// Calls f(i, row, column) for each window of a plane.
 template <typename F>
-void for_each_window(const Window& w, F f) {
+void for_each_window(const PoolWindows& w, F f) {
   for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i)
     f(i, i / w.columns.output, i % w.columns.output);
 }
 
 Kernel prepare_avg_pool2d(const Request& request) {
-  const Pooling pooling(request, request.inputs[0], request.outputs[0]);
+  const Pooling pooling(request.step.attributes, request.inputs[0].shape, request.outputs[0].shape);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=](const Buffers& buffers, const CallState&) {
@@ -132,7 +132,7 @@ Kernel prepare_avg_pool2d(const Request& request) {
 }
 
 Kernel prepare_avg_pool2d_grad(const Request& request) {
-  const Pooling pooling(request, request.outputs[0], request.inputs[0]);
+  const Pooling pooling(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(pooling.input_plane()) * sizeof(double);
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {

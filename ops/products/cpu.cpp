@@ -17,6 +17,7 @@
 #include "ops/core/cpu_epilogue.h"
 #include "ops/core/spec.h"
 #include "ops/optimizer/updates.h"
+#include "ops/products/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/double_products.h"
@@ -70,32 +71,6 @@ Tiling choose_tiling(int64_t batches, int64_t m, int64_t n, int64_t k) {
   return t;
 }
 
-/// The start of each matrix of a batch, in elements.
-struct BatchOffsets {
-  int64_t a, b;
-};
-
-std::vector<BatchOffsets> batch_offsets(const Shape& a, const Shape& b, const Shape& out) {
-  const int leading = out.rank() - 2;
-  const auto stride_at = [&](const Shape& shape, int axis, int64_t block) {
-    const int own = axis - (leading - (shape.rank() - 2));
-    if (own < 0 || shape[own] == 1) return int64_t{0};
-    return shape.elements(own + 1, shape.rank() - 2) * block;
-  };
-  const int64_t a_block = a.elements(a.rank() - 2, a.rank());
-  const int64_t b_block = b.elements(b.rank() - 2, b.rank());
-  std::vector<BatchOffsets> offsets = {{0, 0}};
-  for (int axis = 0; axis < leading; ++axis) {
-    std::vector<BatchOffsets> more;
-    for (const BatchOffsets& offset : offsets)
-      for (int64_t i = 0; i < out[axis]; ++i)
-        more.push_back({offset.a + i * stride_at(a, axis, a_block),
-                        offset.b + i * stride_at(b, axis, b_block)});
-    offsets = std::move(more);
-  }
-  return offsets;
-}
-
 /// What an update by the product multiplies the gradient and the learning rate by, and its L2
 /// penalty.
 struct SgdScales {
@@ -120,9 +95,10 @@ class Product {
     k_ = a[a.rank() - (transpose_a_ ? 2 : 1)];
     if (b.rank() == 2 && !transpose_a_) {  // one tall product
       m_ = out.elements(0, out.rank() - 1);
-      offsets_ = {{0, 0}};
+      starts_ = {{0, 0, 0}};
     } else {
-      offsets_ = batch_offsets(a, b, out);
+      const int rank = out.rank();
+      starts_ = starts_of(padded(a, rank), padded(b, rank), out, rank - 2);
     }
     tiling_ = choose_tiling(std::max<int64_t>(1, batches()), m_, n_, k_);
   }
@@ -188,7 +164,7 @@ class Product {
     int64_t m, n;
   };
 
-  int64_t batches() const { return static_cast<int64_t>(offsets_.size()); }
+  int64_t batches() const { return static_cast<int64_t>(starts_.size()); }
   int64_t tiles() const { return batches() * tiling_.rows * tiling_.columns; }
 
   /// Of the tiles in the workspace.
@@ -206,9 +182,9 @@ class Product {
     const int64_t column = index % tiling_.columns * tiling_.n;
     const int64_t row = index / tiling_.columns % tiling_.rows * tiling_.m;
     const int64_t batch = index / tiling_.columns / tiling_.rows;
-    const BatchOffsets& offset = offsets_[static_cast<size_t>(batch)];
-    return {offset.a + (transpose_a_ ? row : row * k_),
-            offset.b + (transpose_b_ ? column * k_ : column),
+    const ProductStart& start = starts_[static_cast<size_t>(batch)];
+    return {start.a + (transpose_a_ ? row : row * k_),
+            start.b + (transpose_b_ ? column * k_ : column),
             (batch * m_ + row) * n_ + column,
             column,
             std::min(tiling_.m, m_ - row),
@@ -300,7 +276,7 @@ class Product {
   int threads_;
   bool transpose_a_ = false, transpose_b_ = false;
   int64_t m_ = 0, n_ = 0, k_ = 0;
-  std::vector<BatchOffsets> offsets_;
+  std::vector<ProductStart> starts_;
   Tiling tiling_;
   std::shared_ptr<LowPrecisionProducts> low_precision_products_;
 };

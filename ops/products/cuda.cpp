@@ -14,33 +14,6 @@ namespace {
 
 constexpr std::string_view kAside = "aside";
 
-/// The shape with ones before it, up to `rank` axes.
-Shape padded(const Shape& shape, int rank) {
-  std::vector<int64_t> extents(static_cast<size_t>(rank - shape.rank()), 1);
-  extents.insert(extents.end(), shape.begin(), shape.end());
-  return Shape(std::move(extents));
-}
-
-/// Elements between neighbors along a leading axis; 0 where the operand is repeated.
-int64_t broadcast_stride(const Shape& shape, int axis) {
-  return shape[axis] == 1 ? 0 : shape.elements(axis + 1, shape.rank());
-}
-
-/// One start for each index of out's axes before `outer`.
-std::vector<ProductStart> starts_of(const Shape& a, const Shape& b, const Shape& out, int outer) {
-  std::vector<ProductStart> starts = {{0, 0, 0}};
-  for (int axis = 0; axis < outer; ++axis) {
-    std::vector<ProductStart> more;
-    for (const ProductStart& start : starts)
-      for (int64_t i = 0; i < out[axis]; ++i)
-        more.push_back({start.a + i * broadcast_stride(a, axis),
-                        start.b + i * broadcast_stride(b, axis),
-                        start.out + i * broadcast_stride(out, axis)});
-    starts = std::move(more);
-  }
-  return starts;
-}
-
 /// What all the starts are multiples of, in bytes; at most a buffer's own 256.
 uint32_t alignment_of(const std::vector<ProductStart>& starts, const MatmulSpec& spec) {
   uint64_t bits = 256;

@@ -3,15 +3,11 @@
 
 #include <vector>
 
+#include "ops/products/problem.h"
 #include "runtime/cuda/libraries/libraries.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {
-
-/// Where one (batched) product starts, in elements.
-struct ProductStart {
-  int64_t a, b, out;
-};
 
 /// A matmul as equal products.
 struct Products {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/core/cpu_labels.h"
+#include "ops/recurrent/problem.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/strided_copy.h"
@@ -20,18 +21,14 @@ struct RowChunk {
   int64_t first, count;
 };
 
-/// Which row does what in which step. Arrays of all steps are (N, T, ...).
-class StepOrder {
+/// The rows of a call in chunks, and their lengths.
+class StepOrder : public RecurrentSteps {
  public:
-  /// `all`: an array of all steps. `gates_of_unit`: as many as W has. `of_lengths`: their operand.
-  StepOrder(const Request& request, const Shape& all, int64_t unit_count, int64_t gates_of_unit,
-            size_t of_lengths)
-      : rows(all[0]),
-        steps(all[1]),
-        units(unit_count),
-        gates(gates_of_unit * unit_count),
-        reverse_(request.step.attributes.get<bool>("reverse")),
-        lengths_(of_lengths),
+  /// `weight`, `lengths`: operands; the latter may be left out. Operand 0 has all steps.
+  StepOrder(const Request& request, size_t weight, size_t lengths)
+      : RecurrentSteps(request.step.attributes, request.inputs[0].shape,
+                       request.inputs[weight].shape),
+        lengths_(lengths),
         // Enough rows for products that pay, and enough chunks for threads.
         chunk_(std::clamp<int64_t>(round_up(ceil_div(rows, 16), 8), 16, 64)) {
     if (lengths_ < request.inputs.size())
@@ -46,21 +43,13 @@ class StepOrder {
   int64_t chunks() const { return ceil_div(rows, chunk_); }
   RowChunk chunk(int64_t i) const { return {i * chunk_, std::min(chunk_, rows - i * chunk_)}; }
 
-  /// The steps of a row; those out of range, which stop the run, as many as there are.
+  /// The steps of a row.
   int64_t length(const Buffers& buffers, int64_t row) const {
     if (!check_) return steps;
-    return std::clamp<int64_t>(integer_at(check_->dtype, buffers.inputs[lengths_], row), 0, steps);
+    return steps_of_length(integer_at(check_->dtype, buffers.inputs[lengths_], row));
   }
-
-  /// The number in (N, T) of what a row of that length reads and makes in a step before its length.
-  int64_t place(int64_t row, int64_t step, int64_t length) const {
-    return row * steps + (reverse_ ? length - 1 - step : step);
-  }
-
-  int64_t rows, steps, units, gates;
 
  private:
-  bool reverse_;
   size_t lengths_;
   int64_t chunk_;
   std::optional<LabelCheck> check_;
@@ -157,6 +146,14 @@ class Scratch {
   StateWeight weight_;
 };
 
+/// What the rows of a chunk make in a step, `stride` apart, and the result of all steps that keeps
+/// the first `width` of each, unless nobody reads it.
+struct KeptRows {
+  size_t result;
+  const float* rows;
+  int64_t stride, width;
+};
+
 /// One launch of one chunk.
 struct ChunkRun {
   const Buffers& buffers;
@@ -182,6 +179,20 @@ struct ChunkRun {
       else
         idle(row, at * order.steps + step);
     }
+  }
+  /// The same where active rows are kept, and others as zeros.
+  template <typename Active>
+  void for_rows(int64_t step, std::initializer_list<KeptRows> kept, Active active) const {
+    for_rows(
+        step,
+        [&](int64_t row, int64_t place) {
+          active(row, place);
+          for (const KeptRows& k : kept)
+            store_floats(result(k.result), place, k.rows + row * k.stride, k.width);
+        },
+        [&](int64_t, int64_t place) {
+          for (const KeptRows& k : kept) store_zeros(result(k.result), place, k.width);
+        });
   }
   template <typename Active>
   void for_active(int64_t step, Active active) const {
@@ -228,10 +239,6 @@ Kernel over_chunks(const Request& request, StepOrder order, Scratch scratch, Run
     });
   };
   return kernel;
-}
-
-inline int64_t units_of(const Request& request, size_t weight) {
-  return request.inputs[weight].shape[1];
 }
 
 }  // namespace flow::cpu::fast

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/cuda_launch.cuh"
 #include "ops/recurrent/cuda_gates.cuh"
 #include "ops/recurrent/cuda_library.h"
 #include "runtime/cuda/libraries/refusal.h"
@@ -14,11 +15,6 @@
 
 namespace flow::cuda {
 namespace {
-
-__global__ void check_lengths(Integers lengths, RangeCheck check, const CallBlock* call,
-                              FaultBlock* fault) {
-  check_range(lengths, check, call, fault);
-}
 
 /// One launch of steps, of elements T.
 template <typename T>
@@ -44,22 +40,19 @@ struct StepsRun {
   template <typename... Parameters>
   void each(const char* name, void (*kernel)(Parameters...),
             std::type_identity_t<Parameters>... values) const {
-    launch(state.driver, state.stream, name, shape_for(elements()), kernel, values...);
+    launch(state, name, shape_for(elements()), kernel, values...);
   }
 };
 
 /// What launches of all kinds of steps share: the order, a check of lengths, products and memory.
 class StepsRequest {
  public:
-  /// `all`: an operand (N, T, ...), `weight`: (G H, H), `lengths`: perhaps an operand.
-  StepsRequest(const Request& request, size_t all, size_t weight, size_t lengths)
-      : request_(request), lengths_(lengths) {
-    const Shape& shape = request.inputs[all].shape;
-    order_ = {shape[0],
-              shape[1],
-              request.inputs[weight].shape[1],
-              attribute<bool>(request, "reverse"),
-              {nullptr, DType::kInt32}};
+  /// `weight`, `lengths`: operands; the latter may be left out. Operand 0 has all steps.
+  StepsRequest(const Request& request, size_t weight, size_t lengths)
+      : request_(request),
+        lengths_(lengths),
+        order_(RecurrentSteps(request.step.attributes, request.inputs[0].shape,
+                              request.inputs[weight].shape)) {
     if (has_lengths()) check_ = add_check(request, request.inputs[lengths], order_.steps + 1);
   }
 
@@ -93,7 +86,6 @@ class StepsRequest {
   /// kernels have the workspace behind the arrays.
   template <typename Body>
   Kernel kernel(Body body) const {
-    const LaunchShape one{{1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)};
     return visit_float(dtype(), [&]<typename T>(T) {
       Kernel made;
       made.workspace = array_bytes_ + library_bytes_;
@@ -105,8 +97,7 @@ class StepsRequest {
         StepOrder own = order;
         if (has) {
           own.lengths = {buffers.inputs[at], type};
-          launch(state.driver, state.stream, "check_lengths", one, check_lengths, own.lengths,
-                 check, state.call, state.fault);
+          launch_check(state, "check_lengths", own.lengths, check);
         }
         body(StepsRun<T>{own, buffers, state, library});
       };
@@ -128,7 +119,7 @@ class StepsRequest {
 /// gates, weight, h0, c0, lengths -> out, h, c, gates, cells
 Kernel prepare_lstm_steps(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer(request);
-  StepsRequest steps(request, 0, 1, 4);
+  StepsRequest steps(request, 1, 4);
   const int64_t n = steps.order().units;
   const LibraryKernel product = steps.product(4 * n, n, true);
   const size_t h = steps.array(n), c = steps.array(n), w = steps.array(4 * n);
@@ -150,7 +141,7 @@ Kernel prepare_lstm_steps(const Request& request) {
 /// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths -> dgates, previous, dh0, dc0
 Kernel prepare_lstm_steps_grad(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
-  StepsRequest steps(request, 0, 3, 9);
+  StepsRequest steps(request, 3, 9);
   const int64_t n = steps.order().units;
   const LibraryKernel product = steps.product(n, 4 * n, false);
   const size_t dc = steps.array(n), back = steps.array(n), d = steps.array(4 * n);
@@ -174,7 +165,7 @@ Kernel prepare_lstm_steps_grad(const Request& request) {
 /// gates, weight, bias, h0, lengths -> out, h, gates
 Kernel prepare_gru_steps(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer(request);
-  StepsRequest steps(request, 0, 1, 4);
+  StepsRequest steps(request, 1, 4);
   const int64_t n = steps.order().units;
   const bool linear = attribute<bool>(request, "linear_before_reset");
   const LibraryKernel product = steps.product(linear ? 3 * n : 2 * n, n, true);
@@ -201,7 +192,7 @@ Kernel prepare_gru_steps(const Request& request) {
 /// dy, dh, weight, h0, out, gates, lengths -> dgates, previous, dh0, hidden
 Kernel prepare_gru_steps_grad(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
-  StepsRequest steps(request, 0, 2, 6);
+  StepsRequest steps(request, 2, 6);
   const int64_t n = steps.order().units;
   const bool linear = attribute<bool>(request, "linear_before_reset");
   const LibraryKernel product = steps.product(n, linear ? 3 * n : 2 * n, false);
@@ -231,7 +222,7 @@ Kernel prepare_gru_steps_grad(const Request& request) {
 /// gates, weight, h0, lengths -> out, h
 Kernel prepare_rnn_steps(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer(request);
-  StepsRequest steps(request, 0, 1, 3);
+  StepsRequest steps(request, 1, 3);
   const int64_t n = steps.order().units;
   const bool relu = attribute<std::string>(request, "activation") == "relu";
   const LibraryKernel product = steps.product(n, n, true);
@@ -251,7 +242,7 @@ Kernel prepare_rnn_steps(const Request& request) {
 /// dy, dh, weight, h0, out, lengths -> dgates, previous, dh0
 Kernel prepare_rnn_steps_grad(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
-  StepsRequest steps(request, 0, 2, 5);
+  StepsRequest steps(request, 2, 5);
   const int64_t n = steps.order().units;
   const bool relu = attribute<std::string>(request, "activation") == "relu";
   const LibraryKernel product = steps.product(n, n, false);

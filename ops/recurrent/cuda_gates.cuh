@@ -1,23 +1,19 @@
 // The gates of recurrent layers on the device, a thread for each unit of a row in one step.
 #pragma once
 
-#include "runtime/base/vector_math.h"
+#include "ops/recurrent/problem.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
 
-/// Which row does what in which step. Arrays of all steps are (N, T, ...).
-struct StepOrder {
-  int64_t rows, steps, units;
-  bool reverse;
-  Integers lengths;  // without data: all rows have all steps
+struct StepOrder : RecurrentSteps {
+  Integers lengths{nullptr, DType::kInt32};  // without data: all rows have all steps
 
-  /// The steps of a row; those out of range, which stop the run, as many as there are.
+  explicit StepOrder(const RecurrentSteps& of) : RecurrentSteps(of) {}
+
   __device__ int64_t length(int64_t row) const {
-    if (!lengths.data) return steps;
-    const int64_t length = lengths[row];
-    return length < 0 ? 0 : length < steps ? length : steps;
+    return lengths.data ? steps_of_length(lengths[row]) : steps;
   }
 };
 
@@ -27,8 +23,8 @@ struct UnitStep {
       : row(i / order.units), unit(i % order.units), step(step_number) {
     const int64_t length = order.length(row);
     active = step < length;
-    place = row * order.steps + (active && order.reverse ? length - 1 - step : step);
-    before = row * order.steps + (order.reverse ? length - step : step - 1);
+    place = active ? order.place(row, step, length) : row * order.steps + step;
+    before = order.place(row, step - 1, length);
   }
 
   int64_t row, unit, step;
@@ -41,6 +37,13 @@ struct UnitStep {
 template <typename T>
 __device__ void store(T* all, int64_t at, int64_t width, int64_t j, T value) {
   if (all) all[at * width + j] = value;
+}
+
+/// Gate k of n values apart, for each of kCount.
+template <int kCount, typename T>
+__device__ void store_gates(T* all, int64_t at, int64_t width, int64_t n, int64_t j,
+                            const T* gate) {
+  for (int64_t k = 0; k < kCount; ++k) store(all, at, width, k * n + j, gate[k]);
 }
 
 /// Arrays of the steps of an LSTM. h, c: the states (N, H); w: what the state makes of the gates,
@@ -58,21 +61,18 @@ __global__ void lstm_step(StepOrder order, int64_t step, LstmStep<T> of) {
   for (int64_t i = first_index(); i < order.rows * n; i += index_step()) {
     const UnitStep at(order, i, step);
     const int64_t j = at.unit;
-    T gates[4] = {}, h = 0, c = 0;
+    T gate[4] = {}, h = 0, c = 0;
     if (at.active) {
-      const T *x = of.x + at.place * 4 * n + j, *w = of.w + at.row * 4 * n + j;
-      gates[0] = math::sigmoid(x[0] + w[0]);
-      gates[1] = math::sigmoid(x[n] + w[n]);
-      gates[2] = math::tanh(x[2 * n] + w[2 * n]);
-      gates[3] = math::sigmoid(x[3 * n] + w[3 * n]);
-      c = gates[1] * of.c[i] + gates[0] * gates[2];
-      h = gates[3] * math::tanh(c);
+      const T* w = of.w + at.row * 4 * n + j;
+      for (int k = 0; k < 4; ++k) gate[k] = w[k * n];
+      c = of.c[i];
+      gates::lstm(of.x + at.place * 4 * n + j, n, gate, 1, c, h);
       of.c[i] = c;
       of.h[i] = h;
     }
     store(of.out, at.place, n, j, h);
     store(of.cells, at.place, n, j, c);
-    for (int64_t k = 0; k < 4; ++k) store(of.gates, at.place, 4 * n, k * n + j, gates[k]);
+    store_gates<4>(of.gates, at.place, 4 * n, n, j, gate);
   }
 }
 
@@ -102,23 +102,14 @@ __global__ void lstm_step_grad(StepOrder order, int64_t step, LstmStepGrad<T> of
     const int64_t j = at.unit;
     T d[4] = {}, previous = 0;
     if (at.active) {
-      const T* gates = of.gates + at.place * 4 * n + j;
-      const T g0 = gates[0], g1 = gates[n], g2 = gates[2 * n], g3 = gates[3 * n];
       const T c_before = step == 0 ? of.c0[i] : of.cells[at.before * n + j];
       const T total = state_grad(order, at, i, of.back, of.dh) + of.dy[at.place * n + j];
-      const T t = math::tanh(of.cells[at.place * n + j]);
-      const T cell = of.dc[i] + total * g3 * (T(1) - t * t);
-      of.dc[i] = cell * g1;
-      d[0] = cell * g2 * g0 * (T(1) - g0);
-      d[1] = cell * c_before * g1 * (T(1) - g1);
-      d[2] = cell * g0 * (T(1) - g2 * g2);
-      d[3] = total * t * g3 * (T(1) - g3);
+      gates::lstm_grad(of.gates + at.place * 4 * n + j, n, of.cells[at.place * n + j], c_before,
+                       total, of.dc[i], d, 1);
       previous = step == 0 ? of.h0[i] : of.out[at.before * n + j];
     }
-    for (int64_t k = 0; k < 4; ++k) {
-      of.d[at.row * 4 * n + k * n + j] = d[k];
-      store(of.dgates, at.place, 4 * n, k * n + j, d[k]);
-    }
+    store_gates<4>(of.d, at.row, 4 * n, n, j, d);
+    store_gates<4>(of.dgates, at.place, 4 * n, n, j, d);
     store(of.previous, at.place, n, j, previous);
   }
 }
@@ -142,11 +133,8 @@ __global__ void gru_reset(StepOrder order, int64_t step, GruStep<T> of) {
     T rh = 0;
     if (at.active) {
       // The product has r and z alone.
-      const T* x = of.x + at.place * 3 * n + j;
-      T* w = of.w + at.row * 2 * n + j;
-      w[0] = math::sigmoid(x[0] + (w[0] + of.bias[j]));
-      w[n] = math::sigmoid(x[n] + (w[n] + of.bias[n + j]));
-      rh = w[0] * of.h[i];
+      rh = gates::gru_reset(of.x + at.place * 3 * n + j, n, of.bias + j, n,
+                            of.w + at.row * 2 * n + j, n, of.h[i]);
     }
     of.rh[i] = rh;
   }
@@ -159,27 +147,23 @@ __global__ void gru_step(StepOrder order, int64_t step, GruStep<T> of, const T* 
   for (int64_t i = first_index(); i < order.rows * n; i += index_step()) {
     const UnitStep at(order, i, step);
     const int64_t j = at.unit;
-    T gates[4] = {}, h = 0;
+    T gate[4] = {}, h = 0;
     if (at.active) {
-      const T* x = of.x + at.place * 3 * n + j;
-      if (of.linear) {
-        const T* w = of.w + at.row * 3 * n + j;
-        gates[0] = math::sigmoid(x[0] + (w[0] + of.bias[j]));
-        gates[1] = math::sigmoid(x[n] + (w[n] + of.bias[n + j]));
-        gates[3] = w[2 * n] + of.bias[2 * n + j];
-        gates[2] = math::tanh(x[2 * n] + gates[0] * gates[3]);
-      } else {
-        const T* w = of.w + at.row * 2 * n + j;
-        gates[0] = w[0];
-        gates[1] = w[n];
-        gates[2] = math::tanh(x[2 * n] + (next[i] + of.bias[2 * n + j]));
-      }
-      h = (T(1) - gates[1]) * gates[2] + gates[1] * of.h[i];
+      const int64_t width = of.linear ? 3 : 2;
+      const T *x = of.x + at.place * 3 * n + j, *w = of.w + at.row * width * n + j;
+      gate[0] = w[0];
+      gate[1] = w[n];
+      gate[2] = of.linear ? w[2 * n] : next[i];
+      h = of.h[i];
+      if (of.linear)
+        gates::gru(x, n, of.bias + j, n, gate, 1, h);
+      else
+        gates::gru_update(x, n, of.bias + j, n, gate, 1, h);
       of.h[i] = h;
     }
     store(of.out, at.place, n, j, h);
-    for (int64_t k = 0; k < 3; ++k) store(of.gates, at.place, saved * n, k * n + j, gates[k]);
-    if (of.linear) store(of.gates, at.place, saved * n, 3 * n + j, gates[3]);
+    store_gates<3>(of.gates, at.place, saved * n, n, j, gate);
+    if (of.linear) store(of.gates, at.place, saved * n, 3 * n + j, gate[3]);
   }
 }
 
@@ -201,19 +185,13 @@ __global__ void gru_step_grad(StepOrder order, int64_t step, GruStepGrad<T> of, 
     const int64_t j = at.unit;
     T x[3] = {}, w[3] = {}, before = 0;
     if (at.active) {
-      const T* gates = of.gates + at.place * saved * n + j;
-      const T r = gates[0], z = gates[n], next = gates[2 * n];
+      const T* gate = of.gates + at.place * saved * n + j;
       before = step == 0 ? of.h0[i] : of.out[at.before * n + j];
       // What went past the gates of the step above, and what came back through them.
       const bool last = step + 1 >= order.length(at.row);
       const T total = of.dh[i] + (last ? T(0) : of.back[i]) + of.dy[at.place * n + j];
-      x[1] = w[1] = total * (before - next) * z * (T(1) - z);
-      x[2] = total * (T(1) - z) * (T(1) - next * next);
-      if (of.linear) {
-        w[2] = x[2] * r;
-        x[0] = w[0] = x[2] * gates[3 * n] * r * (T(1) - r);
-      }
-      of.dh[i] = total * z;
+      of.dh[i] = of.linear ? gates::gru_grad(gate, n, before, total, x, w, 1)
+                           : gates::gru_update_grad(gate, n, before, total, x, 1);
     }
     store(of.previous, at.place, n, j, before);
     if (of.linear) {
@@ -241,7 +219,7 @@ __global__ void gru_reset_grad(StepOrder order, int64_t step, GruStepGrad<T> of,
     if (at.active) {
       const T r = of.gates[at.place * 3 * n + j];
       const T before = step == 0 ? of.h0[i] : of.out[at.before * n + j];
-      d = u[i] * before * r * (T(1) - r);
+      d = gates::sigmoid_grad(u[i] * before, r);
       rh = r * before;
       of.dh[i] += u[i] * r;
     }
@@ -258,7 +236,6 @@ struct RnnStep {
   bool relu;
 };
 
-/// NaN stays NaN.
 template <typename T>
 __global__ void rnn_step(StepOrder order, int64_t step, RnnStep<T> of) {
   const int64_t n = order.units;
@@ -267,7 +244,7 @@ __global__ void rnn_step(StepOrder order, int64_t step, RnnStep<T> of) {
     T h = 0;
     if (at.active) {
       const T sum = of.x[at.place * n + at.unit] + of.w[i];
-      h = !of.relu ? math::tanh(sum) : sum <= T(0) ? T(0) : sum;
+      h = of.relu ? gates::rnn<true>(sum) : gates::rnn<false>(sum);
       of.h[i] = h;
     }
     store(of.out, at.place, n, at.unit, h);
@@ -290,7 +267,7 @@ __global__ void rnn_step_grad(StepOrder order, int64_t step, RnnStepGrad<T> of) 
     if (at.active) {
       const int64_t own = at.place * n + at.unit;
       const T y = of.out[own], total = state_grad(order, at, i, of.back, of.dh) + of.dy[own];
-      d = !of.relu ? total * (T(1) - y * y) : y > T(0) ? total : T(0);
+      d = of.relu ? gates::rnn_grad<true>(total, y) : gates::rnn_grad<false>(total, y);
       before = step == 0 ? of.h0[i] : of.out[at.before * n + at.unit];
     }
     of.d[i] = d;

@@ -124,23 +124,29 @@ struct Resizing {
   }
 };
 
-Kernel launch_of(const Request& request, Resizing resizing) {
+Kernel resize_kernel(const Request& request, const ops::ImageTaps& taps) {
+  const TensorDesc& x = request.inputs[0];
+  const bool innermost = x.layout == Layout::kChannelsLast;
+  Resizing resizing{x.shape[0] * (innermost ? 1 : x.shape[1]),
+                    innermost ? x.shape[1] : 1,
+                    x.shape[2],
+                    x.shape[3],
+                    AxisTaps(taps.rows),
+                    AxisTaps(taps.columns)};
   const int64_t scratch = round_up(resizing.x_line(), 16);
   const int64_t lines = resizing.planes * resizing.rows.count;
   const int64_t piece = std::max<int64_t>(1, kPiece / 2 / (resizing.x_line() + resizing.y_line()));
   const int64_t pieces = ceil_div(lines, piece);
-  Kernel kernel;
-  kernel.workspace =
-      static_cast<size_t>(std::min<int64_t>(request.threads, pieces) * scratch) * sizeof(float);
-  kernel.launch = [=, threads = request.threads, resizing = std::move(resizing)](
-                      const Buffers& buffers, const CallState&) {
-    parallel_for(threads, pieces, [&](int64_t index, int worker) {
-      float* own = reinterpret_cast<float*>(buffers.workspace) + worker * scratch;
-      for (int64_t i = index * piece; i < std::min(lines, (index + 1) * piece); ++i)
-        resizing.make_line(i, input<float>(buffers, 0), output<float>(buffers, 0), own);
-    });
-  };
-  return kernel;
+  return {
+      [=, threads = request.threads, resizing = std::move(resizing)](const Buffers& buffers,
+                                                                     const CallState&) {
+        parallel_for(threads, pieces, [&](int64_t index, int worker) {
+          float* own = reinterpret_cast<float*>(buffers.workspace) + worker * scratch;
+          for (int64_t i = index * piece; i < std::min(lines, (index + 1) * piece); ++i)
+            resizing.make_line(i, input<float>(buffers, 0), output<float>(buffers, 0), own);
+        });
+      },
+      static_cast<size_t>(std::min<int64_t>(request.threads, pieces) * scratch) * sizeof(float)};
 }
 
 /// Planes [count, H, W] by oneDNN, some at a time: each thread takes some.
@@ -268,26 +274,13 @@ std::optional<Kernel> prepare_resampling(const Request& request) {
 
 Kernel prepare_resize(const Request& request) {
   if (auto kernel = prepare_resampling(request)) return *std::move(kernel);
-  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
-  const bool innermost = x.layout == Layout::kChannelsLast;
-  const auto taps = [&](int axis) {
-    return AxisTaps(ops::resize_taps(request.step.attributes, x.shape[axis], y.shape[axis]));
-  };
-  return launch_of(request, {x.shape[0] * (innermost ? 1 : x.shape[1]), innermost ? x.shape[1] : 1,
-                             x.shape[2], x.shape[3], taps(2), taps(3)});
+  return resize_kernel(request, {request.step.attributes, request.inputs[0].shape,
+                                 request.outputs[0].shape, 2, false});
 }
 
 Kernel prepare_resize_grad(const Request& request) {
-  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
-  const bool innermost = dy.layout == Layout::kChannelsLast;
-  const auto taps = [&](int axis) {
-    const int64_t in = dx.shape[axis];
-    return AxisTaps(
-        ops::transposed(ops::resize_taps(request.step.attributes, in, dy.shape[axis]), in));
-  };
-  return launch_of(request,
-                   {dy.shape[0] * (innermost ? 1 : dy.shape[1]), innermost ? dy.shape[1] : 1,
-                    dy.shape[2], dy.shape[3], taps(2), taps(3)});
+  return resize_kernel(request, {request.step.attributes, request.outputs[0].shape,
+                                 request.inputs[0].shape, 2, true});
 }
 
 }  // namespace

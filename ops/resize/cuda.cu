@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/cuda_launch.cuh"
 #include "ops/resize/taps.h"
 #include "runtime/base/element_types.h"
 #include "runtime/cuda/driver/driver.h"
@@ -96,29 +97,28 @@ class DeviceTables {
   AxisTaps<Sum> rows_, columns_;
 };
 
-/// `rows`, `columns`: which of the operand go into those of the result.
-Kernel prepare(const Request& request, const char* name, const ops::Taps& rows,
-               const ops::Taps& columns) {
+/// `taps`: which of the operand go into the pixels of the result.
+Kernel resize_kernel(const Request& request, const char* name, const ops::ImageTaps& taps) {
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
   const bool last = has_channels_last(request.step);
   const int first = last ? 1 : 2;  // axis of rows
   const auto of_index = [&]<typename Index>(Index) {
     return visit_any_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
       const auto tables =
-          std::make_shared<const DeviceTables<Wide<T>>>(request.driver, rows, columns);
+          std::make_shared<const DeviceTables<Wide<T>>>(request.driver, taps.rows, taps.columns);
       const int64_t channels = last ? x[3] : 1;
       const Resizing<Index, Wide<T>> resizing{tables->rows(),
                                               tables->columns(),
                                               static_cast<Index>(x[first]),
                                               static_cast<Index>(x[first + 1]),
                                               static_cast<Index>(channels),
-                                              Divider(rows.count),
-                                              Divider(columns.count),
+                                              Divider(taps.rows.count),
+                                              Divider(taps.columns.count),
                                               Divider(channels)};
       return {
           [resizing, tables, name, n = y.elements()](const Buffers& b, const LaunchState& state) {
-            launch(state.driver, state.stream, name, shape_for(n), mix_pixels<Index, T>, resizing,
-                   input<T>(b, 0), output<T>(b, 0), n);
+            launch(state, name, shape_for(n), mix_pixels<Index, T>, resizing, input<T>(b, 0),
+                   output<T>(b, 0), n);
           }};
     });
   };
@@ -126,30 +126,19 @@ Kernel prepare(const Request& request, const char* name, const ops::Taps& rows,
   return narrow ? of_index(int32_t{}) : of_index(int64_t{});
 }
 
-/// Taps along the two axes of images, from x to y.
-struct ImageTaps {
-  ops::Taps rows, columns;
-};
-
-ImageTaps taps_of(const Request& request, const Shape& x, const Shape& y) {
-  const int first = has_channels_last(request.step) ? 1 : 2;
-  const auto along = [&](int axis) {
-    return ops::resize_taps(request.step.attributes, x[axis], y[axis]);
-  };
-  return {along(first), along(first + 1)};
-}
+/// Of the axis along which rows lie.
+int first_axis(const Request& request) { return has_channels_last(request.step) ? 1 : 2; }
 
 Kernel prepare_resize(const Request& request) {
-  const ImageTaps taps = taps_of(request, request.inputs[0].shape, request.outputs[0].shape);
-  return prepare(request, "resize", taps.rows, taps.columns);
+  return resize_kernel(request, "resize",
+                       {request.step.attributes, request.inputs[0].shape, request.outputs[0].shape,
+                        first_axis(request), false});
 }
 
 Kernel prepare_resize_grad(const Request& request) {
-  const Shape& dx = request.outputs[0].shape;
-  const ImageTaps taps = taps_of(request, dx, request.inputs[0].shape);
-  const int first = has_channels_last(request.step) ? 1 : 2;
-  return prepare(request, "resize_grad", ops::transposed(taps.rows, dx[first]),
-                 ops::transposed(taps.columns, dx[first + 1]));
+  return resize_kernel(request, "resize_grad",
+                       {request.step.attributes, request.outputs[0].shape, request.inputs[0].shape,
+                        first_axis(request), true});
 }
 
 }  // namespace

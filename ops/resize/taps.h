@@ -27,4 +27,19 @@ Taps resize_taps(const Attributes& attributes, int64_t in, int64_t out);
 /// Of its gradient: which elements of the result each of the `in` elements went into.
 Taps transposed(const Taps& taps, int64_t in);
 
+/// Taps along both axes of images.
+struct ImageTaps {
+  Taps rows, columns;
+
+  /// Of a resize from x to y whose rows lie along axis `first`, or with `back` of its gradient.
+  ImageTaps(const Attributes& attributes, const Shape& x, const Shape& y, int first, bool back) {
+    const auto along = [&](int axis) {
+      const Taps taps = resize_taps(attributes, x[axis], y[axis]);
+      return back ? transposed(taps, x[axis]) : taps;
+    };
+    rows = along(first);
+    columns = along(first + 1);
+  }
+};
+
 }  // namespace flow::ops

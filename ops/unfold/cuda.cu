@@ -1,5 +1,6 @@
 // unfold, fold: windows over images as columns, and sums of columns as images. Sums are taken in
 // double, place by place, as on the CPU.
+#include "ops/core/cuda_launch.cuh"
 #include "runtime/base/index_maps.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
@@ -24,8 +25,8 @@ Kernel prepare_unfold(const Request& request) {
   const UnfoldedImages of = unfolded_images(request.step.attributes, request.inputs[0].shape);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[of, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "unfold", shape_for(n), unfold_images<T>, of,
-             input<T>(buffers, 0), output<T>(buffers, 0), n);
+      launch(state, "unfold", shape_for(n), unfold_images<T>, of, input<T>(buffers, 0),
+             output<T>(buffers, 0), n);
     }};
   });
 }
@@ -34,8 +35,8 @@ Kernel prepare_fold(const Request& request) {
   const UnfoldedImages of = unfolded_images(request.step.attributes, request.outputs[0].shape);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[of, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "fold", shape_for(n), fold_images<T>, of,
-             input<T>(buffers, 0), output<T>(buffers, 0), n);
+      launch(state, "fold", shape_for(n), fold_images<T>, of, input<T>(buffers, 0),
+             output<T>(buffers, 0), n);
     }};
   });
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/problem.h"
 #include "ops/rope/frequencies.h"
 #include "runtime/base/element_types.h"
 #include "runtime/onnx/step_export.h"

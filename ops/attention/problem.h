@@ -1,0 +1,107 @@
+// A call of attention, or of its gradients, as kernels of all devices see it: its operands, its
+// extents, which keys a query may see, and how operands broadcast to the scores.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "ops/core/attributes.h"
+#include "runtime/base/array.h"
+#include "runtime/base/host_device.h"
+
+namespace flow::ops {
+
+/// Places of operands. Those of the gradients begin with dy, and have the forward op's results
+/// behind the value.
+struct AttentionOperands {
+  size_t query = 0;  // the key and the value follow
+  std::optional<size_t> mask = {}, bias = {}, lengths = {};
+
+  /// Of a call with `count` operands, whose dtypes dtype_of(i) gives.
+  template <typename F>
+  static AttentionOperands find(bool gradients, size_t count, F dtype_of) {
+    AttentionOperands found{gradients ? size_t{1} : size_t{0}};
+    for (size_t i = gradients ? 6 : 3; i < count; ++i) {
+      const DType dtype = dtype_of(i);
+      (dtype == DType::kBool ? found.mask : is_float(dtype) ? found.bias : found.lengths) = i;
+    }
+    return found;
+  }
+  /// Of a request of a device.
+  template <typename Request>
+  static AttentionOperands of(const Request& request, bool gradients) {
+    return find(gradients, request.inputs.size(),
+                [&](size_t i) { return request.inputs[i].dtype; });
+  }
+};
+
+/// Keys [first, end); none where the end is not behind the first.
+struct KeyRange {
+  int64_t first, end;
+};
+
+/// `batches` times: a query [queries, depth] over a key [keys, depth] and a value
+/// [keys, value_depth], which `group` batches next to each other share.
+struct AttentionExtents {
+  int64_t batches, group, queries, keys, depth, value_depth;
+  double scale;
+  bool causal;
+  int64_t window;    // keys that a query of a causal call sees at most
+  int64_t diagonal;  // query i of a causal call sees keys up to i + diagonal
+
+  AttentionExtents(const Attributes& attributes, const Shape& query, const Shape& key,
+                   const Shape& value) {
+    const int rank = query.rank();
+    batches = query.elements(0, rank - 2);
+    group = batches / key.elements(0, rank - 2);
+    queries = query[rank - 2];
+    keys = key[rank - 2];
+    depth = query[rank - 1];
+    value_depth = value[rank - 1];
+    scale = attributes.get<double>("scale");
+    causal = attributes.get<bool>("causal");
+    window = attributes.has("window") ? attributes.get<int64_t>("window") : std::max(queries, keys);
+    diagonal = attributes.has("diagonal") ? attributes.get<int64_t>("diagonal") : 0;
+  }
+  template <typename Request>
+  AttentionExtents(const Request& request, const AttentionOperands& at)
+      : AttentionExtents(request.step.attributes, request.inputs[at.query].shape,
+                         request.inputs[at.query + 1].shape, request.inputs[at.query + 2].shape) {}
+
+  FLOW_HOST_DEVICE int64_t key_batches() const { return batches / group; }
+  /// The keys of a batch of that length. One out of range stops the run.
+  FLOW_HOST_DEVICE int64_t keys_of_length(int64_t length) const {
+    return length < 0 ? 0 : length < keys ? length : keys;
+  }
+  /// The keys that some of the queries [first, end) may see, of `length` there are.
+  FLOW_HOST_DEVICE KeyRange seen_keys(int64_t length, int64_t first, int64_t end) const {
+    KeyRange seen{0, length};
+    if (!causal) return seen;
+    if (end + diagonal < seen.end) seen.end = end + diagonal;
+    if (first + diagonal >= window) seen.first = first + diagonal - window + 1;
+    return seen;
+  }
+};
+
+/// An operand that broadcasts to the scores [..., queries, keys].
+struct ScoreSteps {
+  int64_t query_step = 0, key_step = 0;  // elements; 0 where one is shared
+  int64_t rows = 1, columns = 1;         // of each of its batches
+
+  ScoreSteps() = default;
+  /// Of an operand of that shape, for a query of the other.
+  ScoreSteps(const Shape& shape, const Shape& query, int64_t keys)
+      : query_step(along(shape, query, query.rank() - 2)),
+        key_step(along(shape, query, query.rank() - 1)),
+        rows(query_step > 0 ? query[query.rank() - 2] : 1),
+        columns(key_step > 0 ? keys : 1) {}
+
+  /// From an element to its neighbor along an axis of the scores.
+  static int64_t along(const Shape& shape, const Shape& query, int axis) {
+    const int own = axis - (query.rank() - shape.rank());
+    return own < 0 || shape[own] == 1 ? 0 : shape.elements(own + 1, shape.rank());
+  }
+};
+
+}  // namespace flow::ops
