@@ -7,7 +7,6 @@
 
 #include "ops/attention/cuda.cuh"
 #include "ops/attention/cuda_library.h"
-#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"

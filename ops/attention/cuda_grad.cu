@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "ops/attention/cuda_library.h"
-#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"
 

@@ -12,7 +12,7 @@
 
 #include "ops/attention/cuda_library.h"
 #include "ops/core/known.h"
-#include "runtime/cuda/libraries/refusal.h"
+#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/step_edits.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"

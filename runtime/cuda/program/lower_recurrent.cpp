@@ -11,7 +11,6 @@
 #include "runtime/base/error.h"
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
-#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/passes.h"

@@ -1,10 +1,13 @@
 // Which steps run only for what is delivered: seen from the end of the call. Numbers that a call
-// delivers.
+// delivers. Errors of steps.
 #include "runtime/exec/core/backend.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/exec/core/kernel.h"
 #include "runtime/plan/model/lifetimes.h"
 
 namespace flow::exec {
@@ -42,6 +45,10 @@ double delivered_scalar(const Program& program, plan::TensorId tensor, size_t sl
     return static_cast<double>(value);
   };
   return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
+}
+
+RunError at_step(const plan::Step& step, const RunError& error) {
+  return error.at(fmt::format("{}: step `{}`", step.where, step.name));
 }
 
 }  // namespace flow::exec
