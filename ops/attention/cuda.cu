@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/attention/cuda.cuh"
+#include "ops/attention/cuda_library.h"
 #include "ops/core/cuda_launch.cuh"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"

@@ -11,7 +11,6 @@
 #include "ops/core/cuda_launch.cuh"
 #include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
-#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"

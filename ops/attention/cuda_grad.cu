@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ops/attention/cuda_library.h"
 #include "ops/core/cuda_launch.cuh"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/team.cuh"

@@ -22,9 +22,9 @@ Kernel prepare_bias_add(const Request& request) {
   for (int i = 0; i < x.rank(); ++i) loops.add(x[i], {stride_of(x, i), i == axis ? 1 : 0});
   return visit_any_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[loops, n = x.elements()](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "bias_add", shape_for(n), map_pairs<T, T, AddBias<T>>,
-             loops, input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), n,
-             AddBias<T>{});
+      launch(state.driver, state.stream, "bias_add", shape_for(n),
+             map_broadcast<T, AddBias<T>, T, T>, loops, output<T>(buffers, 0), n, AddBias<T>{},
+             input<T>(buffers, 0), input<T>(buffers, 1));
     }};
   });
 }

@@ -47,8 +47,8 @@ Kernel rectified_sum_kernel(const Request& request) {
     return {[n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
       const auto* y = reinterpret_cast<const T*>(buffers.epilogue_operands[0][0]);
       launch(state.driver, state.stream, "add_relu_grad", shape_for_vectors<T>(n),
-             map_flat_triples<T, PassedSum<T>>, input<T>(buffers, 0), input<T>(buffers, 1), y,
-             output<T>(buffers, 0), n, PassedSum<T>{});
+             map_flat<T, PassedSum<T>, T, T, T>, output<T>(buffers, 0), n, PassedSum<T>{},
+             input<T>(buffers, 0), input<T>(buffers, 1), y);
     }};
   });
 }
@@ -83,11 +83,7 @@ Loops<2> loops_of(const Request& request) {
 
 template <typename T, typename F>
 Kernel compare_as(const char* name, const Request& request, F f) {
-  return {[=, loops = loops_of(request), n = result_elements(request)](const Buffers& buffers,
-                                                                       const LaunchState& state) {
-    launch(state.driver, state.stream, name, shape_for(n), map_pairs<T, bool, F>, loops,
-           input<T>(buffers, 0), input<T>(buffers, 1), output<bool>(buffers, 0), n, f);
-  }};
+  return {broadcast_launch<bool, T, T>(name, request, f)};
 }
 
 template <typename F>
@@ -107,7 +103,7 @@ Kernel compare(const char* name, const Request& request, F f) {
 /// Elements of one size are chosen alike, whatever they mean.
 template <typename T>
 Kernel choose(const Request& request) {
-  return {map_triples_launch<bool, T>("where", request, Choose{})};
+  return {broadcast_launch<T, bool, T, T>("where", request, Choose{})};
 }
 
 #define FLOW_COMPARISON(op, Function, ...)               \

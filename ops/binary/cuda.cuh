@@ -70,7 +70,7 @@ template <template <typename> class F>
 Kernel triple_kernel(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const auto f = functions::with_attributes<F, T>(request.step.attributes);
-    return {map_triples_launch<T, T>(kOp<F>, request, f)};
+    return {broadcast_launch<T, T, T, T>(kOp<F>, request, f)};
   });
 }
 

@@ -131,11 +131,7 @@ Kernel prepare_regularize(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const Regularize<T> rule{static_cast<T>(attribute<double>(request, "l1")),
                              static_cast<T>(attribute<double>(request, "l2"))};
-    return {[rule, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "regularize", shape_for_vectors<T>(n),
-             map_flat_pairs<T, Regularize<T>>, input<T>(buffers, 0), input<T>(buffers, 1),
-             output<T>(buffers, 0), n, rule);
-    }};
+    return {map_pairs_launch<T>("regularize", request, rule)};
   });
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/base/array.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/loops/strided_copy.cuh"
+#include "runtime/cuda/loops/map.cuh"
 
 namespace flow::cuda {
 namespace {

@@ -4,7 +4,6 @@
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/map.cuh"
-#include "runtime/cuda/loops/strided_copy.cuh"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
@@ -73,21 +72,16 @@ Kernel prepare_flip(const Request& request) {
   });
 }
 
-struct First {
+struct Copied {
   template <typename T>
-  __device__ T operator()(T a, T) const {
-    return a;
+  __device__ T operator()(T x) const {
+    return x;
   }
 };
 
 Kernel prepare_broadcast_to(const Request& request) {
-  const Shape &x = request.inputs[0].shape, &out = request.outputs[0].shape;
   return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
-    return {[loops = broadcast_loops<2>({x, x}, out), n = out.elements()](
-                const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "broadcast_to", shape_for(n), map_pairs<T, T, First>,
-             loops, input<T>(buffers, 0), input<T>(buffers, 0), output<T>(buffers, 0), n, First{});
-    }};
+    return {broadcast_launch<T, T>("broadcast_to", request, Copied{})};
   });
 }
 

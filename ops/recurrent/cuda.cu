@@ -7,7 +7,6 @@
 #include "ops/core/cuda_launch.cuh"
 #include "ops/recurrent/cuda_gates.cuh"
 #include "ops/recurrent/cuda_library.h"
-#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/kernel.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/exec/core/backend.h"
+#include "runtime/exec/core/kernel.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cpu {
@@ -27,42 +28,18 @@ enum class Layouts : uint8_t {
   kEach,   // each 4-D operand as its own desc says
 };
 
-struct TensorDesc {
-  std::string_view name;
-  DType dtype;
-  Shape shape;  // logical
+struct TensorDesc : exec::TensorDesc {
   Layout layout = Layout::kPlain;
-  bool used = true;  // false: a second result that nobody reads; its pointer is null
-  int batch_axis = plan::kNoBatch;
-  /// Of a slice, which `shape` then is: where that of each rank begins in the tensor, in elements,
-  /// and where the last one ends.
-  std::span<const int64_t> bounds = {};
-
-  /// Of the tensor, also where this is a slice of it.
-  int64_t whole_elements() const { return bounds.empty() ? shape.elements() : bounds.back(); }
 };
 
-/// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as
-/// long as prepare; a Launch keeps copies of what it needs.
-struct Request {
-  const plan::Step& step;
-  std::vector<TensorDesc> inputs, outputs;
-  std::vector<std::vector<TensorDesc>> epilogue_operands;
-  uint64_t seed = 0;
-  int threads = 1;     // for parallel_for; results must not depend on it
-  int64_t shards = 1;  // that share the batch: what is drawn is that of the whole batch
+struct Request : exec::StepRequest<TensorDesc> {
+  int threads = 1;                     // for parallel_for; results must not depend on it
   exec::Collectives* ranks = nullptr;  // that have slices of operands; they outlive the Launch
 };
 
-/// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
-/// is every buffer of the arena. Inputs of the job are where a shard's rows begin: aligned to their
-/// elements. Output 0 may lie exactly on the input that the plan's alias names (elementwise
-/// kernels, reshape, updates), never on a part of it.
-struct Buffers {
-  std::span<std::byte*const> inputs, outputs;
-  std::span<const std::span<std::byte* const>> epilogue_operands;
-  std::byte* workspace = nullptr;
-};
+/// The workspace and all buffers of the arena are 64-byte aligned. Inputs of the job are where a
+/// shard's rows begin: aligned to their elements.
+using exec::Buffers;
 
 /// What changes from call to call, and where a kernel reports a value out of range.
 struct CallState {
@@ -111,7 +88,6 @@ struct KernelEntry {
 std::span<const KernelEntry> fast_kernels();
 std::span<const KernelEntry> double_kernels();
 std::span<const KernelEntry> reference_kernels();
-/// The entry for `op`, or null.
-const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op);
+using exec::find_kernel;
 
 }  // namespace flow::cpu

@@ -12,7 +12,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/onnx/step_export.h"
+#include "runtime/onnx/rules.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::onnx {
@@ -53,6 +53,18 @@ std::vector<Output> outputs_of(const plan::Job& job) {
   for (const plan::Hook& hook : job.hooks)
     if (seen.insert(hook.tensor).second) outputs.push_back({hook.name, hook.tensor});
   return outputs;
+}
+
+/// The rule that writes an op; null where ONNX has nothing for it.
+const Rule* find_writer(const ops::OpSpec* op) {
+  static const auto kRules = [] {
+    std::map<const ops::OpSpec*, const Rule*> rules;
+    for (const Rule& rule : all_rules())
+      if (rule.write) rules.emplace(ops::find_spec(rule.op), &rule);
+    return rules;
+  }();
+  const auto found = kRules.find(op);
+  return found == kRules.end() ? nullptr : found->second;
 }
 
 void require_exportable(const plan::Job& job) {
@@ -113,7 +125,7 @@ class JobExport {
   }
 
   static bool takes_product(const plan::Step& step) {
-    const ExportRule* rule = find_rule(step.op.spec());
+    const Rule* rule = find_writer(step.op.spec());
     return rule && rule->takes_product;
   }
 
@@ -129,7 +141,7 @@ class JobExport {
       lines.push_back(fmt::format("\n  {}: op `{}` of `{}`", step.where, op.name(), name));
     };
     const auto check = [&](const plan::Step& step, const ops::OpRef& op, const std::string& name) {
-      if (!find_rule(op.spec())) refuse(step, op, name);
+      if (!find_writer(op.spec())) refuse(step, op, name);
     };
     for (const plan::Step& step : job_.steps) {
       if (!is_needed(step)) continue;
@@ -235,12 +247,12 @@ class JobExport {
   }
 
   void cast(const std::string& from, const std::string& to, DType dtype) {
-    state_.graph.node("Cast", {from}, {to}, {{"to", int64_t{data_type_of(dtype)}}});
+    state_.graph.node("Cast", {from}, {to}, {{"to", data_type_of(dtype)}});
   }
 
   void write_op(const ops::OpRef& op, const std::string& name, const plan::Attributes& attributes,
                 std::vector<Value> operands, std::vector<Value> results) {
-    const ExportRule& rule = *find_rule(op.spec());
+    const Rule& rule = *find_writer(op.spec());
     const std::vector<Value> wanted = results;
     if (rule.widens) {
       for (Value& operand : operands) {
@@ -294,6 +306,20 @@ class JobExport {
 };
 
 }  // namespace
+
+const std::vector<Rule>& all_rules() {
+  static const auto kRules = [] {
+    std::vector<Rule> all;
+    for (const auto list :
+         {arithmetic_rules(), attention_rules(), constant_rules(), function_rules(), grid_rules(),
+          image_rules(), index_rules(), normalization_rules(), pad_rules(), product_rules(),
+          random_rules(), recurrent_rules(), reduction_rules(), rotary_rules(), shape_rules(),
+          window_rules()})
+      all.insert(all.end(), list.begin(), list.end());
+    return all;
+  }();
+  return kRules;
+}
 
 ExportedModel export_job(const plan::Job& job, const ReadVariable& read) {
   require_exportable(job);

@@ -16,8 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
-#include "runtime/onnx/node_import.h"
-#include "runtime/onnx/proto.h"
+#include "runtime/onnx/rules.h"
 
 namespace flow::onnx {
 namespace {
@@ -60,6 +59,18 @@ Unsupported foreign_operator(const pb::ModelProto& model, const pb::NodeProto& n
     if (node.domain() == domain.name || node.domain().starts_with(std::string(domain.name) + "."))
       return Unsupported(domain.what, domain.hint);
   return Unsupported("an operator of another domain than ONNX's", "export the model without it");
+}
+
+/// The rule that reads an operator; null where there is none.
+const Rule* find_reader(std::string_view type) {
+  static const auto kRules = [] {
+    std::map<std::string_view, const Rule*> rules;
+    for (const Rule& rule : all_rules())
+      if (rule.read) rules.emplace(rule.type, &rule);
+    return rules;
+  }();
+  const auto found = kRules.find(type);
+  return found == kRules.end() ? nullptr : found->second;
 }
 
 bool is_cast(const pb::NodeProto& node) {
@@ -328,7 +339,7 @@ class ModelImport {
                    : Unsupported("not supported", "list the ops of flow with `flowc ops`");
     bool refused = true;
     try {
-      const ImportRule* rule = is_foreign ? nullptr : find_import(node.op_type());
+      const Rule* rule = is_foreign ? nullptr : find_reader(node.op_type());
       if (rule && known) {
         NodeImport import(state_, node, rule->op);
         results = read(*rule, import);

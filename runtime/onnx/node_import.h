@@ -1,6 +1,7 @@
 // One node of a model, as the functions see it that make entries of it.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,9 @@ namespace flow::onnx {
 
 /// What is computed before a run has no more elements.
 inline constexpr int64_t kMostFolded = 4096;
+
+/// Beyond all indices.
+inline constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
 
 /// A constant of more elements is followed as a whole.
 inline constexpr int64_t kMostFollowed = 64;
@@ -49,6 +53,8 @@ struct Tensor {
   /// Does its value follow from sizes?
   bool is_followed() const { return !elements.empty() || !follows.empty() || !sizes.empty(); }
 };
+
+using Tensors = std::vector<Tensor>;
 
 /// What the nodes of a model have in common.
 struct ImportState {
@@ -162,6 +168,14 @@ class NodeImport {
   /// reference.
   Tensor call(std::string_view op, const std::vector<Tensor>& operands,
               const ops::Attributes& attributes = {}, const Texts& texts = {});
+  /// The same of a tensor and a number of its dtype.
+  Tensor call(std::string_view op, const Tensor& a, double b) {
+    return call(op, {a, scalar(b, a.dtype)});
+  }
+  /// In that dtype; the tensor itself where it has it.
+  Tensor cast(const Tensor& x, DType to) {
+    return x.dtype == to ? x : call("cast", {x}, {{"dtype", to}});
+  }
   /// Adds an entry of one value. REQUIRES: the shape is one of a tensor.
   Tensor fill(double value, const Sizes& extents, DType dtype);
   /// Its results. `count`: at least so many.
@@ -218,35 +232,13 @@ class NodeImport {
 /// Adds an `einsum` of these operands. Unsupported where the equation is not one of theirs.
 Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::string& equation);
 
-/// Makes entries of a node; its outputs.
-using NodeReader = std::vector<Tensor> (*)(NodeImport& node);
-
-struct ImportRule {
-  std::string_view type;  // of ONNX
-  NodeReader read;
-  std::string_view op = {};  // of flow, where several operators have one reader
-};
-
-/// The outputs of a node: entries, or constants where all of its operands are.
-std::vector<Tensor> read(const ImportRule& rule, NodeImport& node);
+/// (N, H, T, D). An operand of three axes, (N, T, H D), has `count` heads.
+Tensor as_heads(NodeImport& node, const Tensor& x, int64_t count);
+/// The opposite of as_heads, for an operand of three axes.
+Tensor as_rows(NodeImport& node, const Tensor& x);
 
 /// The elements of a range, as NumPy takes them. REQUIRES: the step is not 0.
 std::vector<int64_t> taken(const std::vector<int64_t>& values, int64_t start, int64_t end,
                            int64_t step);
-
-std::span<const ImportRule> arithmetic_imports();
-std::span<const ImportRule> attention_imports();
-std::span<const ImportRule> einsum_imports();
-std::span<const ImportRule> image_imports();
-std::span<const ImportRule> index_imports();
-std::span<const ImportRule> layer_imports();
-std::span<const ImportRule> loss_imports();
-std::span<const ImportRule> normalization_imports();
-std::span<const ImportRule> random_imports();
-std::span<const ImportRule> recurrent_imports();
-std::span<const ImportRule> shape_imports();
-
-/// The rule for an operator; null where there is none.
-const ImportRule* find_import(std::string_view type);
 
 }  // namespace flow::onnx

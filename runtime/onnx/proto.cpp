@@ -42,20 +42,17 @@ constexpr std::array kDataTypes = {
 Shape read_shape(const pb::TensorProto& tensor) {
   std::vector<int64_t> extents(tensor.dims().begin(), tensor.dims().end());
   if (extents.size() > size_t{ops::kMaxRank})
-    throw Unsupported(
-        fmt::format("{} dimensions; at most {} are supported", extents.size(), ops::kMaxRank));
+    refuse("{} dimensions; at most {} are supported", extents.size(), ops::kMaxRank);
   for (const int64_t extent : extents)
-    if (extent < 0 || extent > ops::kMaxSize)
-      throw Unsupported(fmt::format("a dimension of {}", extent));
+    if (extent < 0 || extent > ops::kMaxSize) refuse("a dimension of {}", extent);
   Shape shape(std::move(extents));
-  if (!shape.checked_elements())
-    throw Unsupported(fmt::format("shape {} is too large", shape.str()));
+  if (!shape.checked_elements()) refuse("shape {} is too large", shape.str());
   return shape;
 }
 
 void require_count(size_t found, int64_t expected) {
   if (found != static_cast<size_t>(expected))
-    throw Unsupported(fmt::format("{} elements of data; expected {}", found, expected));
+    refuse("{} elements of data; expected {}", found, expected);
 }
 
 /// Elements of a field in which each has a number of its own. Floats of 16 bits are their bits.
@@ -98,12 +95,11 @@ uint64_t bytes_of(const pb::TensorProto& tensor, std::string_view key, uint64_t 
   const std::string_view text = value_of(tensor, key);
   if (text.empty()) return otherwise;
   const auto number = whole_number(text);
-  if (!number || *number < 0)
-    throw Unsupported(fmt::format("the {} of its data is `{}`", key, escaped(text)));
+  if (!number || *number < 0) refuse("the {} of its data is `{}`", key, escaped(text));
   return static_cast<uint64_t>(*number);
 }
 
-[[noreturn]] void refuse(const std::string& location, std::string_view why, std::string hint) {
+[[noreturn]] void refuse_file(const std::string& location, std::string_view why, std::string hint) {
   throw Unsupported(fmt::format("its data are in `{}`, {}", escaped(location), why),
                     std::move(hint));
 }
@@ -114,16 +110,16 @@ fs::path path_in(const fs::path& folder, const std::string& location) {
   const bool goes_up = std::ranges::find(below, fs::path("..")) != below.end();
   if (location.empty() || below.is_absolute() || goes_up ||
       location.find('\0') != std::string::npos)
-    refuse(location, "outside the folder of the model", "save the model as one file");
+    refuse_file(location, "outside the folder of the model", "save the model as one file");
   std::error_code missing, ignored;
   const fs::path path = fs::canonical(folder / below, missing);
-  if (missing) refuse(location, "which is missing", "put it in the folder of the model");
+  if (missing) refuse_file(location, "which is missing", "put it in the folder of the model");
   const fs::path root = fs::canonical(folder.empty() ? "." : folder, ignored);
   if (std::ranges::mismatch(root, path).in1 != root.end())
-    refuse(location, "a link out of the folder of the model",
-           "replace the link with the file it leads to");
+    refuse_file(location, "a link out of the folder of the model",
+                "replace the link with the file it leads to");
   if (!fs::is_regular_file(path, ignored))
-    refuse(location, "which is not a regular file", "put the file in its place");
+    refuse_file(location, "which is not a regular file", "put the file in its place");
   return path;
 }
 
@@ -135,7 +131,7 @@ class NodeOrder {
     for (int i = 0; i < graph.node_size(); ++i)
       for (const std::string& name : graph.node(i).output())
         if (!name.empty() && !makers_.emplace(name, i).second)
-          throw Unsupported(fmt::format("two tensors are called `{}`", escaped(name)));
+          refuse("two tensors are called `{}`", escaped(name));
   }
 
   NeededNodes run() {
@@ -203,8 +199,8 @@ class NodeOrder {
                             escaped(graph_.node(node).op_type()));
       node = awaited_by(node);
     } while (node != first && ++shown < kMostShown);
-    throw Unsupported(fmt::format("nodes form a circle, each reads from the next: {}{}", circle,
-                                  node == first ? "" : ", ..."));
+    refuse("nodes form a circle, each reads from the next: {}{}", circle,
+           node == first ? "" : ", ...");
   }
 
   const pb::GraphProto& graph_;
@@ -233,7 +229,7 @@ DType read_dtype(int data_type) {
       pb::TensorProto::DataType_IsValid(data_type)
           ? pb::TensorProto::DataType_Name(static_cast<pb::TensorProto::DataType>(data_type))
           : std::to_string(data_type);
-  throw Unsupported(fmt::format("dtype {}", name));
+  refuse("dtype {}", name);
 }
 
 Array read_tensor(const pb::TensorProto& tensor, std::span<const std::byte> raw) {
@@ -241,7 +237,7 @@ Array read_tensor(const pb::TensorProto& tensor, std::span<const std::byte> raw)
 }
 
 Array read_tensor(const pb::TensorProto& tensor) {
-  if (tensor.has_segment()) throw Unsupported("its data are in segments");
+  if (tensor.has_segment()) refuse("its data are in segments");
   const DType dtype = read_dtype(tensor.data_type());
   const Shape shape = read_shape(tensor);
   if (tensor.has_raw_data())
@@ -317,8 +313,8 @@ Array ExternalData::read(const pb::TensorProto& tensor) {
   const uint64_t size = file.bytes().size(), offset = bytes_of(tensor, "offset", 0);
   const uint64_t length = bytes_of(tensor, "length", size - std::min(size, offset));
   if (offset > size || length > size - offset)
-    refuse(location, fmt::format("{} bytes from {} on; it has {}", length, offset, size),
-           "export the model again; the file is damaged or of another model");
+    refuse_file(location, fmt::format("{} bytes from {} on; it has {}", length, offset, size),
+                "export the model again; the file is damaged or of another model");
   Array array(DType::kBool, Shape{0});
   file.recovering([&] { array = read_tensor(tensor, file.bytes().subspan(offset, length)); });
   return array;

@@ -3,8 +3,10 @@
 // untrusted: it is checked before anything is allocated.
 #pragma once
 
+#include <fmt/format.h>
 #include <onnx.pb.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -20,6 +22,13 @@
 namespace flow::onnx {
 
 namespace pb = ::onnx;
+
+using Integers = std::vector<int64_t>;
+using Strings = std::vector<std::string>;
+
+inline bool are_all(const Integers& values, int64_t value) {
+  return std::ranges::count(values, value) == std::ssize(values);
+}
 
 /// The default domain's version that is written: the latest of ONNX 1.12.
 constexpr int64_t kOpset = 17;
@@ -40,6 +49,12 @@ class Unsupported : public std::runtime_error {
   std::string hint_;
 };
 
+/// Throws Unsupported.
+template <typename... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> what, Arguments&&... arguments) {
+  throw Unsupported(fmt::format(what, std::forward<Arguments>(arguments)...));
+}
+
 /// Unsupported for a dtype that flow does not have.
 DType read_dtype(int data_type);
 /// The array. Unsupported where its data do not fill its shape, or are of a dtype that flow does
@@ -55,9 +70,9 @@ Array reshaped(const Array& array, Shape shape);
 /// A matrix with its axes exchanged.
 Array transposed_matrix(const Array& matrix);
 /// Its elements as int64, in order.
-std::vector<int64_t> elements_as_int64(const Array& array);
+Integers elements_as_int64(const Array& array);
 /// The array of these integers.
-Array int64_array(const std::vector<int64_t>& values, Shape shape);
+Array int64_array(const Integers& values, Shape shape);
 
 /// Opens files for tensors, one at a time. Untrusted: reads only regular files in the model's
 /// folder.

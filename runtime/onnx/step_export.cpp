@@ -147,7 +147,7 @@ std::string StepExport::vector(const std::vector<int64_t>& values) {
 }
 
 std::string StepExport::cast(const std::string& name, DType from, DType to) {
-  return from == to ? name : node("Cast", {name}, {{"to", int64_t{data_type_of(to)}}});
+  return from == to ? name : node("Cast", {name}, {{"to", data_type_of(to)}});
 }
 
 std::string StepExport::reshaping(const Shape& shape, int batch_axis) {
@@ -167,6 +167,13 @@ std::string StepExport::along(const std::string& vector_name, int axis, int rank
   return node("Unsqueeze", {vector_name, vector(added)});
 }
 
+std::string StepExport::transposed(const std::string& name, int rank) {
+  Integers perm;
+  for (int64_t axis = 0; axis < rank; ++axis) perm.push_back(axis);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return node("Transpose", {name}, {{"perm", perm}});
+}
+
 void StepExport::fix_batch() {
   if (state_.fixed_batch.empty()) state_.fixed_batch = name_;
 }
@@ -178,16 +185,13 @@ void StepExport::fix_batch_of_constant(size_t i, int inner) {
   if (axis >= 0 && axis < shape.rank() - inner && shape[axis] > 1) fix_batch();
 }
 
-const ExportRule* find_rule(const ops::OpSpec* op) {
-  static const auto kRules = [] {
-    std::map<const ops::OpSpec*, const ExportRule*> rules;
-    for (const auto list : {elementwise_rules(), shape_rules(), layer_rules(), random_rules(),
-                            recurrent_rules(), reduction_rules()})
-      for (const ExportRule& rule : list) rules.emplace(ops::find_spec(rule.op), &rule);
-    return rules;
-  }();
-  const auto found = kRules.find(op);
-  return found == kRules.end() ? nullptr : found->second;
+void StepExport::fix_mixed_batch() {
+  for (size_t i = 1; i < operands(); ++i)
+    if (in(i).batch_axis != in(0).batch_axis) fix_batch();
+}
+
+void StepExport::need_batch_axis(const Value& x, int batch_axis) {
+  if (x.batch_axis == ops::kBatchReduced || (x.batch_axis >= 0 && batch_axis < 0)) fix_batch();
 }
 
 }  // namespace flow::onnx

@@ -89,9 +89,9 @@ class StepExport {
   const T& attribute(std::string_view name) const {
     return attributes_.get<T>(name);
   }
-  const std::vector<int64_t>& integers(std::string_view name) const {
-    return attribute<std::vector<int64_t>>(name);
-  }
+  const Integers& integers(std::string_view name) const { return attribute<Integers>(name); }
+  /// A number as ONNX has it.
+  float float32(std::string_view name) const { return static_cast<float>(attribute<double>(name)); }
   /// The attribute `padding`, top, bottom, left, right, as ONNX has it: all starts before all ends.
   std::vector<int64_t> pads() const;
 
@@ -127,12 +127,19 @@ class StepExport {
   std::string reshape(const std::string& value, const Shape& shape, int batch_axis);
   /// A vector along `axis` of a tensor of that rank: [C] as [C, 1, 1].
   std::string along(const std::string& vector, int axis, int rank);
+  /// The value with its last two axes exchanged.
+  std::string transposed(const std::string& name, int rank);
 
   /// The model takes only batches of the job's size.
   void fix_batch();
   /// Does so where operand i broadcasts to the result, is not of the batch, and yet has as many
   /// rows. `inner`: last axes that do not broadcast.
   void fix_batch_of_constant(size_t i, int inner = 0);
+  /// Does so where rows of the batch stand beside rows that are not.
+  void fix_mixed_batch();
+  /// Does so where the extents of what is made of `x` are known only if rows of the batch are one
+  /// of them.
+  void need_batch_axis(const Value& x, int batch_axis);
 
  private:
   ExportState& state_;
@@ -142,33 +149,8 @@ class StepExport {
   std::vector<Value> operands_, results_;
 };
 
-// Of rules, which have no names for their members.
-inline constexpr bool kBroadcasts = true, kWidens = true;
-
-/// Writes the nodes of a step.
-using StepWriter = void (*)(StepExport& step);
-
-struct ExportRule {
-  std::string_view op;
-  StepWriter write;
-  std::string_view type = {};  // of ONNX, where several ops have one writer
-  bool broadcasts = false;     // all operands, to the result
-  /// Runtimes lack the operator for integers of 8 bits: they are int32 for it. What is cast back
-  /// has wrapped around alike.
-  bool widens = false;
-  bool takes_product = false;  // its operands are those of recurrent_operands
-};
-
-// The rules of all ops, by kind.
-std::span<const ExportRule> elementwise_rules();
-std::span<const ExportRule> shape_rules();
-std::span<const ExportRule> layer_rules();
-std::span<const ExportRule> recurrent_rules();
-std::span<const ExportRule> reduction_rules();
-std::span<const ExportRule> random_rules();
-
-/// The rule of an op; null where ONNX has nothing for it.
-const ExportRule* find_rule(const ops::OpSpec* op);
+/// Writes an operator of ONNX that is the op.
+inline void direct(StepExport& step) { step.result(step.type(), step.names()); }
 
 /// What ONNX's operator reads in the place of `step`: the input (N T, F), its weight and bias,
 /// weight and bias of the state, initial states, and lengths where the step has them. An invalid

@@ -90,11 +90,10 @@ class Contest {
   void prepare_ours(const plan::Step& step, cpu::Layout layout, int threads) {
     const cpu::SingleThreadedLibraries preparing;
     const auto* entry = cpu::find_kernel(cpu::fast_kernels(), step.op->name);
-    cpu::Kernel kernel = entry->prepare({.step = step,
-                                         .inputs = {{"in", DType::kFloat32, from_, layout}},
-                                         .outputs = {{"out", DType::kFloat32, to_, layout}},
-                                         .epilogue_operands = {},
-                                         .threads = threads});
+    cpu::Kernel kernel = entry->prepare({{.step = step,
+                                          .inputs = {{{"in", DType::kFloat32, from_}, layout}},
+                                          .outputs = {{{"out", DType::kFloat32, to_}, layout}}},
+                                         threads});
     workspace_ = Floats(kernel.workspace / sizeof(float));
     run_ours_ = [this, launch = std::move(kernel.launch)] {
       const cpu::SingleThreadedLibraries running;

@@ -51,7 +51,7 @@ cpu::TensorDesc describe(const KernelCase& one, bool input, size_t i, cpu::Layou
   const Result output = input ? Result{} : one.results[i];
   const Shape& shape = input ? one.inputs[i].shape() : output.shape;
   const bool lies_so = shape.rank() == 4 && is_activation(one.op, input, i);
-  return {"operand", input ? one.inputs[i].dtype() : output.dtype, shape,
+  return {{"operand", input ? one.inputs[i].dtype() : output.dtype, shape},
           lies_so ? layout : cpu::Layout::kPlain};
 }
 
@@ -86,7 +86,7 @@ KernelRun run_kernel(const KernelCase& one, const KernelSettings& settings) {
   step.op = step.name = one.op;
   step.where = "job.yaml:1:1";
   for (const auto& [name, value] : one.attributes) step.attributes.set(name, value);
-  cpu::Request request{step, {}, {}, {}, 7, settings.threads};
+  cpu::Request request{{.step = step, .seed = 7}, settings.threads};
   std::vector<Memory> memory;
   std::vector<std::byte*> inputs, outputs;
   for (size_t i = 0; i < one.inputs.size(); ++i) {

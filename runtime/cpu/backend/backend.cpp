@@ -196,11 +196,6 @@ std::span<const KernelEntry> reference_kernels() {
   return kKernels;
 }
 
-const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op) {
-  const auto found = std::ranges::find(kernels, op, &KernelEntry::op);
-  return found == kernels.end() ? nullptr : &*found;
-}
-
 std::unique_ptr<exec::Backend> make_backend() { return make_backend({}); }
 
 std::unique_ptr<exec::Backend> make_backend(std::span<const KernelEntry> kernels) {

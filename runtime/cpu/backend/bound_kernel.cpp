@@ -53,10 +53,6 @@ const KernelEntry& choose_kernel(const plan::Job& job, const plan::Step& step,
   return *entry;
 }
 
-RunError located(const plan::Step& step, const RunError& error) {
-  return error.at(fmt::format("{}: step `{}`", step.where, step.name));
-}
-
 class KernelBinder {
  public:
   KernelBinder(const BindContext& context, const plan::Step& step)
@@ -84,8 +80,8 @@ class KernelBinder {
     }
     const plan::Tensor& tensor = context_.job[id];
     Value value{Operand{Operand::Kind::kTensor, id, 0},
-                TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()],
-                           true, tensor.batch_axis}};
+                TensorDesc{{tensor.name, tensor.dtype, tensor.shape, true, tensor.batch_axis},
+                           context_.layouts[id.index()]}};
     const exec::TensorSlice slice = context_.division.slice(index_, id);
     if (slice.bounds.empty()) return value;
     value.operand.offset = slice.offset;
@@ -269,9 +265,10 @@ class KernelBinder {
   Kernel prepare_kernel(const KernelEntry& entry, const plan::Step& step,
                         const std::vector<Value>& in, const std::vector<Value>& out,
                         const std::vector<std::vector<Value>>& epilogue) const {
-    Request request{step, {}, {}, {}, context_.job.seed, threads_};
-    request.shards = plan::shards_of(context_.job);
-    request.ranks = context_.ranks;
+    Request request{
+        {.step = step, .seed = context_.job.seed, .shards = plan::shards_of(context_.job)},
+        threads_,
+        context_.ranks};
     for (const Value& value : in) request.inputs.push_back(value.desc);
     for (const Value& value : out) request.outputs.push_back(value.desc);
     for (const std::vector<Value>& operands : epilogue) {
@@ -322,7 +319,7 @@ std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
     try {
       chosen.push_back(&choose_kernel(job, step, kernels));
     } catch (const RunError& error) {
-      throw located(step, error);
+      throw exec::at_step(step, error);
     }
   }
   return chosen;
@@ -332,7 +329,7 @@ BoundKernel bind_kernel(const BindContext& context, const plan::Step& step) {
   try {
     return KernelBinder(context, step).build();
   } catch (const RunError& error) {
-    throw located(step, error);
+    throw exec::at_step(step, error);
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <string_view>
+#include <type_traits>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -32,16 +34,14 @@ class CudaDriver : public Driver {
   const DeviceProperties& properties() const override { return properties_; }
 
   size_t free_memory() override {
-    activate();
     size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "querying free GPU memory");
+    call("querying free GPU memory", cudaMemGetInfo, &free, &total);
     return free;
   }
 
   std::byte* allocate(size_t bytes) override {
-    activate();
     void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes), fmt::format("allocating {}", human_bytes(bytes)));
+    call(fmt::format("allocating {}", human_bytes(bytes)), cudaMalloc, &memory, bytes);
     return static_cast<std::byte*>(memory);
   }
 
@@ -67,9 +67,8 @@ class CudaDriver : public Driver {
   void release_pinned(std::byte* memory) noexcept override { cudaFreeHost(memory); }
 
   Stream create_stream() override {
-    activate();
     cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    call("creating a stream", cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
     return {stream};
   }
 
@@ -81,60 +80,45 @@ class CudaDriver : public Driver {
   void destroy(Event event) noexcept override { cudaEventDestroy(native(event)); }
 
   void copy(void* to, const void* from, size_t bytes, Stream stream) override {
-    activate();
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "a copy");
+    call("a copy", cudaMemcpyAsync, to, from, bytes, cudaMemcpyDefault, native(stream));
   }
 
   void copy_rows(void* to, const void* from, const RowCopy& rows, Stream stream) override {
     constexpr size_t kMostDistance = std::numeric_limits<int32_t>::max();  // CUDA's limit
     if (rows.distance > kMostDistance) return copy_row_by_row(to, from, rows, stream);
-    activate();
-    check(cudaMemcpy2DAsync(to, rows.distance, from, rows.bytes, rows.bytes, rows.rows,
-                            cudaMemcpyDefault, native(stream)),
-          "a copy");
+    call("a copy", cudaMemcpy2DAsync, to, rows.distance, from, rows.bytes, rows.bytes, rows.rows,
+         cudaMemcpyDefault, native(stream));
   }
 
   void clear(void* memory, size_t bytes, Stream stream) override {
-    activate();
-    check(cudaMemsetAsync(memory, 0, bytes, native(stream)), "clearing memory");
+    call("clearing memory", cudaMemsetAsync, memory, 0, bytes, native(stream));
   }
 
-  void launch(const KernelCall& call, Stream stream) override {
+  void launch(const KernelCall& kernel, Stream stream) override {
     constexpr size_t kShared = 48 << 10;  // bytes that need no opt-in
-    activate();
-    if (call.shared_bytes > kShared)
-      check(cudaFuncSetAttribute(call.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(call.shared_bytes)),
-            call.name);
-    check(cudaLaunchKernel(call.function, native(call.grid), native(call.block),
-                           call.arguments.data(), call.shared_bytes, native(stream)),
-          call.name);
+    if (kernel.shared_bytes > kShared)
+      call(kernel.name, cudaFuncSetAttribute, kernel.function,
+           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kernel.shared_bytes));
+    call(kernel.name, cudaLaunchKernel, kernel.function, native(kernel.grid), native(kernel.block),
+         kernel.arguments.data(), kernel.shared_bytes, native(stream));
   }
 
-  void load(const KernelCall& call) override {
-    activate();
+  void load(const KernelCall& kernel) override {
     cudaFuncAttributes attributes;
-    check(cudaFuncGetAttributes(&attributes, call.function), call.name);
+    call(kernel.name, cudaFuncGetAttributes, &attributes, kernel.function);
   }
 
   void record(Event event, Stream stream) override {
-    activate();
-    check(cudaEventRecord(native(event), native(stream)), "recording an event");
+    call("recording an event", cudaEventRecord, native(event), native(stream));
   }
 
   void wait(Stream stream, Event event) override {
-    activate();
-    check(cudaStreamWaitEvent(native(stream), native(event)), "waiting for an event");
+    call("waiting for an event", cudaStreamWaitEvent, native(stream), native(event), 0U);
   }
 
-  void synchronize(Event event) override {
-    activate();
-    check(cudaEventSynchronize(native(event)), "a call");
-  }
-
+  void synchronize(Event event) override { call("a call", cudaEventSynchronize, native(event)); }
   void synchronize(Stream stream) override {
-    activate();
-    check(cudaStreamSynchronize(native(stream)), "a call");
+    call("a call", cudaStreamSynchronize, native(stream));
   }
 
   bool is_reached(Event event) override {
@@ -145,23 +129,20 @@ class CudaDriver : public Driver {
   }
 
   double milliseconds_between(Event first, Event second) override {
-    activate();
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, native(first), native(second)), "timing a call");
+    call("timing a call", cudaEventElapsedTime, &milliseconds, native(first), native(second));
     return milliseconds;
   }
 
   void begin_capture(Stream stream) override {
-    activate();
     // Relaxed: libraries load their kernels while they are captured, other threads go on.
-    check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeRelaxed),
-          "starting a capture");
+    call("starting a capture", cudaStreamBeginCapture, native(stream),
+         cudaStreamCaptureModeRelaxed);
   }
 
   Graph end_capture(Stream stream) override {
-    activate();
     cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(native(stream), &graph), "capturing a call");
+    call("capturing a call", cudaStreamEndCapture, native(stream), &graph);
     cudaGraphExec_t instance = nullptr;
     const cudaError_t error = cudaGraphInstantiate(&instance, graph, 0);
     cudaGraphDestroy(graph);
@@ -173,8 +154,7 @@ class CudaDriver : public Driver {
   }
 
   void launch(Graph graph, Stream stream) override {
-    activate();
-    check(cudaGraphLaunch(native(graph), native(stream)), "launching a captured call");
+    call("launching a captured call", cudaGraphLaunch, native(graph), native(stream));
   }
 
   void destroy(Graph graph) noexcept override { cudaGraphExecDestroy(native(graph)); }
@@ -183,6 +163,14 @@ class CudaDriver : public Driver {
   /// CUDA's current device is the thread's own; setting the same one again costs nanoseconds.
   void activate() { check(cudaSetDevice(properties_.index), "using the GPU"); }
 
+  /// Calls a function of CUDA for this device.
+  template <typename... Parameters>
+  void call(std::string_view what, cudaError_t (*function)(Parameters...),
+            std::type_identity_t<Parameters>... arguments) {
+    activate();
+    check(function(arguments...), what);
+  }
+
   void copy_row_by_row(void* to, const void* from, const RowCopy& rows, Stream stream) {
     for (size_t i = 0; i < rows.rows; ++i)
       copy(static_cast<std::byte*>(to) + i * rows.distance,
@@ -190,9 +178,8 @@ class CudaDriver : public Driver {
   }
 
   Event create_event(unsigned flags) {
-    activate();
     cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, flags), "creating an event");
+    call("creating an event", cudaEventCreateWithFlags, &event, flags);
     return {event};
   }
 

@@ -1,5 +1,8 @@
-// Which epilogue ops a library fuses, and the launches of those that it does not.
+// Which epilogue ops a library fuses, and the launches of those that it does not. What a library
+// refuses.
 #include "runtime/cuda/loops/epilogue.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -44,8 +47,10 @@ Kernel prepare_op(const Request& request, size_t index) {
   std::vector<TensorDesc> inputs = {request.outputs[0]};
   const std::vector<TensorDesc>& operands = request.epilogue_operands[index];
   inputs.insert(inputs.end(), operands.begin(), operands.end());
-  const Request apart{step,          std::move(inputs), request.outputs, {},
-                      request.seed,  request.math_mode, request.driver,  request.libraries,
+  const Request apart{{step, std::move(inputs), request.outputs, {}, request.seed},
+                      request.math_mode,
+                      request.driver,
+                      request.libraries,
                       request.checks};
   const KernelEntry* entry = find_kernel(epilogue_op.op.name());
   FLOW_CHECK(entry, "no kernel for {}", epilogue_op.op.name());
@@ -121,6 +126,23 @@ Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& fin
   if (kernels.empty()) throw bare.error();
   return kernels.size() == 1 ? kernels.front()
                              : kernels[request.timer->fastest(key, request, kernels)];
+}
+
+namespace {
+
+constexpr std::string_view kRefusal = "refusal";
+
+}  // namespace
+
+void set_refusal(plan::Step& step, std::string reason) {
+  step.attributes.set(kRefusal, std::move(reason));
+}
+
+std::string name_own_kernel(const plan::Step& step, std::string_view products) {
+  std::string name = "flow kernel";
+  if (!products.empty()) name += fmt::format(" with {}", products);
+  if (step.attributes.has(kRefusal)) name += ": " + step.attributes.get<std::string>(kRefusal);
+  return name;
 }
 
 }  // namespace flow::cuda

@@ -13,7 +13,7 @@ namespace flow::cuda {
 struct FingerprintSource {
   DType dtype;                 // in memory
   DType shown;                 // that of the plan, to which elements are widened; else the same
-  const Shape& shape;          // as the plan says; of 4-D ones, the last two axes are the whole's
+  Shape shape;                 // as the plan says; of 4-D ones, the last two axes are the whole's
   bool channels_last = false;  // [N, H, W, C] in memory; all of the shape is there then
   const std::byte* data = nullptr;
   int64_t elements = 0;  // at `data`

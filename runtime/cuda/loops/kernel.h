@@ -16,24 +16,13 @@
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
+#include "runtime/exec/core/kernel.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {
 
-/// A tensor in device memory, in C order.
-struct TensorDesc {
-  std::string_view name;
-  DType dtype;
-  Shape shape;
-  bool used = true;  // false: a second result that nobody reads; its pointer is null
-  int batch_axis = plan::kNoBatch;
-  /// Of a slice, which `shape` then is: where that of each rank begins in the tensor, in elements,
-  /// and where the last one ends.
-  std::span<const int64_t> bounds = {};
-
-  /// Of the tensor, also where this is a slice of it.
-  int64_t whole_elements() const { return bounds.empty() ? shape.elements() : bounds.back(); }
-};
+/// Tensors are in C order.
+using exec::TensorDesc;
 
 /// What differs from call to call and from shard to shard, in device memory: a copy puts it there.
 struct CallBlock {
@@ -76,31 +65,20 @@ class StepTimer {
                          std::span<const Kernel> kernels) = 0;
 };
 
-/// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i], all of
-/// which the kernel does itself (see TakesEpilogue). Lives as long as prepare; a
-/// Launch keeps copies.
-struct Request {
-  const plan::Step& step;
-  std::vector<TensorDesc> inputs, outputs;
-  std::vector<std::vector<TensorDesc>> epilogue_operands;
-  uint64_t seed = 0;
+/// The kernel does all epilogue ops of the step itself (see TakesEpilogue).
+struct Request : exec::StepRequest<TensorDesc> {
   MathMode math_mode = {};
   Driver& driver;        // outlives the Launch
   Libraries& libraries;  // likewise
   Checks& checks;        // a kernel that checks values appends here
-  int64_t shards = 1;    // that share the batch: what is drawn is that of the whole batch
   size_t rank = 0;       // of several that have slices of operands: this one
   size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes, of a convolution
   bool fuse = true;            // false: no epilogue op is part of a library's kernel
   StepTimer* timer = nullptr;  // decides which are; null: as many as the library takes
 };
 
-/// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.
-struct Buffers {
-  std::span<std::byte*const> inputs, outputs;
-  std::span<const std::span<std::byte* const>> epilogue_operands;
-  std::byte* workspace = nullptr;  // 256-byte aligned, as is every buffer
-};
+/// All of them are 256-byte aligned.
+using exec::Buffers;
 
 /// What a job lets libraries do.
 inline MathMode math_mode_of(const plan::Job& job) {
@@ -179,6 +157,12 @@ struct KernelEntry {
 std::span<const KernelEntry> all_kernels();
 /// The entry for `op`, or null.
 const KernelEntry* find_kernel(std::string_view op);
+
+/// Keeps, as an attribute that this backend alone sets, why the library does not compute a step.
+void set_refusal(plan::Step& step, std::string reason);
+/// Names our kernel for a step, with the library's refusal, if there was one. `products`: of the
+/// library's kernel that it uses, if any.
+std::string name_own_kernel(const plan::Step& step, std::string_view products = {});
 
 template <typename T>
 const T* input(const Buffers& buffers, size_t i) {

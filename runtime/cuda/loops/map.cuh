@@ -1,7 +1,13 @@
 // Elementwise kernels: flat ones, 16 bytes at a time, and ones over operands that broadcast.
-// Results may lie exactly on an operand.
+// Results may lie exactly on an operand. Elements copied between an array and a part of another,
+// converted where they differ in type; else bits alone matter: one kernel for each size of one.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "runtime/base/element_types.h"
 #include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
@@ -16,17 +22,22 @@ struct alignas(16) Vector {
   T values[kCount];
 };
 
-/// y[i] = f(x[i]), i < n
-template <typename T, typename F>
-__global__ void map_flat(const T* x, T* y, int64_t n, F f) {
+template <typename T, typename F, typename... X>
+__device__ Vector<T> map_vector(F f, Vector<X>... x) {
+  Vector<T> y;
+  for (int k = 0; k < Vector<T>::kCount; ++k) y.values[k] = f(x.values[k]...);
+  return y;
+}
+
+/// y[i] = f(x[i]...), i < n
+template <typename T, typename F, typename... X>
+__global__ void map_flat(T* y, int64_t n, F f, const X*... x) {
   const int64_t vectors = n / Vector<T>::kCount;
-  for (int64_t i = first_index(); i < vectors; i += index_step()) {
-    Vector<T> v = reinterpret_cast<const Vector<T>*>(x)[i];
-    for_elements<Vector<T>::kCount>([&](int k) { v.values[k] = f(v.values[k]); });
-    reinterpret_cast<Vector<T>*>(y)[i] = v;
-  }
+  for (int64_t i = first_index(); i < vectors; i += index_step())
+    reinterpret_cast<Vector<T>*>(y)[i] =
+        map_vector<T>(f, reinterpret_cast<const Vector<X>*>(x)[i]...);
   for (int64_t i = vectors * Vector<T>::kCount + first_index(); i < n; i += index_step())
-    y[i] = f(x[i]);
+    y[i] = f(x[i]...);
 }
 
 /// y[i] = f(x[i]) as a bool, i < n
@@ -35,68 +46,38 @@ __global__ void test_flat(const T* x, bool* y, int64_t n, F f) {
   for (int64_t i = first_index(); i < n; i += index_step()) y[i] = f(x[i]);
 }
 
-/// out[i] = f(a[i], b[i]), i < n
-template <typename T, typename F>
-__global__ void map_flat_pairs(const T* a, const T* b, T* out, int64_t n, F f) {
-  const int64_t vectors = n / Vector<T>::kCount;
-  for (int64_t i = first_index(); i < vectors; i += index_step()) {
-    Vector<T> v = reinterpret_cast<const Vector<T>*>(a)[i];
-    const Vector<T> w = reinterpret_cast<const Vector<T>*>(b)[i];
-    for (int k = 0; k < Vector<T>::kCount; ++k) v.values[k] = f(v.values[k], w.values[k]);
-    reinterpret_cast<Vector<T>*>(out)[i] = v;
-  }
-  for (int64_t i = vectors * Vector<T>::kCount + first_index(); i < n; i += index_step())
-    out[i] = f(a[i], b[i]);
-}
-
-/// out[i] = f(a[i], b[i], c[i]), i < n
-template <typename T, typename F>
-__global__ void map_flat_triples(const T* a, const T* b, const T* c, T* out, int64_t n, F f) {
-  const int64_t vectors = n / Vector<T>::kCount;
-  for (int64_t i = first_index(); i < vectors; i += index_step()) {
-    Vector<T> v = reinterpret_cast<const Vector<T>*>(a)[i];
-    const Vector<T> w = reinterpret_cast<const Vector<T>*>(b)[i];
-    const Vector<T> u = reinterpret_cast<const Vector<T>*>(c)[i];
-    for (int k = 0; k < Vector<T>::kCount; ++k)
-      v.values[k] = f(v.values[k], w.values[k], u.values[k]);
-    reinterpret_cast<Vector<T>*>(out)[i] = v;
-  }
-  for (int64_t i = vectors * Vector<T>::kCount + first_index(); i < n; i += index_step())
-    out[i] = f(a[i], b[i], c[i]);
-}
-
-/// out[i] = f(a[loops(i)], b[loops(i)]), i < n
-template <typename T, typename R, typename F>
-__global__ void map_pairs(Loops<2> loops, const T* a, const T* b, R* out, int64_t n, F f) {
+/// y[i] = f(x[loops(i)]...), i < n
+template <typename R, typename F, typename... X>
+__global__ void map_broadcast(Loops<sizeof...(X)> loops, R* y, int64_t n, F f, const X*... x) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    const Offsets<2> at = loops.at(i);
-    out[i] = f(a[at.of[0]], b[at.of[1]]);
+    const auto at = loops.at(i);
+    y[i] = [&]<size_t... K>(std::index_sequence<K...>) { return f(x[at.of[K]]...); }
+    (std::index_sequence_for<X...>());
   }
 }
 
-/// out[i] = f(a[loops(i)], b[loops(i)], c[loops(i)]), i < n
-template <typename A, typename T, typename F>
-__global__ void map_triples(Loops<3> loops, const A* a, const T* b, const T* c, T* out, int64_t n,
-                            F f) {
-  for (int64_t i = first_index(); i < n; i += index_step()) {
-    const Offsets<3> at = loops.at(i);
-    out[i] = f(a[at.of[0]], b[at.of[1]], c[at.of[2]]);
-  }
-}
-
-/// A grid for the flat kernels.
+/// A grid for map_flat.
 template <typename T>
 LaunchShape shape_for_vectors(int64_t n) {
   return shape_for(ceil_div(n, Vector<T>::kCount));
 }
 
+template <size_t, typename T>
+using Same = T;
+
+/// y = f(x...), where all operands have the shape and the dtype of y
+template <typename T, typename F, size_t... K>
+Launch flat_launch(const char* name, const Request& request, F f, std::index_sequence<K...>) {
+  return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, name, shape_for_vectors<T>(n), map_flat<T, F, Same<K, T>...>,
+           output<T>(buffers, 0), n, f, input<T>(buffers, K)...);
+  };
+}
+
 /// y = f(x)
 template <typename T, typename F>
 Launch map_launch(const char* name, const Request& request, F f) {
-  return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, name, shape_for_vectors<T>(n), map_flat<T, F>,
-           input<T>(buffers, 0), output<T>(buffers, 0), n, f);
-  };
+  return flat_launch<T>(name, request, f, std::make_index_sequence<1>());
 }
 
 /// y = f(x), bools
@@ -108,39 +89,55 @@ Launch test_launch(const char* name, const Request& request, F f) {
   };
 }
 
-/// out = f(a, b), of equal shapes
+/// y = f(a, b), of equal shapes
 template <typename T, typename F>
 Launch map_pairs_launch(const char* name, const Request& request, F f) {
-  return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, name, shape_for_vectors<T>(n), map_flat_pairs<T, F>,
-           input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), n, f);
-  };
+  return flat_launch<T>(name, request, f, std::make_index_sequence<2>());
 }
 
-/// out = f(a, b), of shapes that broadcast
+/// y = f(x...), of shapes that broadcast: an R of Xs
+template <typename R, typename... X, typename F>
+Launch broadcast_launch(const char* name, const Request& request, F f) {
+  return [&]<size_t... K>(std::index_sequence<K...>)->Launch {
+    const auto loops =
+        broadcast_loops<sizeof...(X)>({request.inputs[K].shape...}, request.outputs[0].shape);
+    return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, name, shape_for(n), map_broadcast<R, F, X...>, loops,
+             output<R>(buffers, 0), n, f, input<X>(buffers, K)...);
+    };
+  }
+  (std::index_sequence_for<X...>());
+}
+
+/// y = f(a, b), of shapes that broadcast
 template <typename T, typename F>
 Launch map_broadcast_launch(const char* name, const Request& request, F f) {
-  const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
-  if (a == b) return map_pairs_launch<T>(name, request, f);
-  return [=, loops = broadcast_loops<2>({a, b}, request.outputs[0].shape),
-          n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, name, shape_for(n), map_pairs<T, T, F>, loops,
-           input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), n, f);
-  };
+  return request.inputs[0].shape == request.inputs[1].shape
+             ? map_pairs_launch<T>(name, request, f)
+             : broadcast_launch<T, T, T>(name, request, f);
 }
 
-/// out = f(a, b, c), of shapes that broadcast
-template <typename A, typename T, typename F>
-Launch map_triples_launch(const char* name, const Request& request, F f) {
-  const auto& in = request.inputs;
-  return [=,
-          loops =
-              broadcast_loops<3>({in[0].shape, in[1].shape, in[2].shape}, request.outputs[0].shape),
-          n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, name, shape_for(n), map_triples<A, T, F>, loops,
-           input<A>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2), output<T>(buffers, 0),
-           n, f);
-  };
+/// to[loops] = from[loops], n elements; the loops run over `from`, then over `to`.
+template <typename From, typename To>
+__global__ void copy_strided(Loops<2> loops, const From* from, To* to, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Offsets<2> at = loops.at(i);
+    to[at.of[1]] = convert<To>(from[at.of[0]]);
+  }
 }
+
+template <typename From, typename To>
+void launch_copy(const LaunchState& state, const char* name, const Loops<2>& loops,
+                 const From* from, To* to) {
+  const int64_t n = loops.elements();
+  launch(state.driver, state.stream, name, shape_for(n), copy_strided<From, To>, loops, from, to,
+         n);
+}
+
+/// A part of an array as loops over the part, and where it begins in the whole.
+struct ArrayPart {
+  Loops<2> loops;
+  int64_t begin;
+};
 
 }  // namespace flow::cuda

@@ -5,17 +5,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "ops/recurrent/cuda_library.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/libraries/timed_libraries.h"
-#include "runtime/cuda/program/kernel_timer.h"
 #include "runtime/cuda/program/passes.h"
 #include "runtime/cuda/program/program.h"
-#include "runtime/cuda/program/step_traits.h"
+#include "runtime/cuda/program/steps.h"
+#include "runtime/cuda/program/tuning.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/shards.h"
 
@@ -145,15 +143,18 @@ class CudaBackend : public exec::Backend {
     plan::Job plain = job;
     plain.loop.reset();  // its steps have other numbers by the end
     Versions versions;
-    const plan::Job moved =
-        move_channels_last(lower_epilogues(plain), kept, transferred, &versions);
-    const plan::Job summed =
-        options.fuse
-            ? fuse_residuals(recurrent(moved, job, visible, options, source, recurrent_workspace),
-                             visible)
-            : moved;
-    Grouped grouped = group_updates(
-        in_16_bits(fused(summed, job, visible, options, source), visible, source, versions));
+    plan::Job made = move_channels_last(lower_epilogues(plain), kept, transferred, &versions);
+    const auto parts_of_made = [&] { return parts_of(job, options.segments, made); };
+    named(job, [&] {
+      if (options.fuse) {
+        made = lower_recurrent(made, parts_of_made(), visible, recurrent_workspace,
+                               source.libraries, source.driver);
+        made = fuse_residuals(made, visible);
+        made = fuse_gradients(made, parts_of_made(), visible, source.libraries, source.driver);
+      }
+      made = lower_attention(made, visible, most_workspace(), source.libraries, &versions);
+    });
+    Grouped grouped = group_updates(made);
     const std::vector<size_t> parts = parts_of(job, options.segments, grouped.job);
     if (job.loop) {
       grouped.job.loop = renumbered(*job.loop, parts);
@@ -188,23 +189,6 @@ class CudaBackend : public exec::Backend {
                                            options.ranks ? communicator_.get() : nullptr);
     });
   }
-
-  /// What chooses algorithms by time.
-  struct Tuner {
-    Choices choices;
-    TimedLibraries libraries;
-    KernelTimer timer;
-
-    Tuner(const exec::Tuning& tuning, std::string device, Libraries& from, Driver& driver)
-        : choices(tuning.kept.empty() ? PlanCache() : PlanCache(tuning.kept, kMostKept),
-                  PlanCache::of_user("algorithms"), std::move(device), tuning.say),
-          libraries(from, driver, choices),
-          timer(driver, choices) {}
-
-   private:
-    /// Of a run, which never lets go of one.
-    static constexpr size_t kMostKept = std::numeric_limits<size_t>::max() / 4;
-  };
 
   /// What choices of algorithms depend on, besides what is computed.
   std::string device_text() const {
@@ -301,32 +285,6 @@ class CudaBackend : public exec::Backend {
     if (communicator_) return;
     communicator_ =
         named(job, [&] { return std::make_unique<Communicator>(open_nccl_(), *driver_, ranks); });
-  }
-
-  plan::Job fused(const plan::Job& expanded, const plan::Job& job,
-                  std::span<const TensorId> visible, const exec::PrepareOptions& options,
-                  const KernelSource& source) {
-    if (!source.fuse) return expanded;
-    return named(job, [&] {
-      return fuse_gradients(expanded, parts_of(job, options.segments, expanded), visible,
-                            source.libraries, source.driver);
-    });
-  }
-
-  plan::Job recurrent(const plan::Job& expanded, const plan::Job& job,
-                      std::span<const TensorId> visible, const exec::PrepareOptions& options,
-                      const KernelSource& source, size_t workspace) {
-    return named(job, [&] {
-      return lower_recurrent(expanded, parts_of(job, options.segments, expanded), visible,
-                             workspace, source.libraries, source.driver);
-    });
-  }
-
-  plan::Job in_16_bits(const plan::Job& job, std::span<const TensorId> visible,
-                       const KernelSource& source, Versions& versions) {
-    return named(job, [&] {
-      return lower_attention(job, visible, most_workspace(), source.libraries, &versions);
-    });
   }
 
   /// Completes the report. True where the columns are to be kept on the device: they may take half

@@ -40,7 +40,7 @@ class KernelBinder {
           bound_.kernels[i] = kernel_for(i);
         }
       } catch (const RunError& error) {
-        throw error.at(fmt::format("{}: step `{}`", step.where, step.name));
+        throw exec::at_step(step, error);
       }
     }
     return std::move(bound_);
@@ -89,16 +89,11 @@ class KernelBinder {
 
   Request request_of(size_t index) {
     const plan::Step& step = job_.steps[index];
-    Request request{step,
-                    {},
-                    {},
-                    {},
-                    job_.seed,
+    Request request{{.step = step, .seed = job_.seed, .shards = plan::shards_of(job_)},
                     math_mode_of(job_),
                     source_.driver,
                     source_.libraries,
                     bound_.checks,
-                    plan::shards_of(job_),
                     slices_.rank,
                     most_workspace_,
                     source_.fuse,
@@ -137,10 +132,7 @@ std::span<const KernelEntry> all_kernels() {
   return kKernels;
 }
 
-const KernelEntry* find_kernel(std::string_view op) {
-  const auto found = std::ranges::find(all_kernels(), op, &KernelEntry::op);
-  return found == all_kernels().end() ? nullptr : &*found;
-}
+const KernelEntry* find_kernel(std::string_view op) { return exec::find_kernel(all_kernels(), op); }
 
 std::vector<size_t> BoundKernels::workspaces(std::span<const UpdateGroup> groups) const {
   std::vector<size_t> bytes;

@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/known.h"
 #include "ops/core/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/steps.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 
@@ -54,13 +55,10 @@ class ImageMover {
   }
 
   plan::Job move() {
-    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
-    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      origin_ = bare(steps[i]);
-      add(std::move(steps[i]));
-      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
-    }
+    rewrite_steps(job_, [&](plan::Step step, size_t) {
+      origin_ = step;
+      add(std::move(step));
+    });
     plan::assign_lifetimes(job_);
     return std::move(job_);
   }
@@ -250,31 +248,20 @@ class ImageMover {
   void convert(TensorId from, TensorId to, const Integers& permutation, bool probe) {
     const bool planar = permutation[1] == 3;  // what `to` is
     const DType dtype = job_[to].dtype;
-    plan::Step step = origin_;
-    step.name = planar ? job_[from].name + ":nchw" : job_[to].name;
+    plan::Step step = make_step(origin_, ops::kReshape->name,
+                                planar ? job_[from].name + ":nchw" : job_[to].name, from, to);
     step.probe = probe;
-    step.inputs = {from};
-    step.outputs = {to};
     if (!layouts_coincide(job_[planar ? to : from].shape)) {
       step.op = "transpose";
       step.attributes.set("perm", permutation);
     } else if (dtype != job_[from].dtype) {
-      step.op = "cast";
+      step.op = ops::kCast->name;
       step.attributes.set("dtype", dtype);
     } else {
-      step.op = "reshape";
       step.attributes.set("shape", job_[to].shape.extents());
       job_.tensors[to.index()].alias = from;
     }
     job_.steps.push_back(std::move(step));
-  }
-
-  /// What a conversion has in common with the step that it is for.
-  static plan::Step bare(const plan::Step& step) {
-    plan::Step made;
-    made.where = step.where;
-    made.device = step.device;
-    return made;
   }
 
   plan::Job job_;
@@ -282,7 +269,7 @@ class ImageMover {
   const std::optional<DType> low_precision_;
   std::vector<Places> places_;  // by tensor
   std::vector<Uses> uses_;      // likewise
-  plan::Step origin_;           // what conversions are made of
+  plan::Step origin_;           // that conversions are for
 };
 
 }  // namespace

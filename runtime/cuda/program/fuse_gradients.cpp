@@ -12,7 +12,7 @@
 #include "runtime/cuda/libraries/validate_epilogues.h"
 #include "runtime/cuda/loops/epilogue.h"
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/steps.h"
 
 namespace flow::cuda {
 
@@ -28,12 +28,8 @@ class GradientFuser {
         parts_(parts),
         libraries_(libraries),
         driver_(driver),
-        tensors_(job.tensors.size()),
-        edits_(job.steps.size()) {
-    for (const TensorId id : visible)
-      if (id.valid()) tensors_[id.index()].seen = true;
-    for (size_t i = 0; i < job.steps.size(); ++i) add_uses(i);
-  }
+        tensors_(find_uses(job, visible)),
+        edits_(job.steps.size()) {}
 
   plan::Job fuse() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
@@ -46,13 +42,6 @@ class GradientFuser {
   }
 
  private:
-  /// Probes do not count but as `seen`: what is fused may not depend on what is watched.
-  struct Uses {
-    size_t readers = 0;            // steps
-    bool seen = false;             // by probes, or from outside
-    std::vector<size_t> products;  // of the readers
-    std::optional<size_t> maker;
-  };
   struct Answer {
     MatmulSpec spec;
     bool has;
@@ -62,24 +51,6 @@ class GradientFuser {
     bool fit;
   };
 
-  void add_uses(size_t at) {
-    const plan::Step& step = job_.steps[at];
-    const auto read = [&](TensorId id) {
-      Uses& uses = tensors_[id.index()];
-      if (step.probe)
-        uses.seen = true;
-      else
-        ++uses.readers;
-    };
-    for (const TensorId id : step.inputs) {
-      read(id);
-      if (step.op == ops::kMatmul) tensors_[id.index()].products.push_back(at);
-    }
-    for (const plan::EpilogueOp& fused : step.epilogue) std::ranges::for_each(fused.operands, read);
-    for (const TensorId id : step.outputs)
-      if (id.valid()) tensors_[id.index()].maker = at;
-  }
-
   /// dx = (dy where y > 0, else 0), where y is a product with a ReLU as its last epilogue op, and
   /// dy one that no other step reads. Both may have been rounded by a cast.
   void fuse_relu_grad(size_t at) {
@@ -88,11 +59,11 @@ class GradientFuser {
     const std::optional<size_t> cast = cast_to(dy);
     const std::optional<size_t> back = product_of(cast ? job_.steps[*cast].inputs[0] : dy);
     const std::optional<size_t> forward = product_behind(y);
-    if (!back || !forward || *forward > *back || tensors_[dy.index()].readers != 1) return;
+    if (!back || !forward || *forward > *back || tensors_[dy.index()].readers.size() != 1) return;
     if (job_.sharding && parts_[*back] != parts_[at]) return;
     plan::Step &product = job_.steps[*back], &rectified = job_.steps[*forward];
     const TensorId made = product.outputs[0];
-    if (tensors_[made.index()].readers != 1) return;
+    if (tensors_[made.index()].readers.size() != 1) return;
     const Aside kept = aside_of(rectified);
     const bool keeps_mask = kept == Aside::kStoreMask;
     if (!is_plain(product)) return;
@@ -127,8 +98,9 @@ class GradientFuser {
     const plan::Step& gradient = job_.steps[at];
     const TensorId dy = gradient.inputs[0], dbias = gradient.outputs[0];
     if (job_[dy].shape.rank() != 2 || gradient.attributes.get<int64_t>("axis") != 1) return;
-    for (const size_t i : tensors_[dy.index()].products) {
+    for (const size_t i : tensors_[dy.index()].readers) {
       plan::Step& product = job_.steps[i];
+      if (product.op != ops::kMatmul) continue;
       // One that was moved left a step that is gone, and took a second result with it.
       if (edits_.is_gone(i) || !is_plain(product) || !may_take(i, at)) continue;
       const bool of_a = product.inputs[0] == dy && product.attributes.get<bool>("transpose_a");
@@ -243,7 +215,7 @@ class GradientFuser {
   std::span<const size_t> parts_;
   Libraries& libraries_;
   Driver& driver_;
-  std::vector<Uses> tensors_;
+  std::vector<TensorUses> tensors_;
   std::vector<Answer> answers_;
   std::vector<Pair> pairs_;
   StepEdits edits_;

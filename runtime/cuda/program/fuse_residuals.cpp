@@ -8,7 +8,7 @@
 
 #include "ops/core/known.h"
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/steps.h"
 #include "runtime/plan/model/lifetimes.h"
 
 namespace flow::cuda {

@@ -15,7 +15,7 @@
 #include "runtime/cuda/program/program_fingerprints.h"
 #include "runtime/cuda/program/program_memory.h"
 #include "runtime/cuda/program/rank_sums.h"
-#include "runtime/cuda/program/step_traits.h"
+#include "runtime/cuda/program/steps.h"
 #include "runtime/exec/core/backend.h"
 
 namespace flow::cuda {

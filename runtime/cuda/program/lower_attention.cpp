@@ -12,8 +12,8 @@
 
 #include "ops/attention/cuda_library.h"
 #include "ops/core/known.h"
-#include "runtime/cuda/libraries/refusal.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/cuda/program/steps.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 
@@ -39,12 +39,7 @@ class AttentionLowering {
 
   plan::Job lower() {
     choose();
-    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
-    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      add(std::move(steps[i]), lowered_[i]);
-      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
-    }
+    rewrite_steps(job_, [&](plan::Step step, size_t i) { add(std::move(step), lowered_[i]); });
     replace_rounded();
     remove_unread_casts();
     plan::assign_lifetimes(job_);
@@ -181,15 +176,9 @@ class AttentionLowering {
   }
 
   plan::Step cast(const plan::Step& origin, std::string name, TensorId from, TensorId to) const {
-    plan::Step step;
-    step.op = ops::kCast->name;
-    step.name = std::move(name);
-    step.inputs = {from};
-    step.outputs = {to};
+    plan::Step step = make_step(origin, ops::kCast->name, std::move(name), from, to);
     step.attributes.set("dtype", job_[to].dtype);
     step.probe = origin.probe;
-    step.where = origin.where;
-    step.device = origin.device;
     step.per_shard = origin.per_shard;
     return step;
   }
@@ -211,18 +200,11 @@ class AttentionLowering {
     std::vector<bool> read = visible_;
     for (const plan::Step& step : job_.steps)
       plan::visit_operands(step, [&](TensorId id) { read[id.index()] = true; });
-    const auto is_unread = [&](const plan::Step& step) {
+    rewrite_steps(job_, [&](plan::Step step, size_t) {
       const auto widened = widened_.find(step.outputs[0].index());
-      return widened != widened_.end() && widened->second == step.name && !read[widened->first];
-    };
-    if (job_.sharding) {
-      const auto end =
-          job_.steps.begin() + static_cast<std::ptrdiff_t>(job_.sharding->steps.index());
-      const auto unread = std::count_if(job_.steps.begin(), end, is_unread);
-      job_.sharding->steps =
-          plan::StepId(job_.sharding->steps.index() - static_cast<size_t>(unread));
-    }
-    std::erase_if(job_.steps, is_unread);
+      const bool widens = widened != widened_.end() && widened->second == step.name;
+      if (!widens || read[widened->first]) job_.steps.push_back(std::move(step));
+    });
   }
 
   plan::Job job_;

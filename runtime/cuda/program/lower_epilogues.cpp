@@ -12,7 +12,7 @@
 
 #include "ops/core/spec.h"
 #include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/steps.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 
@@ -44,12 +44,7 @@ class EpilogueLowering {
   explicit EpilogueLowering(const plan::Job& job) : job_(job) {}
 
   plan::Job expand() {
-    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
-    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      expand(std::move(steps[i]));
-      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
-    }
+    rewrite_steps(job_, [&](plan::Step step, size_t) { expand(std::move(step)); });
     plan::assign_lifetimes(job_);
     return std::move(job_);
   }
@@ -71,7 +66,7 @@ class EpilogueLowering {
     if (apart.empty()) return job_.steps.push_back(std::move(step));
     const TensorId result = step.outputs[0];
     const TensorId taken = std::exchange(job_.tensors[result.index()].alias, TensorId());
-    const plan::Step origin = bare(step);
+    const plan::Step origin = step;
     TensorId running = add_tensor(step.name, result, running_dtype,
                                   contains(step.inputs, taken) ? taken : TensorId());
     step.outputs[0] = running;
@@ -112,7 +107,7 @@ class EpilogueLowering {
     TensorId& bias = step.epilogue.front().operands[0];
     const plan::EpilogueOp epilogue_op = cast(step.name + "/bias", low_precision);
     const TensorId rounded = add_tensor(epilogue_op.name, bias, low_precision, TensorId());
-    add_step(bare(step), epilogue_op, bias, rounded);
+    add_step(step, epilogue_op, bias, rounded);
     bias = rounded;
   }
 
@@ -133,23 +128,12 @@ class EpilogueLowering {
     return made;
   }
 
-  /// What a step has in common with those that it is cut into.
-  static plan::Step bare(const plan::Step& step) {
-    plan::Step made;
-    made.probe = step.probe;
-    made.where = step.where;
-    made.device = step.device;
-    return made;
-  }
-
-  void add_step(plan::Step step, const plan::EpilogueOp& epilogue_op, TensorId running,
+  void add_step(const plan::Step& origin, const plan::EpilogueOp& epilogue_op, TensorId running,
                 TensorId out) {
-    step.op = epilogue_op.op;
-    step.name = epilogue_op.name;
-    step.inputs = {running};
+    plan::Step step = make_step(origin, epilogue_op.op, epilogue_op.name, running, out);
     step.inputs.insert(step.inputs.end(), epilogue_op.operands.begin(), epilogue_op.operands.end());
-    step.outputs = {out};
     step.attributes = epilogue_op.attributes;
+    step.probe = origin.probe;
     job_.steps.push_back(std::move(step));
   }
 

@@ -11,12 +11,11 @@
 #include "runtime/base/error.h"
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
-#include "runtime/cuda/libraries/refusal.h"
 #include "runtime/cuda/libraries/stopwatch.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/program/passes.h"
 #include "runtime/cuda/program/recurrent_layers.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/steps.h"
 
 namespace flow::cuda {
 namespace {
@@ -310,13 +309,7 @@ class RecurrentLowering {
   /// A step of its own for what a layer reads or makes, named after it.
   static plan::Step step_of(const plan::Step& layer, const ops::OpSpec* op, std::string_view part,
                             TensorId from, TensorId to) {
-    plan::Step step;
-    step.op = op->name;
-    step.name = layer.name + ":" + std::string(part);
-    step.inputs = {from};
-    step.outputs = {to};
-    step.where = layer.where;
-    step.device = layer.device;
+    plan::Step step = make_step(layer, op->name, layer.name + ":" + std::string(part), from, to);
     step.per_shard = layer.per_shard;
     return step;
   }

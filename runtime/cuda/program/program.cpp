@@ -161,13 +161,14 @@ void CudaProgram::write_variable(TensorId id, const ArrayView& value) {
   const TensorInfo& tensor = exec::variable_of(tensors_, id, value);
   std::span<const std::byte> bytes(value.data, value.bytes());
   if (is_sliced(id)) bytes = ranks_->slots().part_of(id, bytes);
-  if (bytes.empty()) return;
-  try {
-    driver_.copy(memory_.address(tensor.place), bytes.data(), bytes.size(), stream_.get());
+  if (!bytes.empty()) copy(memory_.address(tensor.place), bytes.data(), bytes.size());
+}
+
+void CudaProgram::copy(void* to, const void* from, size_t bytes) const {
+  in_job([&] {
+    driver_.copy(to, from, bytes, stream_.get());
     driver_.synchronize(stream_.get());
-  } catch (const RunError& error) {
-    throw error.at(name_);
-  }
+  });
 }
 
 /// Each rank has all of every variable, but for slots that are divided.
@@ -192,14 +193,7 @@ void CudaProgram::read_slot(TensorId id, std::span<std::byte> into) const {
 }
 
 void CudaProgram::copy_to_host(TensorId id, std::span<std::byte> into) const {
-  if (into.empty()) return;
-  try {
-    driver_.copy(into.data(), memory_.address(tensors_[id.index()].place), into.size(),
-                 stream_.get());
-    driver_.synchronize(stream_.get());
-  } catch (const RunError& error) {
-    throw error.at(name_);
-  }
+  if (!into.empty()) copy(into.data(), memory_.address(tensors_[id.index()].place), into.size());
 }
 
 std::span<std::byte> CudaProgram::input(TensorId input, size_t slot) {
@@ -210,12 +204,10 @@ std::span<std::byte> CudaProgram::input(TensorId input, size_t slot) {
 
 void CudaProgram::connect() {
   if (!ranks_) return;
-  try {
+  in_job([&] {
     driver_.synchronize(stream_.get());
     ranks_->connect(stream_.get());
-  } catch (const RunError& error) {
-    throw error.at(name_);
-  }
+  });
 }
 
 /// The graphs of the first form that delivers all that is wanted.
@@ -232,15 +224,13 @@ const CudaProgram::Form& CudaProgram::form_for(const exec::Call& call) const {
 
 void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
   if (call.segment == 0) start(call, input_slot, output_slot);
-  try {
+  in_job([&] {
     if (shards_ > 1)
       put_shards(call, input_slot, output_slot);
     else
       put(call.segment, call, input_slot, output_slot);
     driver_.record(done_[output_slot * segments_ + call.segment].get(), stream_.get());
-  } catch (const RunError& error) {
-    throw error.at(name_);
-  }
+  });
 }
 
 void CudaProgram::start(const exec::Call& call, size_t input_slot, size_t output_slot) {
@@ -296,13 +286,11 @@ void CudaProgram::put(size_t part, const exec::Call& call, size_t input_slot, si
 void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
   const bool last = segment + 1 == segments_;
   const Event done = done_[output_slot * segments_ + segment].get();
-  try {
+  in_job([&] {
     ranks_ ? ranks_->wait(done) : driver_.synchronize(done);
     if (last && !times_.empty()) read_times(output_slot);
     if (ranks_) ranks_->finish(memory_, output_slot, found(output_slot));
-  } catch (const RunError& error) {
-    throw error.at(name_);
-  }
+  });
 }
 
 /// The device says what lies between its events; that a call began when it was launched, or when

@@ -88,6 +88,17 @@ class CudaProgram : public exec::Program {
   }
   void read_slot(plan::TensorId slot, std::span<std::byte> into) const;
   void copy_to_host(plan::TensorId variable, std::span<std::byte> into) const;
+  /// Returns when it is done.
+  void copy(void* to, const void* from, size_t bytes) const;
+  /// Calls f; a RunError of it names the job.
+  template <typename F>
+  void in_job(F f) const {
+    try {
+      f();
+    } catch (const RunError& error) {
+      throw error.at(name_);
+    }
+  }
   void start(const exec::Call& call, size_t input_slot, size_t output_slot);
   void put_shards(const exec::Call& call, size_t input_slot, size_t output_slot);
   void put_shard(bool last, const exec::Call& call, size_t input_slot, size_t output_slot);

@@ -103,23 +103,21 @@ ProgramFingerprints::Tensors ProgramFingerprints::tensors_of(const PreparedJob& 
     if (entry.part.elements == 0) continue;
     const TensorId id = entry.tensor, shown = prepared.fingerprints.tensors()[entry.at];
     const Version* version = id == shown ? nullptr : find_version(prepared.versions, id);
-    made.push_back({.dtype = job[id].dtype,
-                    .shown = job[shown].dtype,
-                    .shape = job[shown].shape,
-                    .channels_last = version && version->channels_last,
-                    .data = memory_.address(prepared.places[id.index()]) + entry.part.offset,
-                    .elements = entry.part.elements,
-                    .first = entry.part.first,
-                    .at = entry.at,
-                    .of_shards = by_shards[id.index()]});
+    made.push_back({{.dtype = job[id].dtype,
+                     .shown = job[shown].dtype,
+                     .shape = job[shown].shape,
+                     .channels_last = version && version->channels_last,
+                     .data = memory_.address(prepared.places[id.index()]) + entry.part.offset,
+                     .elements = entry.part.elements,
+                     .first = entry.part.first},
+                    entry.at,
+                    by_shards[id.index()]});
   }
   return made;
 }
 
 void ProgramFingerprints::take(const Tensor& tensor, const LaunchState& state) const {
-  take_fingerprint({tensor.dtype, tensor.shown, tensor.shape, tensor.channels_last, tensor.data,
-                    tensor.elements, tensor.first},
-                   made_ + tensor.at, workspace_, state);
+  take_fingerprint(tensor.source, made_ + tensor.at, workspace_, state);
 }
 
 void ProgramFingerprints::begin(const LaunchState& state) const {

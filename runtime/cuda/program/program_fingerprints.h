@@ -44,11 +44,7 @@ class ProgramFingerprints {
 
  private:
   struct Tensor {
-    DType dtype, shown;
-    Shape shape;
-    bool channels_last;
-    const std::byte* data;
-    int64_t elements, first;
+    FingerprintSource source;
     size_t at;
     bool of_shards;
   };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/libraries/libraries.h"
-#include "runtime/cuda/program/step_edits.h"
+#include "runtime/cuda/program/steps.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::cuda {

@@ -1,6 +1,7 @@
 // Sharing and placing the memory of one call. Which steps run only for what is delivered: seen from
 // the end of the call.
 #include "runtime/exec/core/memory.h"
+#include "runtime/exec/core/kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -331,6 +332,10 @@ double delivered_scalar(const Program& program, plan::TensorId tensor, size_t sl
     return static_cast<double>(value);
   };
   return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
+}
+
+RunError at_step(const plan::Step& step, const RunError& error) {
+  return error.at(fmt::format("{}: step `{}`", step.where, step.name));
 }
 
 }  // namespace flow::exec

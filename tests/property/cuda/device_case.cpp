@@ -19,7 +19,7 @@ class DeviceCase {
         driver_(driver),
         stream_(stream),
         step_(step_of(one)),
-        request_{step_, {}, {}, {}, 7, {}, driver, libraries, checks} {
+        request_{{.step = step_, .seed = 7}, {}, driver, libraries, checks} {
     for (const Array& input : one.inputs) {
       inputs_.push_back(allocate(input.bytes().size()));
       driver.copy(inputs_.back(), input.bytes().data(), input.bytes().size(), stream);

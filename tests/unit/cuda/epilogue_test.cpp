@@ -55,8 +55,11 @@ Product run_product(FakeDriver& driver, cuda::Libraries& libraries, int64_t axis
   step.epilogue = {bias, relu};
   const cuda::TensorDesc matrix{"matrix", DType::kFloat32, {2, 2}};
   const cuda::Request request{
-      step,   {matrix, matrix}, {matrix}, {{{"bias", DType::kFloat32, {2}}}, {}}, 1, {},
-      driver, libraries,        checks};
+      {step, {matrix, matrix}, {matrix}, {{{"bias", DType::kFloat32, {2}}}, {}}, 1},
+      {},
+      driver,
+      libraries,
+      checks};
   const cuda::Kernel kernel = cuda::find_kernel("matmul")->prepare(request);
   const cuda::Stream stream = driver.create_stream();
   const auto upload = [&](std::vector<float> values) {

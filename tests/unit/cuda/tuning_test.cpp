@@ -5,9 +5,8 @@
 #include <map>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/libraries/timed_libraries.h"
 #include "runtime/cuda/program/backend.h"
-#include "runtime/cuda/program/kernel_timer.h"
+#include "runtime/cuda/program/tuning.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/fresh_directory.h"

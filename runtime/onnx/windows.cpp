@@ -1,16 +1,47 @@
-// Convolutions, pools, normalizations, products with weights, and dropout.
+// Convolutions and pools.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "runtime/onnx/node_import.h"
+#include "runtime/onnx/rules.h"
 
 namespace flow::onnx {
 namespace {
 
-using Integers = std::vector<int64_t>;
-using Tensors = std::vector<Tensor>;
+NodeAttributes window_attributes(const StepExport& step) {
+  const Shape& weight = step.in(1).shape;
+  return {{"kernel_shape", Integers{weight[2], weight[3]}},
+          {"strides", step.integers("strides")},
+          {"pads", step.pads()},
+          {"dilations", step.integers("dilation")},
+          {"group", step.attribute<int64_t>("groups")}};
+}
+
+void convolution(StepExport& step) { step.result("Conv", step.names(), window_attributes(step)); }
+
+/// The gradient of a convolution with respect to its input.
+void transposed_convolution(StepExport& step) {
+  const Shape &x = step.in(0).shape, &weight = step.in(1).shape;
+  const Integers& padding = step.integers("padding");
+  Integers added;
+  for (const int i : {0, 1}) {
+    const auto at = static_cast<size_t>(i);
+    const int64_t reach = (x[2 + i] - 1) * step.integers("strides")[at] +
+                          step.integers("dilation")[at] * (weight[2 + i] - 1) + 1;
+    added.push_back(step.out().shape[2 + i] - (reach - padding[2 * at] - padding[2 * at + 1]));
+  }
+  NodeAttributes attributes = window_attributes(step);
+  attributes.push_back({"output_padding", added});
+  step.result("ConvTranspose", step.names(), attributes);
+}
+
+void pool(StepExport& step) {
+  step.result(step.type(), {step.in().name},
+              {{"kernel_shape", step.integers("ksize")},
+               {"strides", step.integers("strides")},
+               {"pads", step.pads()}});
+}
 
 /// No stride, pad or dilation is larger: sums of their products are far from overflow.
 constexpr int64_t kMostStep = int64_t{1} << 24;
@@ -28,10 +59,9 @@ struct Windows {
 
 Integers one_for_each(NodeImport& node, std::string_view name, size_t count, int64_t otherwise) {
   const Integers values = node.integers(name).value_or(Integers(count, otherwise));
-  if (values.size() != count)
-    throw Unsupported(fmt::format("{} numbers in {}; expected {}", values.size(), name, count));
+  if (values.size() != count) refuse("{} numbers in {}; expected {}", values.size(), name, count);
   for (const int64_t value : values)
-    if (value < 0 || value > kMostStep) throw Unsupported(fmt::format("{} in {}", value, name));
+    if (value < 0 || value > kMostStep) refuse("{} in {}", value, name);
   return values;
 }
 
@@ -39,20 +69,17 @@ Windows windows_of(NodeImport& node, Integers size, size_t most_dimensions) {
   Windows windows{
       .size = std::move(size), .strides = {}, .dilations = {}, .automatic = {}, .pads = {}};
   const size_t count = windows.dimensions();
-  if (count < 1 || count > most_dimensions)
-    throw Unsupported(fmt::format("windows of {} dimensions", count));
+  if (count < 1 || count > most_dimensions) refuse("windows of {} dimensions", count);
   if (node.rank() != static_cast<int>(count) + 2)
-    throw Unsupported(
-        fmt::format("windows of {} dimensions over {}", count, node.in(0).shape.str()));
+    refuse("windows of {} dimensions over {}", count, node.in(0).shape.str());
   for (const int64_t extent : windows.size)
-    if (extent < 1 || extent > ops::kMaxSize)
-      throw Unsupported(fmt::format("a window of {}", extent));
+    if (extent < 1 || extent > ops::kMaxSize) refuse("a window of {}", extent);
   windows.strides = one_for_each(node, "strides", count, 1);
   windows.dilations = one_for_each(node, "dilations", count, 1);
   windows.automatic = node.text("auto_pad", "NOTSET");
   windows.pads = one_for_each(node, "pads", 2 * count, 0);
   if (std::ranges::count(windows.strides, 0) + std::ranges::count(windows.dilations, 0) > 0)
-    throw Unsupported("a stride or dilation of 0");
+    refuse("a stride or dilation of 0");
   return windows;
 }
 
@@ -71,9 +98,8 @@ ops::Attribute padding_of(const Windows& windows) {
   if (windows.automatic == "VALID") return std::string("valid");
   if (windows.automatic == "SAME_UPPER") return std::string("same");
   if (windows.automatic == "SAME_LOWER") return std::string("same_lower");
-  if (windows.automatic != "NOTSET")
-    throw Unsupported(fmt::format("auto_pad {}", windows.automatic));
-  if (std::ranges::count(windows.pads, 0) == std::ssize(windows.pads)) return std::string("valid");
+  if (windows.automatic != "NOTSET") refuse("auto_pad {}", windows.automatic);
+  if (are_all(windows.pads, 0)) return std::string("valid");
   Integers pairs;
   for (size_t i = 0; i < windows.dimensions(); ++i) {
     pairs.push_back(windows.pads[i]);
@@ -108,8 +134,7 @@ Tensor sized(Tensor made, const Windows& windows, const Tensor& x) {
 std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
   std::map<std::string, Array> weights = {{"weight", node.value(1)}};
   if (node.in(1).shape.rank() != rank)
-    throw Unsupported(
-        fmt::format("a weight {} for {}", node.in(1).shape.str(), node.in(0).shape.str()));
+    refuse("a weight {} for {}", node.in(1).shape.str(), node.in(0).shape.str());
   if (node.has(2)) weights.emplace("bias", node.value(2));
   return weights;
 }
@@ -118,7 +143,7 @@ std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
 void require_bias(const std::map<std::string, Array>& weights, int64_t filters) {
   const auto bias = weights.find("bias");
   if (bias != weights.end() && bias->second.shape() != Shape{filters})
-    throw Unsupported(fmt::format("a bias {}; expected [{}]", bias->second.shape().str(), filters));
+    refuse("a bias {}; expected [{}]", bias->second.shape().str(), filters);
 }
 
 Integers window_size(NodeImport& node) {
@@ -146,8 +171,7 @@ Tensors convolution(NodeImport& node) {
   const int64_t filters = node.in(1).shape[0], groups = node.integer("group", 1);
   if (groups < 1 || x.shape[1] % groups != 0 || node.in(1).shape[1] != x.shape[1] / groups ||
       filters % groups != 0)
-    throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
-                                  x.shape.str()));
+    refuse("a weight {} in {} groups for {}", node.in(1).shape.str(), groups, x.shape.str());
   require_bias(weights, filters);
   return {sized(node.layer("conv" + windows.suffix(), {x},
                            convolution_attributes(node, windows, filters, groups),
@@ -170,17 +194,16 @@ Tensors transposed_convolution(NodeImport& node) {
   const int64_t groups = node.integer("group", 1);
   Integers added = one_for_each(node, "output_padding", count, 0);
   if (groups < 1 || x.shape[1] != node.in(1).shape[0] || x.shape[1] % groups != 0)
-    throw Unsupported(fmt::format("a weight {} in {} groups for {}", node.in(1).shape.str(), groups,
-                                  x.shape.str()));
+    refuse("a weight {} in {} groups for {}", node.in(1).shape.str(), groups, x.shape.str());
   const int64_t filters = node.in(1).shape[1] * groups;
   require_bias(weights, filters);
   if (const auto asked = node.integers("output_shape")) {
-    if (asked->size() != count) throw Unsupported("output_shape of other dimensions");
+    if (asked->size() != count) refuse("output_shape of other dimensions");
     for (size_t i = 0; i < count; ++i) {
       node.pin({x.size(static_cast<int>(i) + 2)});
       const int64_t reach = reach_of(windows, i, x.shape[static_cast<int>(i) + 2], added[i]);
       if ((*asked)[i] < 1 || (*asked)[i] >= reach + windows.strides[i] - added[i])
-        throw Unsupported("an output_shape beyond the windows");
+        refuse("an output_shape beyond the windows");
       const int64_t over = std::max<int64_t>(reach - (*asked)[i], 0);
       added[i] += std::max<int64_t>((*asked)[i] - reach, 0);
       windows.pads[i] = over - over / 2;
@@ -203,20 +226,6 @@ Tensors transposed_convolution(NodeImport& node) {
                  x.batch_axis == 0 ? 0 : ops::kNoBatch, std::move(weights), {1, 2});
   made.sizes = sizes;
   return {made};
-}
-
-/// The pads that auto_pad stands for.
-void write_pads(Windows& windows, const Shape& shape) {
-  const bool lower = windows.automatic == "SAME_LOWER";
-  if (!lower && windows.automatic != "SAME_UPPER") return;
-  for (size_t i = 0; i < windows.dimensions(); ++i) {
-    const int64_t extent = shape[static_cast<int>(i) + 2];
-    const int64_t last = (windows_along(windows, i, extent) - 1) * windows.strides[i];
-    const int64_t total = std::max<int64_t>(last + windows.size[i] - extent, 0);
-    windows.pads[i] = lower ? total - total / 2 : total / 2;
-    windows.pads[i + windows.dimensions()] = total - windows.pads[i];
-  }
-  windows.automatic = "NOTSET";
 }
 
 /// Where elements of the image end along each dimension, behind padding at its start.
@@ -242,7 +251,7 @@ void reach_end(Windows& windows, const Shape& shape, const Integers& ends) {
 
 /// Images with zeros around them, which count in a mean.
 Tensor padded(NodeImport& node, const Tensor& x, Windows& windows) {
-  if (std::ranges::count(windows.pads, 0) == std::ssize(windows.pads)) return x;
+  if (are_all(windows.pads, 0)) return x;
   Integers pairs(4, 0);
   for (size_t i = 0; i < windows.dimensions(); ++i)
     for (const size_t side : {i, i + windows.dimensions()})
@@ -254,8 +263,8 @@ Tensor padded(NodeImport& node, const Tensor& x, Windows& windows) {
 Tensor as_floats(NodeImport& node) {
   const Tensor x = node.operand(0);
   if (node.is_float()) return x;
-  if (node.op() != "max_pool" || size_of(x.dtype) != 1) throw Unsupported("integers");
-  return node.call("cast", {x}, {{"dtype", node.compute_dtype()}});
+  if (node.op() != "max_pool" || size_of(x.dtype) != 1) refuse("integers");
+  return node.cast(x, node.compute_dtype());
 }
 
 /// Where the windows along a dimension lie: padding on both sides of the input, and their number.
@@ -269,7 +278,7 @@ Reach reach_along(NodeImport& node, const Windows& windows, size_t i, int64_t ex
   const bool rounds_up = node.integer("ceil_mode", 0) != 0;
   if (windows.automatic.starts_with("SAME")) {
     if (windows.dilations[i] != 1)  // ONNX Runtime makes fewer windows than ONNX says
-      throw Unsupported("auto_pad of windows with holes (dilations)");
+      refuse("auto_pad of windows with holes (dilations)");
     const int64_t count = (extent + stride - 1) / stride;
     const int64_t total = std::max<int64_t>((count - 1) * stride + span - extent, 0);
     const int64_t begin = windows.automatic == "SAME_LOWER" ? total - total / 2 : total / 2;
@@ -279,17 +288,28 @@ Reach reach_along(NodeImport& node, const Windows& windows, size_t i, int64_t ex
   const int64_t begin = padded ? windows.pads[i] : 0;
   const int64_t end = padded ? windows.pads[i + windows.dimensions()] : 0;
   const int64_t room = extent + begin + end - span;
-  if (room < 0) throw Unsupported(fmt::format("windows of {} over {} elements", span, extent));
+  if (room < 0) refuse("windows of {} over {} elements", span, extent);
   int64_t count = room / stride + 1;
   const bool starts_inside = count * stride < extent + begin;  // the one behind these
   if (rounds_up && room % stride != 0 && starts_inside) ++count;
   return {begin, end, count};
 }
 
+/// The pads that auto_pad stands for.
+void write_pads(NodeImport& node, Windows& windows, const Shape& shape) {
+  if (windows.automatic != "SAME_LOWER" && windows.automatic != "SAME_UPPER") return;
+  for (size_t i = 0; i < windows.dimensions(); ++i) {
+    const Reach reach = reach_along(node, windows, i, shape[static_cast<int>(i) + 2]);
+    windows.pads[i] = reach.begin;
+    windows.pads[i + windows.dimensions()] = reach.end;
+  }
+  windows.automatic = "NOTSET";
+}
+
 /// Where in padded input the elements of all windows along a dimension are.
 Integers elements_of(const Windows& windows, size_t i, int64_t count) {
   if (count > kMostStep / windows.size[i])
-    throw Unsupported(fmt::format("{} windows of {} elements", count, windows.size[i]));
+    refuse("{} windows of {} elements", count, windows.size[i]);
   Integers elements;
   for (int64_t window = 0; window < count; ++window)
     for (int64_t element = 0; element < windows.size[i]; ++element)
@@ -311,9 +331,9 @@ Tensor pool_of_padded(NodeImport& node, std::string_view op, const Tensor& of,
     pairs.push_back(std::max(reach.end, last + 1 - extent - reach.begin));
     extents.push_back(reach.count);
   }
-  if (std::ranges::count(pairs, 0) != std::ssize(pairs))
+  if (!are_all(pairs, 0))
     x = node.call("pad", {x}, {{"paddings", pairs}, {"mode", "constant"}, {"value", outside}});
-  const bool holes = std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations);
+  const bool holes = !are_all(windows.dilations, 1);
   for (size_t i = 0; holes && i < windows.dimensions(); ++i) {
     const Integers elements = elements_of(windows, i, extents[i + 2]);
     const Tensor indices = node.constant(int64_array(elements, Shape{std::ssize(elements)}));
@@ -346,7 +366,7 @@ Array counted_parts(NodeImport& node, const Windows& windows, const Shape& x) {
       along.push_back(static_cast<double>(std::max<int64_t>(counted, 1)) /
                       static_cast<double>(windows.size[i]));
     }
-    if (std::ssize(parts) > kMostStep / reach.count) throw Unsupported("too many windows");
+    if (std::ssize(parts) > kMostStep / reach.count) refuse("too many windows");
     std::vector<double> longer;
     for (const double part : parts)
       for (const double other : along) longer.push_back(part * other);
@@ -371,35 +391,32 @@ Tensor pool_with_holes(NodeImport& node, const Windows& windows) {
     pooled =
         node.call("divide", {pooled, node.materialized(node.constant(parts), "counted_parts")});
   }
-  return pooled.dtype == dtype ? pooled : node.call("cast", {pooled}, {{"dtype", dtype}});
+  return node.cast(pooled, dtype);
 }
 
 /// The p-th root of a sum over each window of magnitudes to the power of p.
 Tensors lp_pool(NodeImport& node) {
   const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
   const auto p = static_cast<double>(node.integer("p", 2));
-  if (p < 1) throw Unsupported(fmt::format("the norm {}", p));
+  if (p < 1) refuse("the norm {}", p);
   node.pin_shapes();
   const Tensor x = node.call("abs", {node.operand(0)});
-  const auto number = [&](double value) { return NodeImport::scalar(value, x.dtype); };
-  const Tensor mean =
-      pool_of_padded(node, "avg_pool", node.call("pow", {x, number(p)}), windows, 0);
+  const Tensor mean = pool_of_padded(node, "avg_pool", node.call("pow", x, p), windows, 0);
   double count = 1;
   for (const int64_t extent : windows.size) count *= static_cast<double>(extent);
-  return {node.call("pow", {node.call("multiply", {mean, number(count)}), number(1 / p)})};
+  return {node.call("pow", node.call("multiply", mean, count), 1 / p)};
 }
 
 Tensors pool(NodeImport& node) {
   Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
-  if (std::ranges::count(windows.dilations, 1) != std::ssize(windows.dilations))
-    return {pool_with_holes(node, windows)};
+  if (!are_all(windows.dilations, 1)) return {pool_with_holes(node, windows)};
   node.ignore("storage_order");
   Tensor x = as_floats(node);
   const bool counts_pads = node.integer("count_include_pad", 0) != 0,
              reaches = node.integer("ceil_mode", 0) != 0;
   if ((counts_pads && windows.automatic.starts_with("SAME")) || reaches)
     for (size_t i = 0; i < windows.dimensions(); ++i) node.pin({x.size(static_cast<int>(i) + 2)});
-  if (counts_pads) write_pads(windows, x.shape);
+  if (counts_pads) write_pads(node, windows, x.shape);
   const Integers ends = ends_of(windows, x.shape);
   if (counts_pads) x = padded(node, x, windows);
   if (reaches) reach_end(windows, x.shape, ends);
@@ -409,14 +426,12 @@ Tensors pool(NodeImport& node) {
           {{"ksize", windows.size}, {"strides", windows.strides}, {"padding", padding_of(windows)}},
           windowed(windows, x, x.shape[1]), x.batch_axis),
       windows, x);
-  const DType dtype = node.in(0).dtype;
-  return {pooled.dtype == dtype ? pooled : node.call("cast", {pooled}, {{"dtype", dtype}})};
+  return {node.cast(pooled, node.in(0).dtype)};
 }
 
 Tensors global_pool(NodeImport& node) {
   const Tensor x = node.operand(0);
-  if (x.shape.rank() < 3)
-    throw Unsupported(fmt::format("operand {}; expected (N, C, ...)", x.shape.str()));
+  if (x.shape.rank() < 3) refuse("operand {}; expected (N, C, ...)", x.shape.str());
   Integers extents(static_cast<size_t>(x.shape.rank()), 1);
   extents[0] = x.shape[0];
   extents[1] = x.shape[1];
@@ -428,172 +443,20 @@ Tensors global_pool(NodeImport& node) {
   return {pooled};
 }
 
-/// Operands from the second on as variables, each of that shape.
-std::map<std::string, Array> vectors(NodeImport& node, const std::vector<std::string>& names,
-                                     const Shape& shape) {
-  std::map<std::string, Array> arrays;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const Array& array = node.value(static_cast<int>(i) + 1);
-    if (array.shape() != shape)
-      throw Unsupported(
-          fmt::format("operand {} is {}; expected {}", i + 2, array.shape().str(), shape.str()));
-    arrays.emplace(names[i], array);
-  }
-  return arrays;
-}
-
-double epsilon_of(NodeImport& node) { return node.number("epsilon", 1e-5); }
-
-Tensors batch_normalization(NodeImport& node) {
-  if (node.integer("training_mode", 0) != 0)
-    throw Unsupported("statistics of the batch (training_mode)");
-  for (const std::string_view name : {"momentum", "is_test", "spatial", "consumed_inputs"})
-    node.ignore(name);
-  const Tensor x = node.operand(0);
-  if (x.shape.rank() < 2)
-    throw Unsupported(fmt::format("operand {}; expected (N, C, ...)", x.shape.str()));
-  auto weights =
-      vectors(node, {"gamma", "beta", "moving_mean", "moving_variance"}, Shape{x.shape[1]});
-  return {node.layer("batch_normalization", {x}, {{"epsilon", epsilon_of(node)}}, x.shape,
-                     x.batch_axis, std::move(weights), {1, 2, 3, 4})};
-}
-
-Tensors instance_normalization(NodeImport& node) {
-  const Tensor x = node.operand(0);
-  if (x.shape.rank() < 3)
-    throw Unsupported(fmt::format("operand {}; expected (N, C, ...)", x.shape.str()));
-  node.ignore("consumed_inputs");
-  return {node.layer("instance_norm", {x}, {{"epsilon", epsilon_of(node)}}, x.shape, x.batch_axis,
-                     vectors(node, {"gamma", "beta"}, Shape{x.shape[1]}), {1, 2})};
-}
-
-/// An even number of channels lies otherwise around the middle one.
-Tensors local_response_normalization(NodeImport& node) {
-  const Tensor x = node.operand(0);
-  const int64_t size = node.integer("size", 0);
-  if (x.shape.rank() < 2 || size < 1 || size > ops::kMaxSize || size % 2 == 0)
-    throw Unsupported(fmt::format("the size {} for {}", size, x.shape.str()));
-  return {node.layer("local_response_norm", {x},
-                     {{"size", size},
-                      {"alpha", node.number("alpha", 1e-4)},
-                      {"beta", node.number("beta", 0.75)},
-                      {"k", node.number("bias", 1)}},
-                     x.shape, x.batch_axis)};
-}
-
-Tensors mean_variance_normalization(NodeImport& node) {
-  const Integers axes = node.integers("axes").value_or(Integers{0, 2, 3});
-  const Tensor x = node.operand(0);
-  const auto mean = [&](const Tensor& of) {
-    return node.call("reduce_mean", {of}, {{"axis", axes}, {"keepdims", true}});
-  };
-  const Tensor centered = node.call("subtract", {x, mean(x)});
-  const Tensor deviation = node.call("sqrt", {mean(node.call("square", {centered}))});
-  constexpr double kLeast = 1e-9;  // as in ONNX's definition
-  const Tensor divisor = node.call("add", {deviation, NodeImport::scalar(kLeast, x.dtype)});
-  return {node.call("divide", {centered, divisor})};
-}
-
-/// The mask of Dropout: true for all elements.
-Tensor all_true(NodeImport& node, const Tensor& x) {
-  const Tensor is_nan = node.call("isnan", {x});
-  return node.call("logical_or", {is_nan, node.call("logical_not", {is_nan})});
-}
-
-Tensors dropout(NodeImport& node) {
-  for (const std::string_view name : {"seed", "is_test", "ratio"}) node.ignore(name);
-  const auto is_zero = [&](int i) {
-    const Array value = converted(node.value(i), DType::kFloat64);
-    return value.shape().elements() == 1 && value.as<double>()[0] == 0;
-  };
-  if (node.has(2) && !is_zero(2) && (!node.has(1) || !is_zero(1)))
-    throw Unsupported("random numbers (training_mode)");
-  Tensors results = {node.in(0)};
-  if (node.is_read(1)) results.push_back(all_true(node, node.operand(0)));
-  return results;
-}
-
-/// Is operand i a matrix that is known before a run?
-bool is_weight(NodeImport& node, int i) {
-  const Tensor& tensor = node.in(i);
-  return tensor.value && tensor.shape.rank() == 2 && flow::is_float(tensor.dtype) &&
-         tensor.shape.elements() > 0;
-}
-
-/// x W^T + b. `turned`: W has a row for each output.
-Tensor dense(NodeImport& node, const Tensor& x, bool turned, bool bias) {
-  std::map<std::string, Array> weights;
-  weights.emplace("weight", turned ? node.value(1) : transposed_matrix(node.value(1)));
-  const Shape& weight = weights.at("weight").shape();
-  if (x.shape[x.shape.rank() - 1] != weight[1])
-    throw Unsupported(
-        fmt::format("cannot multiply {} by {}", x.shape.str(), node.in(1).shape.str()));
-  Shape shape = x.shape;
-  shape[shape.rank() - 1] = weight[0];
-  if (bias) weights.emplace("bias", node.value(2));
-  const int last = x.shape.rank() - 1;
-  return node.layer("dense", {x}, {{"units", weight[0]}, {"use_bias", bias}}, std::move(shape),
-                    x.batch_axis == last ? ops::kBatchReduced : x.batch_axis, std::move(weights),
-                    {1, 2});
-}
-
-Tensor scaled(NodeImport& node, const Tensor& x, double factor) {
-  return factor == 1 ? x : node.call("multiply", {x, NodeImport::scalar(factor, x.dtype)});
-}
-
-Tensors gemm(NodeImport& node) {
-  node.ignore("broadcast");
-  const double alpha = node.number("alpha", 1), beta = node.number("beta", 1);
-  const bool a = node.integer("transA", 0) != 0, b = node.integer("transB", 0) != 0;
-  const Tensor x = node.operand(0);
-  if (x.shape.rank() != 2 || node.in(1).shape.rank() != 2)
-    throw Unsupported(fmt::format("operands {} and {}", x.shape.str(), node.in(1).shape.str()));
-  const int64_t units = node.in(1).shape[b ? 0 : 1];
-  const bool bias = node.has(2) && node.in(2).value && node.in(2).shape == Shape{units};
-  if (!a && alpha == 1 && beta == 1 && is_weight(node, 1) && (bias || !node.has(2)))
-    return {dense(node, x, b, bias)};
-  const Tensor product = scaled(
-      node, node.call("matmul", {x, node.operand(1)}, {{"transpose_a", a}, {"transpose_b", b}}),
-      alpha);
-  if (!node.has(2)) return {product};
-  return {node.call("add", {product, scaled(node, node.operand(2), beta)})};
-}
-
-/// By a vector, it is an einsum whose result does not have the axis of the vector.
-Tensors matmul(NodeImport& node) {
-  const Shape &a = node.in(0).shape, &b = node.in(1).shape;
-  if (a.rank() == 0 || b.rank() == 0)
-    throw Unsupported(fmt::format("cannot multiply {} by {}", a.str(), b.str()));
-  if (a.rank() == 1 || b.rank() == 1) {
-    if (a[a.rank() - 1] != b[std::max(0, b.rank() - 2)])
-      throw Unsupported(fmt::format("cannot multiply {} by {}", a.str(), b.str()));
-    const char* equation = b.rank() > 1 ? "i,...ij->...j" : a.rank() > 1 ? "...i,i->..." : "i,i->";
-    return {einsum(node, {node.operand(0), node.operand(1)}, equation)};
-  }
-  if (!node.in(0).value && is_weight(node, 1)) return {dense(node, node.operand(0), false, false)};
-  return {node.call("matmul", {node.operand(0), node.operand(1)},
-                    {{"transpose_a", false}, {"transpose_b", false}})};
-}
-
-constexpr ImportRule kLayerImports[] = {
-    {"Conv", convolution},
-    {"ConvTranspose", transposed_convolution},
-    {"MaxPool", pool, "max_pool"},
-    {"AveragePool", pool, "avg_pool"},
-    {"LpPool", lp_pool},
-    {"GlobalAveragePool", global_pool, "global_avg_pool"},
-    {"GlobalMaxPool", global_pool, "global_max_pool"},
-    {"BatchNormalization", batch_normalization},
-    {"InstanceNormalization", instance_normalization},
-    {"LRN", local_response_normalization},
-    {"MeanVarianceNormalization", mean_variance_normalization},
-    {"Dropout", dropout},
-    {"Gemm", gemm},
-    {"MatMul", matmul},
+constexpr Rule kWindowRules[] = {
+    {"convolution", "Conv", convolution, convolution},
+    {"convolution_grad_data", "ConvTranspose", transposed_convolution, transposed_convolution},
+    {"max_pool2d", "MaxPool", pool},
+    {"avg_pool2d", "AveragePool", pool},
+    {"max_pool", "MaxPool", nullptr, pool},
+    {"avg_pool", "AveragePool", nullptr, pool},
+    {"", "LpPool", nullptr, lp_pool},
+    {"global_avg_pool", "GlobalAveragePool", nullptr, global_pool},
+    {"global_max_pool", "GlobalMaxPool", nullptr, global_pool},
 };
 
 }  // namespace
 
-std::span<const ImportRule> layer_imports() { return kLayerImports; }
+std::span<const Rule> window_rules() { return kWindowRules; }
 
 }  // namespace flow::onnx

@@ -1,5 +1,6 @@
-// Steps that compute constants, and pairs of neighboring steps that do not depend on each other.
-#include "runtime/cuda/program/step_traits.h"
+// Who makes and reads each tensor. Steps that compute constants, and pairs of neighboring steps
+// that do not depend on each other.
+#include "runtime/cuda/program/steps.h"
 
 #include <algorithm>
 
@@ -36,6 +37,24 @@ bool is_product(const plan::Step& step) {
 }
 
 }  // namespace
+
+std::vector<TensorUses> find_uses(const plan::Job& job, std::span<const TensorId> visible) {
+  std::vector<TensorUses> uses(job.tensors.size());
+  for (const TensorId id : visible)
+    if (id.valid()) uses[id.index()].seen = true;
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    const plan::Step& step = job.steps[i];
+    plan::visit_operands(step, [&](TensorId id) {
+      if (step.probe)
+        uses[id.index()].seen = true;
+      else
+        uses[id.index()].readers.push_back(i);
+    });
+    for (const TensorId id : step.outputs)
+      if (id.valid()) uses[id.index()].maker = i;
+  }
+  return uses;
+}
 
 Constants find_constants(const plan::Job& job) {
   constexpr size_t kMostBytes = 1 << 20;  // a launch takes as long as writing so much

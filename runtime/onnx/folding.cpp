@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "ops/core/axes.h"
-#include "runtime/onnx/node_import.h"
+#include "runtime/onnx/rules.h"
 
 namespace flow::onnx {
 namespace {
 
-using Integers = std::vector<int64_t>;
-using Tensors = std::vector<Tensor>;
 using Folded = std::optional<Tensor>;
 
 /// Floats are computed before a run where they are factors between sizes, of which there are few.
@@ -141,7 +138,7 @@ Folded fold_slice(NodeImport& node) {
                           : i < axes->size() ? (*axes)[i]
                                              : node.rank();
     Integers& along = places[static_cast<size_t>(node.axis(given))];
-    if (step == 0) throw Unsupported("a step of 0");
+    if (step == 0) refuse("a step of 0");
     along = taken(along, (*starts)[i], (*ends)[i], step);
   }
   return moved(node, all_positions(places), shape_at(places));
@@ -372,50 +369,26 @@ struct FoldingRule {
   Folded (*fold)(NodeImport& node);
 };
 constexpr FoldingRule kFolding[] = {
-    {"Gather", fold_gather},
-    {"Slice", fold_slice},
-    {"Transpose", fold_transpose},
-    {"Expand", fold_expand},
-    {"Tile", fold_tile},
-    {"Concat", fold_concat},
-    {"ReduceProd", fold_reduce},
-    {"ReduceSum", fold_reduce},
-    {"ReduceMax", fold_reduce},
-    {"ReduceMin", fold_reduce},
-    {"Cast", fold_cast},
-    {"CastLike", fold_cast},
-    {"Add", fold_elementwise},
-    {"Sub", fold_elementwise},
-    {"Mul", fold_elementwise},
-    {"Div", fold_elementwise},
-    {"Mod", fold_elementwise},
-    {"Max", fold_elementwise},
-    {"Min", fold_elementwise},
-    {"Neg", fold_elementwise},
-    {"Abs", fold_elementwise},
-    {"Sign", fold_elementwise},
-    {"Equal", fold_elementwise},
-    {"Less", fold_elementwise},
-    {"LessOrEqual", fold_elementwise},
-    {"Greater", fold_elementwise},
-    {"GreaterOrEqual", fold_elementwise},
-    {"And", fold_elementwise},
-    {"Or", fold_elementwise},
-    {"Xor", fold_elementwise},
-    {"Not", fold_elementwise},
-    {"Where", fold_elementwise},
-    {"Sum", fold_elementwise},
-    {"Sqrt", fold_elementwise},
-    {"Floor", fold_elementwise},
-    {"Ceil", fold_elementwise},
-    {"Reciprocal", fold_elementwise},
+    {"Gather", fold_gather},     {"Slice", fold_slice},      {"Transpose", fold_transpose},
+    {"Expand", fold_expand},     {"Tile", fold_tile},        {"Concat", fold_concat},
+    {"ReduceProd", fold_reduce}, {"ReduceSum", fold_reduce}, {"ReduceMax", fold_reduce},
+    {"ReduceMin", fold_reduce},  {"Cast", fold_cast},        {"CastLike", fold_cast},
 };
+
+/// Operators that are computed element by element.
+constexpr std::array kFoldedElements = {"Add",   "Sub",  "Mul",         "Div",     "Mod",
+                                        "Max",   "Min",  "Neg",         "Abs",     "Sign",
+                                        "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+                                        "And",   "Or",   "Xor",         "Not",     "Where",
+                                        "Sum",   "Sqrt", "Floor",       "Ceil",    "Reciprocal"};
 
 /// The constant that a node computes; nothing where it cannot be computed before a run.
 Folded folded(NodeImport& node) {
+  if (!node.has(0) || node.outputs() != 1) return {};
+  if (std::ranges::find(kFoldedElements, node.type()) != kFoldedElements.end())
+    return fold_elementwise(node);
   const auto* rule = std::ranges::find(kFolding, node.type(), &FoldingRule::type);
-  if (rule == std::end(kFolding) || !node.has(0) || node.outputs() != 1) return {};
-  return rule->fold(node);
+  return rule == std::end(kFolding) ? Folded() : rule->fold(node);
 }
 
 /// Is a constant as it is at other sizes an expression?
@@ -439,9 +412,8 @@ void keep_value(const NodeImport& node, Tensor& result) {
 
 std::vector<int64_t> taken(const std::vector<int64_t>& values, int64_t start, int64_t end,
                            int64_t step) {
-  constexpr int64_t kFarthest = std::numeric_limits<int32_t>::max();
   const auto n = std::ssize(values);
-  const int64_t by = std::clamp(step, -kFarthest, kFarthest);
+  const int64_t by = std::clamp(step, -kFar, kFar);
   const int64_t low = by > 0 ? 0 : -1, high = by > 0 ? n : n - 1;
   const auto bound = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
   std::vector<int64_t> part;
@@ -450,7 +422,7 @@ std::vector<int64_t> taken(const std::vector<int64_t>& values, int64_t start, in
   return part;
 }
 
-std::vector<Tensor> read(const ImportRule& rule, NodeImport& node) {
+Tensors read(const Rule& rule, NodeImport& node) {
   const Folded constant = folded(node);
   if (constant && has_texts(*constant)) return {*constant};
   if (!constant) {

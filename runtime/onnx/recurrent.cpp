@@ -1,17 +1,160 @@
-// Recurrent layers: gates in another order, and time first.
-#include <fmt/format.h>
-
+// Recurrent layers: time first, and gates in another order. ONNX has the steps of a layer and the
+// product of its input in one operator.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "runtime/onnx/node_import.h"
+#include "ops/core/spec.h"
+#include "runtime/onnx/rules.h"
 
 namespace flow::onnx {
+
+using plan::TensorId;
+
 namespace {
 
-using Integers = std::vector<int64_t>;
-using Tensors = std::vector<Tensor>;
+/// The step that makes it, or null.
+const plan::Step* maker_of(const plan::Job& job, TensorId id) {
+  if (!id.valid()) return nullptr;
+  const auto found = std::ranges::find_if(
+      job.steps, [&](const plan::Step& step) { return std::ranges::count(step.outputs, id) > 0; });
+  return found == job.steps.end() ? nullptr : &*found;
+}
+
+bool does(const plan::Step* step, std::string_view op) {
+  return step && step->op.spec() == ops::find_spec(op);
+}
+
+bool adds_bias(const ops::OpRef& op) { return op->epilogue == ops::Epilogue::kBias; }
+
+/// x weight^T, with a bias where it has one.
+struct Product {
+  TensorId x, weight, bias;
+};
+
+std::optional<Product> product_of(const plan::Job& job, TensorId result) {
+  Product product;
+  const plan::Step* step = maker_of(job, result);
+  if (step && step->epilogue.empty() && adds_bias(step->op)) {
+    product.bias = step->inputs[1];
+    step = maker_of(job, step->inputs[0]);
+  } else if (step && step->epilogue.size() == 1 && adds_bias(step->epilogue[0].op)) {
+    product.bias = step->epilogue[0].operands[0];
+  } else if (step && !step->epilogue.empty()) {
+    return {};
+  }
+  if (!does(step, "matmul") || step->inputs.size() != 2 ||
+      step->attributes.get<bool>("transpose_a") || !step->attributes.get<bool>("transpose_b"))
+    return {};
+  product.x = step->inputs[0];
+  product.weight = step->inputs[1];
+  return product;
+}
+
+bool is_zeros(const plan::Job& job, TensorId id) {
+  const plan::Step* maker = maker_of(job, id);
+  return is_float(job[id].dtype) && does(maker, "fill") &&
+         maker->attributes.get<double>("value") == 0;
+}
+
+/// Operands of all kinds, as recurrent_operands has them. States follow, then lengths.
+enum : size_t { kInput, kInputWeight, kInputBias, kWeight, kBias, kState };
+
+/// A step of a layer, and what tells layers apart.
+struct LayerStep {
+  explicit LayerStep(const StepExport& step)
+      : has_cell(step.type() == "LSTM"),
+        resets(step.type() == "GRU"),
+        lengths(has_cell ? kState + 2 : kState + 1),
+        units(step.in(kWeight).shape[1]),
+        gates(step.in(kWeight).shape[0] / units) {}
+
+  bool has_cell, resets;
+  size_t lengths;
+  int64_t units, gates;
+};
+
+/// Which gate of ours is the i-th of ONNX.
+Integers order_of(const LayerStep& layer) {
+  if (layer.has_cell) return {0, 3, 1, 2};
+  return layer.resets ? Integers{1, 0, 2} : Integers{0};
+}
+
+/// The rows of a weight or bias, gate by gate in ONNX's order.
+std::string ordered(StepExport& step, const LayerStep& layer, const std::string& name) {
+  if (layer.gates == 1) return name;
+  Strings parts;
+  for (const int64_t gate : order_of(layer))
+    parts.push_back(
+        step.node("Slice", {name, step.vector({gate * layer.units}),
+                            step.vector({(gate + 1) * layer.units}), step.vector({0})}));
+  return step.node("Concat", parts, {{"axis", 0}});
+}
+
+/// With a first axis of 1, the only direction.
+std::string one_direction(StepExport& step, const std::string& name) {
+  return name.empty() ? name : step.node("Unsqueeze", {name, step.vector({0})});
+}
+
+std::string weight(StepExport& step, const LayerStep& layer, size_t operand) {
+  return one_direction(step, ordered(step, layer, step.in(operand).name));
+}
+
+/// Those of the input, then those of the state; zeros where there are none.
+std::string biases(StepExport& step, const LayerStep& layer) {
+  const std::string &of_input = step.in(kInputBias).name, &own = step.in(kBias).name;
+  if (own.empty() && of_input.empty()) return "";
+  const auto part = [&](const std::string& name) {
+    if (!name.empty()) return ordered(step, layer, name);
+    return step.constant(Array(step.in(kWeight).dtype, Shape{layer.gates * layer.units}).view());
+  };
+  const Strings parts = {part(of_input), part(own)};
+  return one_direction(step, step.node("Concat", parts, {{"axis", 0}}));
+}
+
+/// (N T, F) as (T, N, F).
+std::string sequence(StepExport& step) {
+  const Shape& x = step.in(kInput).shape;
+  const std::string rows =
+      step.reshape(step.in(kInput).name, {step.out().shape[0], step.out().shape[1], x[1]}, 0);
+  return step.node("Transpose", {rows}, {{"perm", Integers{1, 0, 2}}});
+}
+
+std::string lengths(StepExport& step, const LayerStep& layer) {
+  if (step.operands() <= layer.lengths) return "";
+  const Value& given = step.in(layer.lengths);
+  return step.cast(given.name, given.dtype, DType::kInt32);
+}
+
+NodeAttributes attributes_of(const StepExport& step, const LayerStep& layer) {
+  const bool reverse = step.attribute<bool>("reverse");
+  NodeAttributes attributes = {{"hidden_size", layer.units},
+                               {"direction", std::string_view(reverse ? "reverse" : "forward")}};
+  if (layer.resets)
+    attributes.push_back({"linear_before_reset", step.attribute<bool>("linear_before_reset")});
+  else if (!layer.has_cell)
+    attributes.push_back(
+        {"activations",
+         Strings{step.attribute<std::string>("activation") == "relu" ? "Relu" : "Tanh"}});
+  return attributes;
+}
+
+void recurrent(StepExport& step) {
+  const LayerStep layer(step);
+  Strings inputs = {sequence(step), weight(step, layer, kInputWeight), weight(step, layer, kWeight),
+                    biases(step, layer), lengths(step, layer)};
+  inputs.push_back(one_direction(step, step.in(kState).name));
+  if (layer.has_cell) inputs.push_back(one_direction(step, step.in(kState + 1).name));
+  while (inputs.back().empty()) inputs.pop_back();
+  const Strings outputs =
+      step.nodes(step.type(), inputs, layer.has_cell ? 3 : 2, attributes_of(step, layer));
+  if (step.is_read(0)) {
+    const std::string forward = step.node("Squeeze", {outputs[0], step.vector({1})});
+    step.result("Transpose", {forward}, {{"perm", Integers{1, 0, 2}}});
+  }
+  for (size_t i = 1; i < outputs.size(); ++i)
+    if (step.is_read(i)) step.result("Squeeze", {outputs[i], step.vector({0})}, {}, i);
+}
 
 /// A kind of layer: where ONNX has each gate of the op, and the functions that it always has.
 struct Kind {
@@ -50,16 +193,15 @@ std::string function_of(NodeImport& node, const Kind& kind, int64_t directions) 
   const bool rectifies = kind.type == "RNN" && !given.empty() && given[0] == "Relu";
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i] != (rectifies ? "Relu" : kind.functions[i % kind.functions.size()]))
-      throw Unsupported("other activations");
+      refuse("other activations");
   const bool is_default = kind.type == "RNN" && given.size() == 2;  // also of one direction
-  if (given.size() != count && !is_default) throw Unsupported("another number of activations");
+  if (given.size() != count && !is_default) refuse("another number of activations");
   return rectifies ? "relu" : "tanh";
 }
 
 void require_shape(const NodeImport& node, int i, const Shape& shape) {
   if (node.has(i) && node.in(i).shape != shape)
-    throw Unsupported(
-        fmt::format("operand {} is {}; expected {}", i + 1, node.in(i).shape.str(), shape.str()));
+    refuse("operand {} is {}; expected {}", i + 1, node.in(i).shape.str(), shape.str());
 }
 
 Layer layer_of(NodeImport& node) {
@@ -76,16 +218,15 @@ Layer layer_of(NodeImport& node) {
   if (layer.direction == "bidirectional")
     layer.directions = 2;
   else if (layer.direction != "forward" && layer.direction != "reverse")
-    throw Unsupported("an unknown direction");
+    refuse("an unknown direction");
   layer.function = function_of(node, layer.kind, layer.directions);
-  if (node.has(7)) throw Unsupported("peepholes");
-  if (node.integer("input_forget", 0) != 0) throw Unsupported("input_forget");
+  if (node.has(7)) refuse("peepholes");
+  if (node.integer("input_forget", 0) != 0) refuse("input_forget");
   const Shape &x = node.in(0).shape, &weight = node.in(2).shape;
-  if (x.rank() != 3 || weight.rank() != 3)
-    throw Unsupported(fmt::format("operands {} and {}", x.str(), weight.str()));
+  if (x.rank() != 3 || weight.rank() != 3) refuse("operands {} and {}", x.str(), weight.str());
   layer.units = weight[2];
   if (node.integer("hidden_size", layer.units) != layer.units)
-    throw Unsupported("a hidden_size that is not that of the weights");
+    refuse("a hidden_size that is not that of the weights");
   layer.steps = node.in(0).size(layer.time_first ? 0 : 1);
   layer.rows = node.in(0).size(layer.time_first ? 1 : 0);
   layer.features = x[2];
@@ -198,14 +339,44 @@ Tensors recurrent(NodeImport& node) {
   return results;
 }
 
-constexpr ImportRule kRecurrentImports[] = {
-    {"LSTM", recurrent, "lstm"},
-    {"GRU", recurrent, "gru"},
-    {"RNN", recurrent, "rnn"},
+constexpr Rule kRecurrentRules[] = {
+    {.op = "lstm_steps",
+     .type = "LSTM",
+     .write = recurrent,
+     .read = recurrent,
+     .takes_product = true},
+    {.op = "gru_steps",
+     .type = "GRU",
+     .write = recurrent,
+     .read = recurrent,
+     .takes_product = true},
+    {.op = "rnn_steps",
+     .type = "RNN",
+     .write = recurrent,
+     .read = recurrent,
+     .takes_product = true},
 };
 
 }  // namespace
 
-std::span<const ImportRule> recurrent_imports() { return kRecurrentImports; }
+std::optional<std::vector<TensorId>> recurrent_operands(const plan::Job& job,
+                                                        const plan::Step& step) {
+  const plan::Step* gates = maker_of(job, step.inputs[0]);
+  if (!does(gates, "reshape")) return {};
+  const auto product = product_of(job, gates->inputs[0]);
+  if (!product) return {};
+  std::vector<TensorId> operands = {product->x, product->weight, product->bias};
+  for (size_t i = 1; i < step.inputs.size(); ++i)
+    operands.push_back(is_zeros(job, step.inputs[i]) ? TensorId() : step.inputs[i]);
+  if (does(&step, "gru_steps")) return operands;
+  // The sum of both biases is added to the product.
+  const plan::Step* sum = maker_of(job, product->bias);
+  const bool both = does(sum, "add") && sum->epilogue.empty();
+  if (both) operands[2] = sum->inputs[0];
+  operands.insert(operands.begin() + 4, both ? sum->inputs[1] : TensorId());
+  return operands;
+}
+
+std::span<const Rule> recurrent_rules() { return kRecurrentRules; }
 
 }  // namespace flow::onnx

@@ -1,19 +1,122 @@
-// Images in another size, channels that become pixels, and windows that become images.
-#include <fmt/format.h>
-
+// Images in another size, channels that become pixels, and windows as rows.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 
 #include "runtime/base/display.h"
-#include "runtime/onnx/node_import.h"
+#include "runtime/base/element_types.h"
+#include "runtime/onnx/rules.h"
 
 namespace flow::onnx {
 namespace {
 
-using Integers = std::vector<int64_t>;
-using Tensors = std::vector<Tensor>;
+/// Windows of unfold and fold along height, axis 0, or width, axis 1, of images.
+struct Places {
+  int64_t size, stride, dilation, before, count;  // `before`: padding; `count`: of windows
+
+  Places(const StepExport& step, const Shape& images, size_t axis)
+      : size(step.integers("kernel_size")[axis]),
+        stride(step.integers("strides")[axis]),
+        dilation(step.integers("dilation_rate")[axis]),
+        before(step.integers("padding")[2 * axis]),
+        count((padded(step, images, axis) - reach()) / stride + 1) {}
+
+  /// Elements that a window spans.
+  int64_t reach() const { return dilation * (size - 1) + 1; }
+  static int64_t padded(const StepExport& step, const Shape& images, size_t axis) {
+    const Integers& padding = step.integers("padding");
+    return images[2 + static_cast<int>(axis)] + padding[2 * axis] + padding[2 * axis + 1];
+  }
+  /// Elements of the padded images behind the last window.
+  int64_t left_over(const StepExport& step, const Shape& images, size_t axis) const {
+    return padded(step, images, axis) - ((count - 1) * stride + reach());
+  }
+};
+
+/// Gathers the places of windows along an axis: [..., H, ...] becomes [..., kernel, windows, ...].
+std::string gather_windows(StepExport& step, const std::string& images, const Places& places,
+                           int64_t axis) {
+  Array indices(DType::kInt64, Shape{places.size, places.count});
+  for (int64_t place = 0; place < places.size; ++place)
+    for (int64_t window = 0; window < places.count; ++window)
+      indices.as<int64_t>()[static_cast<size_t>(place * places.count + window)] =
+          window * places.stride + place * places.dilation;
+  return step.node("Gather", {images, step.constant(indices.view())}, {{"axis", axis}});
+}
+
+/// ONNX has no operator for it. Elements by index, since products with a kernel of zeros and ones
+/// would make NaN of infinite ones.
+void unfold(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  step.need_batch_axis(x, y.batch_axis);
+  std::string images = x.name;
+  const Integers pads = step.pads();
+  if (!are_all(pads, 0))
+    images =
+        step.node("Pad", {images, step.vector({0, 0, pads[0], pads[1], 0, 0, pads[2], pads[3]})},
+                  {{"mode", "constant"}});
+  const std::string rows = gather_windows(step, images, Places(step, x.shape, 0), 2);
+  const std::string columns = gather_windows(step, rows, Places(step, x.shape, 1), 4);
+  const std::string by_window =
+      step.node("Transpose", {columns}, {{"perm", Integers{0, 1, 2, 4, 3, 5}}});
+  step.result("Reshape", {by_window, step.reshaping(y.shape, y.batch_axis)});
+}
+
+/// Col2Im is of opset 18. Here a transposed convolution of each channel adds up the places of
+/// windows, which are channels of its input: its kernel has a 1 at the place of each.
+void fold(StepExport& step) {
+  const Value &x = step.in(), &y = step.out();
+  step.need_batch_axis(x, y.batch_axis);
+  const Places rows(step, y.shape, 0), columns(step, y.shape, 1);
+  const int64_t places = rows.size * columns.size;
+  Array kernel(x.dtype, Shape{places, 1, rows.size, columns.size});
+  visit_float(x.dtype, [&]<typename T>(T) {
+    for (int64_t place = 0; place < places; ++place)
+      kernel.as<T>()[static_cast<size_t>(place * places + place)] = 1;
+  });
+  const std::string windows = step.reshape(
+      x.name, {y.shape[0] * y.shape[1], places, rows.count, columns.count}, y.batch_axis);
+  const std::string images = step.node(
+      "ConvTranspose", {windows, step.constant(kernel.view())},
+      {{"kernel_shape", step.integers("kernel_size")},
+       {"strides", step.integers("strides")},
+       {"pads", step.pads()},
+       {"dilations", step.integers("dilation_rate")},
+       {"output_padding",
+        Integers{rows.left_over(step, y.shape, 0), columns.left_over(step, y.shape, 1)}}});
+  step.result("Reshape", {images, step.reshaping(y.shape, y.batch_axis)});
+}
+
+/// By sizes, whose first are those of the images, unless a factor says where pixels are.
+void resize(StepExport& step) {
+  const Value& x = step.in();
+  const auto& mode = step.attribute<std::string>("mode");
+  const auto scale = step.attribute<double>("scale");
+  Strings inputs = {x.name, ""};
+  if (scale != 0) {
+    inputs.push_back(step.numbers({1, 1, scale, scale}, DType::kFloat32));
+  } else {
+    const std::string shape = step.node("Shape", {x.name}, {{"end", 2}});
+    inputs.emplace_back("");
+    inputs.push_back(
+        step.node("Concat", {shape, step.vector(step.integers("size"))}, {{"axis", 0}}));
+  }
+  const std::string_view named = mode == "bilinear"  ? "linear"
+                                 : mode == "bicubic" ? "cubic"
+                                                     : std::string_view(mode);
+  NodeAttributes attributes = {{"mode", named},
+                               {"coordinate_transformation_mode",
+                                std::string_view(step.attribute<std::string>("coordinates"))}};
+  if (mode == "nearest")
+    attributes.push_back(
+        {"nearest_mode", std::string_view(step.attribute<std::string>("rounding"))});
+  if (mode == "bicubic") {
+    attributes.push_back({"cubic_coeff_a", step.float32("cubic_coefficient")});
+    attributes.push_back({"exclude_outside", step.attribute<bool>("exclude_outside")});
+  }
+  step.result("Resize", inputs, attributes);
+}
 
 /// What all axes get, and the factor of height and width where it does not follow from these.
 struct NewSize {
@@ -23,8 +126,7 @@ struct NewSize {
 
 void require_images(const NodeImport& node) {
   if (node.rank() != 4)
-    throw Unsupported(
-        fmt::format("operand {}; expected four axes (N, C, H, W)", node.in(0).shape.str()));
+    refuse("operand {}; expected four axes (N, C, H, W)", node.in(0).shape.str());
 }
 
 NewSize size_by_scales(const Shape& shape, const std::vector<double>& scales,
@@ -34,15 +136,15 @@ NewSize size_by_scales(const Shape& shape, const std::vector<double>& scales,
   for (size_t i = 0; i < scales.size(); ++i) {
     const double extent = static_cast<double>(shape.extents()[i]) * scales[i];
     if (!(extent >= 0 && extent <= static_cast<double>(ops::kMaxSize)))
-      throw Unsupported(fmt::format("a scale of {}", scales[i]));
+      refuse("a scale of {}", scales[i]);
     result.extents.push_back(static_cast<int64_t>(std::floor(extent)));
     exact &= std::floor(extent) == extent;
   }
   if (exact) return result;
   if (scales.size() != 4 || scales[0] != 1 || scales[1] != 1 || scales[2] != scales[3])
-    throw Unsupported("scales that leave a fraction of a pixel, and are not one for (H, W)");
+    refuse("scales that leave a fraction of a pixel, and are not one for (H, W)");
   if (coordinates == "align_corners" || coordinates == "half_pixel_symmetric")
-    throw Unsupported(fmt::format("{} of a size with a fraction of a pixel", coordinates));
+    refuse("{} of a size with a fraction of a pixel", coordinates);
   result.scale = scales[2];
   return result;
 }
@@ -55,7 +157,7 @@ std::vector<Number> for_all_axes(NodeImport& node, const std::vector<Number>& nu
   for (size_t i = axes.size(); axes.size() < numbers.size() && i < all.size(); ++i)
     axes.push_back(static_cast<int64_t>(i));
   if (axes.size() != numbers.size())
-    throw Unsupported(fmt::format("{} sizes or scales for {} axes", numbers.size(), axes.size()));
+    refuse("{} sizes or scales for {} axes", numbers.size(), axes.size());
   for (size_t i = 0; i < axes.size(); ++i)
     all[static_cast<size_t>(node.axis(axes[i]))] = numbers[i];
   return all;
@@ -73,7 +175,7 @@ NewSize new_size(NodeImport& node, std::string_view coordinates) {
     const Array given = converted(node.value(at), DType::kFloat32);
     for (const float scale : given.as<float>()) scales.push_back(shortest_double(scale));
   } else if (old) {
-    throw Unsupported("no scales");
+    refuse("no scales");
   } else {
     const Sizes wanted = node.elements(3);
     for (size_t i = 0; i < wanted.size(); ++i)  // the first axis stays
@@ -95,7 +197,7 @@ std::string coordinates_of(NodeImport& node) {
   constexpr std::array kKnown = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric",
                                  "align_corners", "asymmetric"};
   if (std::ranges::find(kKnown, coordinates) == kKnown.end())
-    throw Unsupported(fmt::format("coordinate_transformation_mode {}", escaped(coordinates)));
+    refuse("coordinate_transformation_mode {}", escaped(coordinates));
   return coordinates;
 }
 
@@ -105,7 +207,7 @@ ops::Attributes resize_attributes(NodeImport& node, const std::string& mode) {
   std::string rounding = node.text("nearest_mode", old ? "floor" : "round_prefer_floor");
   constexpr std::array kRoundings = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
   if (std::ranges::find(kRoundings, rounding) == kRoundings.end())
-    throw Unsupported("an unknown nearest_mode");
+    refuse("an unknown nearest_mode");
   const double coefficient = node.number("cubic_coeff_a", -0.75);
   const bool excludes = node.integer("exclude_outside", 0) != 0;
   node.ignore("extrapolation_value");  // of other coordinates
@@ -122,9 +224,9 @@ ops::Attributes resize_attributes(NodeImport& node, const std::string& mode) {
 Tensor resized(NodeImport& node, const Integers& extents, ops::Attributes attributes) {
   Tensor x = node.operand(0);
   const int last = x.shape.rank() - 1;
-  if (extents[0] != x.shape[0]) throw Unsupported("another size of the first axis");
+  if (extents[0] != x.shape[0]) refuse("another size of the first axis");
   for (const int64_t extent : extents)
-    if (extent < 1) throw Unsupported(fmt::format("a size of {}", extent));
+    if (extent < 1) refuse("a size of {}", extent);
   for (int axis = last; axis > 0; --axis) {
     Integers shape = x.shape.extents();
     const size_t width = static_cast<size_t>(axis), height = width - (axis == last ? 1 : 0);
@@ -152,22 +254,21 @@ Tensor resized(NodeImport& node, const Integers& extents, ops::Attributes attrib
 }
 
 Tensors resize(NodeImport& node) {
-  if (node.rank() < 2)
-    throw Unsupported(fmt::format("operand {}; expected two or more axes", node.in(0).shape.str()));
+  if (node.rank() < 2) refuse("operand {}; expected two or more axes", node.in(0).shape.str());
   const std::string mode = node.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear" && mode != "bilinear" && mode != "cubic")
-    throw Unsupported("an unknown mode");
-  if (node.integer("antialias", 0) != 0) throw Unsupported("antialias");
+    refuse("an unknown mode");
+  if (node.integer("antialias", 0) != 0) refuse("antialias");
   if (const std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
       policy != "stretch")
-    throw Unsupported(fmt::format("keep_aspect_ratio_policy {}", escaped(policy)));
+    refuse("keep_aspect_ratio_policy {}", escaped(policy));
   std::string coordinates = coordinates_of(node);
   const NewSize wanted = new_size(node, coordinates);
   for (int axis = 1; axis < node.rank(); ++axis) node.pin({node.in(0).size(axis)});
   for (int axis = 0; axis < node.rank(); ++axis)
     if (coordinates == "pytorch_half_pixel" && wanted.extents[static_cast<size_t>(axis)] == 1 &&
         node.in(0).shape[axis] != 1)
-      throw Unsupported("a size of 1 (pytorch_half_pixel)");
+      refuse("a size of 1 (pytorch_half_pixel)");
   ops::Attributes attributes = resize_attributes(node, mode);
   attributes.set("coordinates", coordinates.find("half_pixel") == std::string::npos
                                     ? coordinates
@@ -181,18 +282,18 @@ Tensors resize(NodeImport& node) {
 int64_t block_size(NodeImport& node) {
   require_images(node);
   const int64_t size = node.integer("blocksize", 0);
-  if (size < 1 || size > ops::kMaxSize) throw Unsupported(fmt::format("blocks of {}", size));
+  if (size < 1 || size > ops::kMaxSize) refuse("blocks of {}", size);
   return size;
 }
 
 [[noreturn]] void refuse_blocks(const NodeImport& node, int64_t size) {
-  throw Unsupported(fmt::format("blocks of {} in {}", size, node.in(0).shape.str()));
+  refuse("blocks of {} in {}", size, node.in(0).shape.str());
 }
 
 /// The op's name of an order of channels.
 std::string block_mode(NodeImport& node) {
   const std::string mode = node.text("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") throw Unsupported("an unknown mode");
+  if (mode != "DCR" && mode != "CRD") refuse("an unknown mode");
   return mode == "DCR" ? "dcr" : "crd";
 }
 
@@ -225,14 +326,13 @@ Tensors space_to_depth(NodeImport& node) {
 /// An attribute with a number for each of two axes, or `otherwise`.
 Integers numbers_of(NodeImport& node, std::string_view name, size_t count, int64_t otherwise) {
   Integers numbers = node.integers(name).value_or(Integers(count, otherwise));
-  if (numbers.size() != count) throw Unsupported(fmt::format("{} {}", numbers.size(), name));
+  if (numbers.size() != count) refuse("{} {}", numbers.size(), name);
   return numbers;
 }
 
 Tensors columns_to_image(NodeImport& node) {
   const Integers size = node.values_as_int64(1), kernel = node.values_as_int64(2);
-  if (size.size() != 2 || kernel.size() != 2)
-    throw Unsupported(fmt::format("windows of {} dimensions", kernel.size()));
+  if (size.size() != 2 || kernel.size() != 2) refuse("windows of {} dimensions", kernel.size());
   const Integers pads = numbers_of(node, "pads", 4, 0);  // top, left, bottom, right
   return {node.call("fold", {node.operand(0)},
                     {{"output_size", size},
@@ -242,162 +342,17 @@ Tensors columns_to_image(NodeImport& node) {
                      {"dilation_rate", numbers_of(node, "dilations", 2, 1)}})};
 }
 
-/// Reads images at places of a grid, each the weighted sum of pixels around it.
-class GridSample {
- public:
-  explicit GridSample(NodeImport& node)
-      : node_(node), x_(node.operand(0)), grid_(node.operand(1)), axes_(x_.shape.rank() - 2) {
-    const Shape& grid = grid_.shape;
-    if (axes_ < 1 || grid.rank() != axes_ + 2 || grid[axes_ + 1] != axes_ || grid[0] != x_.shape[0])
-      throw Unsupported(fmt::format("a grid {} for {}", grid.str(), x_.shape.str()));
-    mode_ = node.text("mode", node.opset() < 20 ? "bilinear" : "linear");
-    padding_ = node.text("padding_mode", "zeros");
-    corners_ = node.integer("align_corners", 0) != 0;
-    if (mode_.starts_with("bi")) mode_.erase(0, 2);  // before opset 20
-    constexpr std::array kModes = {"linear", "nearest", "cubic"};
-    constexpr std::array kPaddings = {"zeros", "border", "reflection"};
-    if (std::ranges::find(kModes, mode_) == kModes.end() ||
-        std::ranges::find(kPaddings, padding_) == kPaddings.end())
-      throw Unsupported("an unknown mode or padding_mode");
-    if (mode_ == "cubic" && axes_ > 2) throw Unsupported("cubic of more than two axes");
-  }
-
-  Tensor run() {
-    Integers last, first = {0, axes_ + 1};  // orders of axes with the channels last, and second
-    for (int64_t axis = 0; axis < axes_ + 2; ++axis)
-      if (axis != 1) last.push_back(axis);
-    last.push_back(1);
-    for (int64_t axis = 1; axis <= axes_; ++axis) first.push_back(axis);
-    x_ = node_.call("transpose", {x_}, {{"perm", last}});
-    std::vector<Pixel> pixels = {{}};
-    for (int axis = 0; axis < axes_; ++axis) {
-      std::vector<Pixel> longer;
-      for (const Tap& tap : taps(axis))
-        for (Pixel pixel : pixels) {
-          pixel.index.push_back(tap.index);
-          if (tap.weight)
-            pixel.weight =
-                pixel.weight ? with("multiply", *pixel.weight, *tap.weight) : *tap.weight;
-          longer.push_back(std::move(pixel));
-        }
-      pixels = std::move(longer);
-    }
-    Tensor sum = value_of(pixels[0]);
-    for (size_t i = 1; i < pixels.size(); ++i) sum = with("add", sum, value_of(pixels[i]));
-    return node_.call("transpose", {sum}, {{"perm", first}});
-  }
-
- private:
-  struct Tap {
-    Tensor index;
-    std::optional<Tensor> weight;  // none: 1
-  };
-  struct Pixel {
-    Tensors index = {};  // along each axis
-    std::optional<Tensor> weight = {};
-  };
-
-  Tensor with(std::string_view op, const Tensor& a, const Tensor& b) {
-    return node_.call(op, {a, b});
-  }
-  Tensor with(std::string_view op, const Tensor& a, double b) {
-    return node_.call(op, {a, NodeImport::scalar(b, a.dtype)});
-  }
-
-  /// Into the image again, from beyond the edge `low` or its opposite.
-  Tensor reflected(const Tensor& at, double low, double range) {
-    if (range == 0) return with("multiply", at, 0);
-    const Tensor round = with("mod", with("subtract", at, low), 2 * range);
-    const Tensor off = node_.call("abs", {with("subtract", round, range)});
-    return node_.call("subtract", {NodeImport::scalar(low + range, at.dtype), off});
-  }
-
-  /// Places outside as padding_mode says; zeros have a weight of 0 later.
-  Tensor inside(const Tensor& at, int64_t extent) {
-    const double low = corners_ ? 0 : -0.5,
-                 range = static_cast<double>(extent) - (corners_ ? 1 : 0);
-    if (padding_ == "reflection") return reflected(at, low, range);
-    if (padding_ == "border") return clipped(at, extent);
-    return at;
-  }
-
-  Tensor clipped(const Tensor& at, int64_t extent) {
-    return node_.call("clip_by_value", {at},
-                      {{"min", 0.0}, {"max", static_cast<double>(extent - 1)}});
-  }
-
-  Tap tap(const Tensor& at, std::optional<Tensor> weight, int64_t extent) {
-    if (padding_ == "zeros") {
-      const Tensor is_inside = with("equal", at, clipped(at, extent));
-      const Tensor one = node_.call("cast", {is_inside}, {{"dtype", at.dtype}});
-      weight = weight ? with("multiply", *weight, one) : one;
-    }
-    const Tensor place = clipped(inside(at, extent), extent);
-    return {node_.call("cast", {place}, {{"dtype", DType::kInt64}}), weight};
-  }
-
-  /// The weight of a pixel at `distance` under cubic interpolation, between the second and the
-  /// third of four pixels (Keys, 1981, with a = -0.75).
-  Tensor cubic_weight(const Tensor& distance, bool near) {
-    constexpr double kA = -0.75;
-    const std::array<double, 4> terms =
-        near ? std::array{kA + 2, -(kA + 3), 0.0, 1.0} : std::array{kA, -5 * kA, 8 * kA, -4 * kA};
-    Tensor sum = with("multiply", distance, terms[0]);
-    for (const double term : {terms[1], terms[2]})
-      sum = with("multiply", with("add", sum, term), distance);
-    return with("add", sum, terms[3]);
-  }
-
-  std::vector<Tap> taps(int axis) {
-    const int64_t extent = x_.shape[axis + 1];
-    const auto size = static_cast<double>(extent);
-    std::vector<std::string> index(static_cast<size_t>(axes_) + 2, ":");
-    index.back() = fmt::format("{}:{}", axes_ - 1 - axis, axes_ - axis);  // x comes first
-    Tensor at =
-        node_.call("slice", {grid_}, {{"index", fmt::format("[{}]", fmt::join(index, ", "))}});
-    at = corners_ ? with("multiply", with("add", at, 1), (size - 1) / 2)
-                  : with("subtract", with("multiply", with("add", at, 1), size / 2), 0.5);
-    if (mode_ == "nearest") return {tap(node_.call("round", {at}), {}, extent)};
-    if (mode_ == "linear") at = inside(at, extent);
-    const Tensor low = node_.call("floor", {at}), part = with("subtract", at, low);
-    const Tensor rest = node_.call("subtract", {NodeImport::scalar(1, at.dtype), part});
-    if (mode_ == "linear") return {tap(low, rest, extent), tap(with("add", low, 1), part, extent)};
-    return {tap(with("subtract", low, 1), cubic_weight(with("add", part, 1), false), extent),
-            tap(low, cubic_weight(part, true), extent),
-            tap(with("add", low, 1), cubic_weight(rest, true), extent),
-            tap(with("add", low, 2), cubic_weight(with("add", rest, 1), false), extent)};
-  }
-
-  Tensor value_of(const Pixel& pixel) {
-    const Tensor index =
-        axes_ == 1 ? pixel.index[0]
-                   : node_.call("concat", pixel.index, {{"axis", static_cast<int64_t>(axes_) + 1}});
-    Integers extents = index.shape.extents();
-    extents.back() = x_.shape[axes_ + 1];
-    const Tensor picked = node_.layer("gather_nd", {x_, index}, {{"batch_dims", int64_t{1}}},
-                                      Shape(std::move(extents)), index.batch_axis);
-    return pixel.weight ? with("multiply", picked, *pixel.weight) : picked;
-  }
-
-  NodeImport& node_;
-  Tensor x_, grid_;
-  int axes_;  // of an image
-  std::string mode_, padding_;
-  bool corners_ = false;
-};
-
-Tensors grid_sample(NodeImport& node) {
-  node.pin_shapes();
-  return {GridSample(node).run()};
-}
-
-constexpr ImportRule kImageImports[] = {
-    {"GridSample", grid_sample}, {"Col2Im", columns_to_image},     {"Resize", resize},
-    {"Upsample", resize},        {"DepthToSpace", depth_to_space}, {"SpaceToDepth", space_to_depth},
+constexpr Rule kImageRules[] = {
+    {"unfold", "", unfold},
+    {"fold", "Col2Im", fold, columns_to_image},
+    {"resize", "Resize", resize, resize},
+    {"", "Upsample", nullptr, resize},
+    {"", "DepthToSpace", nullptr, depth_to_space},
+    {"", "SpaceToDepth", nullptr, space_to_depth},
 };
 
 }  // namespace
 
-std::span<const ImportRule> image_imports() { return kImageImports; }
+std::span<const Rule> image_rules() { return kImageRules; }
 
 }  // namespace flow::onnx

@@ -1,0 +1,92 @@
+// Kernels of libraries, and those of steps, chosen by time.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "runtime/cuda/libraries/libraries.h"
+#include "runtime/cuda/libraries/plan_cache.h"
+#include "runtime/cuda/libraries/stopwatch.h"
+#include "runtime/cuda/loops/kernel.h"
+#include "runtime/exec/core/backend.h"
+
+namespace flow::cuda {
+
+/// Runs a library's candidates for a spec on the device and takes the fastest, the first of equal
+/// ones; those that fail are skipped. A choice that is kept is taken without a trial. Products with
+/// a mask or sums aside stay with the library's own choice: others rely on its layout. All that it
+/// is given outlives it, and it the calls of `find` alone.
+class TimedLibraries : public Libraries {
+ public:
+  TimedLibraries(Libraries& libraries, Driver& driver, const Choices& choices);
+
+  using Libraries::find;
+  Expected<LibraryKernel> find(const MatmulSpec& spec) override;
+  Expected<LibraryKernel> find(const ConvolutionSpec& spec) override;
+  Expected<AttentionKernel> find(const AttentionSpec& spec) override;
+  /// It has one algorithm.
+  Expected<RecurrentKernel> find(const RecurrentSpec& spec) override {
+    return libraries_.find(spec);
+  }
+  std::string describe(const MatmulSpec& spec) const override { return libraries_.describe(spec); }
+  std::string describe(const ConvolutionSpec& spec) const override {
+    return libraries_.describe(spec);
+  }
+  std::string describe(const AttentionSpec& spec) const override {
+    return libraries_.describe(spec);
+  }
+  std::map<std::string, std::string> versions() const override { return libraries_.versions(); }
+
+ private:
+  template <typename Spec, typename Found>
+  Expected<Found> choose(KernelFinder<Spec, Found>& finder, const Spec& spec);
+  template <typename Spec, typename Found>
+  std::optional<size_t> fastest(const Spec& spec, const std::vector<Found>& candidates);
+  bool is_right(const LibraryKernel& kernel, const MatmulSpec& spec);
+  template <typename Found, typename Spec>
+  bool is_right(const Found&, const Spec&) {
+    return true;
+  }
+
+  Libraries& libraries_;
+  Driver& driver_;
+  const Choices& choices_;
+  Stopwatch stopwatch_;
+};
+
+/// Runs each kernel on operands of its own and takes the fastest, the first of equal ones. What it
+/// is given outlives it.
+class KernelTimer : public StepTimer {
+ public:
+  KernelTimer(Driver& driver, const Choices& choices);
+  size_t fastest(const std::string& key, const Request& request,
+                 std::span<const Kernel> kernels) override;
+
+ private:
+  std::optional<size_t> measure(const Request& request, std::span<const Kernel> kernels) const;
+
+  Driver& driver_;
+  const Choices& choices_;
+  Stopwatch stopwatch_;
+};
+
+/// Both, for a job.
+struct Tuner {
+  Choices choices;
+  TimedLibraries libraries;
+  KernelTimer timer;
+
+  Tuner(const exec::Tuning& tuning, std::string device, Libraries& from, Driver& driver)
+      : choices(tuning.kept.empty() ? PlanCache() : PlanCache(tuning.kept, kMostKept),
+                PlanCache::of_user("algorithms"), std::move(device), tuning.say),
+        libraries(from, driver, choices),
+        timer(driver, choices) {}
+
+ private:
+  /// Of a run, which never lets go of one.
+  static constexpr size_t kMostKept = std::numeric_limits<size_t>::max() / 4;
+};
+
+}  // namespace flow::cuda
