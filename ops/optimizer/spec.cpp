@@ -1,175 +1,52 @@
-// Updates of variables, element by element; and what the records of all updates have in common.
-#include "ops/optimizer/updates.h"
-
+// The records of updates of variables, and what they have in common.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/core/families.h"
+#include "ops/optimizer/rules.h"
 
 namespace flow::ops {
 namespace {
 
-AttributeSpec decay_rate() {
-  return required_number("decay_rate", "decay rate of the moving averages");
+/// The gradient, the variable, its slots, the factor.
+std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {
+  std::vector<OperandSpec> operands{{"gradient", "gradient of the summed loss"},
+                                    {"variable", "same shape as the gradient"}};
+  for (const std::string_view slot : slots)
+    operands.push_back({slot, "optimizer state, same shape as the gradient"});
+  operands.push_back(
+      {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true});
+  return operands;
 }
 
-OpSpec sgd_update() {
-  return {.name = "sgd_update",
-          .doc = "One step of gradient descent.",
-          .formula = "w = w + (-lr scale) g, the factor rounded once",
-          .operands = with_slots({}),
-          .attributes = {gradient_scale(), rate_scale()},
-          .plan_attributes = {l2_in_plans(),
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite}},
-          .results = updated_with({}),
-          .infer = infer_update_of<0>,
-          .epilogue = Epilogue::kUpdate,
-          .flops = {2},
-          .internal = true};
-}
-
-OpSpec momentum_update() {
-  return {.name = "momentum_update",
-          .doc = "One step of gradient descent with momentum.",
-          .formula =
-              "m = momentum m + scale g; w = w - lr m - lr weight_decay w (nesterov: lr "
-              "(scale g + momentum m))",
-          .operands = with_slots({"momentum"}),
-          .attributes = {gradient_scale(),
-                         rate_scale(),
-                         required_number("momentum", "momentum coefficient"),
-                         {"nesterov", AttributeType::kBool, "false", "use Nesterov momentum"},
-                         weight_decay()},
-          .plan_attributes = {l2_in_plans(),
-                              {"momentum", Kind::kFinite},
-                              {"nesterov", Kind::kFlag},
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite},
-                              {"weight_decay", Kind::kFinite}},
-          .results = updated_with({"momentum"}),
-          .infer = infer_update_of<1>,
-          .flops = {4},
-          .internal = true};
-}
-
-OpSpec adam_update() {
-  return {.name = "adam_update",
-          .doc = "One step of Adam (Kingma and Ba, 2015).",
-          .formula =
-              "m = beta1 m + (1 - beta1) scale g; v = beta2 v + (1 - beta2) (scale g)^2; w "
-              "= w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) - lr "
-              "weight_decay w",
-          .operands = with_slots({"m", "v"}),
-          .attributes = {gradient_scale(),
-                         rate_scale(),
-                         beta1(),
-                         beta2(),
-                         update_epsilon(),
-                         {"bias_correction", AttributeType::kBool, "true",
-                          "correct m and v for their start at zero"},
-                         weight_decay()},
-          .plan_attributes = {{"beta1", Kind::kFraction},
-                              {"beta2", Kind::kFraction},
-                              {"bias_correction", Kind::kFlag},
-                              {"epsilon", Kind::kFinite},
-                              l2_in_plans(),
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite},
-                              {"weight_decay", Kind::kFinite}},
-          .results = updated_with({"m", "v"}),
-          .infer = infer_update_of<2>,
-          .flops = {12},
-          .internal = true};
-}
-
-OpSpec amsgrad_update() {
-  const std::vector<std::string_view> slots{"m", "v", "v_max"};
-  OpSpec spec = adam_update();
-  spec.name = "amsgrad_update";
-  spec.doc = "One step of AMSGrad (Reddi et al., 2018).";
-  spec.formula = "as adam_update, with v_max = max(v_max, v) in the place of v in the root";
-  spec.operands = with_slots(slots);
-  spec.results = updated_with(slots);
-  spec.infer = infer_update_of<3>;
-  spec.flops = {13};
-  return spec;
-}
-
-OpSpec sparse_sgd_update() {
-  OpSpec spec = sparse_update("sparse_sgd_update", sgd_update(), infer_sparse_update_of<0>);
-  spec.doc = "One step of gradient descent for the rows of a sparse gradient.";
-  return spec;
-}
-
-/// As PyTorch's SparseAdam.
-OpSpec sparse_adam_update() {
-  OpSpec spec = sparse_update("sparse_adam_update", adam_update(), infer_sparse_update_of<2>);
-  spec.doc =
-      "One step of lazy Adam for the rows of a sparse gradient: m and v of other rows do not "
-      "decay.";
-  spec.formula =
-      "m, v as in adam_update; w = w - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + "
-      "epsilon)";
-  return spec;
-}
-
-/// `slots`: ms, the mean square, and what else the update moves.
+/// Indices follow the slots.
 template <size_t kSlots>
-OpSpec rmsprop_like(std::string_view name, std::string_view doc, std::string_view formula,
-                    const std::vector<std::string_view>& slots, double flops) {
-  return {.name = name,
-          .doc = doc,
-          .formula = formula,
-          .operands = with_slots(slots),
-          .attributes = {gradient_scale(), rate_scale(), decay_rate(), update_epsilon()},
-          .plan_attributes = {{"decay_rate", Kind::kFraction},
-                              {"epsilon", Kind::kFinite},
-                              {.name = "epsilon_inside", .kind = Kind::kFlag, .optional = true},
-                              l2_in_plans(),
-                              {"rate_scale", Kind::kMagnitude},
-                              {"scale", Kind::kFinite}},
-          .results = updated_with(slots),
-          .infer = infer_update_of<kSlots>,
-          .flops = {flops},
-          .internal = true};
+void infer_sparse_update(Call& call) {
+  constexpr size_t kIndices = 2 + kSlots, kFactor = kIndices + 1;
+  const Shape &rows = call.shape(0), &variable = call.shape(1);
+  if (rows.rank() == 0 || variable.rank() == 0 || rows.from(1) != variable.from(1)) {
+    call.bad_operand(
+        1, Reason::kShapeMismatch,
+        fmt::format("{} {} for rows {}", name_of(call.dtype(1)), variable.str(), rows.str()));
+    return;
+  }
+  if (!call.have_shape(2, kIndices, variable) ||
+      !call.have_shape(kIndices, kFactor, rows.first(1)) ||
+      (call.operands() > kFactor && !call.have_shape(kFactor, kFactor + 1, Shape{})))
+    return;
+  if (call.dtype(kIndices) != DType::kInt64) {
+    call.bad_operand(kIndices, Reason::kDTypeMismatch,
+                     fmt::format("indices are {}; expected int64", name_of(call.dtype(kIndices))));
+    return;
+  }
+  for (size_t i = 1; i < kIndices; ++i) call.result(call.dtype(0), variable, kNoBatch);
 }
 
-OpSpec rmsprop_update() {
-  return rmsprop_like<1>("rmsprop_update", "One step of RMSprop (Tieleman and Hinton, 2012).",
-                         "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
-                         "sqrt(ms + epsilon) (epsilon_inside false: / (sqrt(ms) + epsilon))",
-                         {"ms"}, 9);
-}
-
-OpSpec centered_rmsprop_update() {
-  return rmsprop_like<2>("centered_rmsprop_update",
-                         "One step of centered RMSprop: by the variance of the gradients.",
-                         "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; "
-                         "w = w - lr scale g / sqrt(ms - mg^2 + epsilon)",
-                         {"ms", "mg"}, 12);
-}
-
-OpSpec with_momentum(OpSpec rmsprop) {
-  rmsprop.attributes.push_back(required_number("momentum", "momentum coefficient"));
-  rmsprop.plan_attributes.push_back({"momentum", Kind::kMagnitude});
-  return rmsprop;
-}
-
-OpSpec momentum_rmsprop_update() {
-  return with_momentum(rmsprop_like<2>(
-      "momentum_rmsprop_update", "One step of RMSprop with momentum.",
-      "ms as in rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms + epsilon); w = w "
-      "- lr momentum",
-      {"ms", "momentum"}, 11));
-}
-
-OpSpec centered_momentum_rmsprop_update() {
-  return with_momentum(rmsprop_like<3>(
-      "centered_momentum_rmsprop_update", "One step of centered RMSprop with momentum.",
-      "ms, mg as in centered_rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms - "
-      "mg^2 + epsilon); w = w - lr momentum",
-      {"ms", "mg", "momentum"}, 14));
-}
+// By the number of slots.
+constexpr InferRule kInfer[] = {infer_update<0>, infer_update<1>, infer_update<2>, infer_update<3>};
+constexpr InferRule kInferSparse[] = {infer_sparse_update<0>, infer_sparse_update<1>,
+                                      infer_sparse_update<2>};
 
 }  // namespace
 
@@ -186,38 +63,78 @@ bool fit_gradient(Call& call, size_t count) {
   return !call.failed();
 }
 
-void infer_update(Call& call, size_t slots) {
-  const size_t alike = 2 + slots;
-  fit_gradient(call, alike);
-  if (call.operands() > alike && call.shape(alike).rank() > 0)
-    call.bad_operand(alike, Reason::kShapeMismatch,
-                     fmt::format("a factor {}", call.shape(alike).str()));
+template <size_t kSlots>
+void infer_update(Call& call) {
+  constexpr size_t kAlike = 2 + kSlots;
+  fit_gradient(call, kAlike);
+  if (call.operands() > kAlike && call.shape(kAlike).rank() > 0)
+    call.bad_operand(kAlike, Reason::kShapeMismatch,
+                     fmt::format("a factor {}", call.shape(kAlike).str()));
   if (call.failed()) return;
   const Operand& gradient = call.operand(0);
-  for (size_t i = 1; i < alike; ++i) call.result(gradient.dtype, gradient.shape, kNoBatch);
+  for (size_t i = 1; i < kAlike; ++i) call.result(gradient.dtype, gradient.shape, kNoBatch);
+}
+template void infer_update<0>(Call&);
+
+UpdateAttribute required(std::string_view name, std::string_view doc, Kind kind) {
+  return {required_number(name, doc), {name, kind}};
 }
 
-void infer_sparse_update(Call& call, size_t slots) {
-  const size_t indices = 2 + slots, factor = indices + 1;
-  const Shape &rows = call.shape(0), &variable = call.shape(1);
-  if (rows.rank() == 0 || variable.rank() == 0 || rows.from(1) != variable.from(1)) {
-    call.bad_operand(
-        1, Reason::kShapeMismatch,
-        fmt::format("{} {} for rows {}", name_of(call.dtype(1)), variable.str(), rows.str()));
-    return;
-  }
-  if (!call.have_shape(2, indices, variable) || !call.have_shape(indices, factor, rows.first(1)) ||
-      (call.operands() > factor && !call.have_shape(factor, factor + 1, Shape{})))
-    return;
-  if (call.dtype(indices) != DType::kInt64) {
-    call.bad_operand(indices, Reason::kDTypeMismatch,
-                     fmt::format("indices are {}; expected int64", name_of(call.dtype(indices))));
-    return;
-  }
-  for (size_t i = 1; i < indices; ++i) call.result(call.dtype(0), variable, kNoBatch);
+UpdateAttribute flag(std::string_view name, std::string_view fallback, std::string_view doc) {
+  return {AttributeSpec{name, AttributeType::kBool, fallback, doc}, {name, Kind::kFlag}};
 }
 
-OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer) {
+UpdateAttribute in_plans(std::string_view name, Kind kind) {
+  return {{}, {.name = name, .kind = kind, .optional = true}};
+}
+
+UpdateAttribute momentum(Kind kind) { return required("momentum", "momentum coefficient", kind); }
+
+UpdateAttribute decay_rate() {
+  return required("decay_rate", "decay rate of the moving averages", Kind::kFraction);
+}
+
+UpdateAttribute epsilon() {
+  return required("epsilon", "added to the denominator for numerical stability", Kind::kFinite);
+}
+
+UpdateAttribute beta1() { return required("beta1", "decay rate of m", Kind::kFraction); }
+UpdateAttribute beta2() { return required("beta2", "decay rate of v", Kind::kFraction); }
+
+UpdateAttribute weight_decay() {
+  return {AttributeSpec{"weight_decay", AttributeType::kNumber, "0", "weight decay coefficient"},
+          {"weight_decay", Kind::kFinite}};
+}
+
+UpdateAttribute l2_decay() { return in_plans("l2_decay", Kind::kMagnitude); }
+
+double l2_of(const Attributes& attributes) {
+  const Attribute* l2 = attributes.find("l2_decay");
+  return l2 ? std::get<double>(*l2) : 0;
+}
+
+OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                   const std::vector<std::string_view>& slots,
+                   const std::vector<UpdateAttribute>& attributes, double flops) {
+  OpSpec spec{.name = name,
+              .doc = doc,
+              .formula = formula,
+              .operands = with_slots(slots),
+              .attributes = {gradient_scale(), rate_scale()},
+              .plan_attributes = {{"rate_scale", Kind::kMagnitude}, {"scale", Kind::kFinite}},
+              .results = updated_with(slots),
+              .infer = kInfer[slots.size()],
+              .flops = {flops},
+              .internal = true};
+  for (const UpdateAttribute& attribute : attributes) {
+    if (attribute.spec) spec.attributes.push_back(*attribute.spec);
+    spec.plan_attributes.push_back(attribute.in_plans);
+  }
+  std::ranges::sort(spec.plan_attributes, {}, &PlanAttribute::name);
+  return spec;
+}
+
+OpSpec sparse_update(std::string_view name, OpSpec dense) {
   const auto is_decay = [](const auto& attribute) {
     return attribute.name == "weight_decay" || attribute.name == "l2_decay";
   };
@@ -234,7 +151,7 @@ OpSpec sparse_update(std::string_view name, OpSpec dense, InferRule infer) {
                         .accepts = Accepts::kInteger});
   std::erase_if(spec.attributes, is_decay);
   std::erase_if(spec.plan_attributes, is_decay);
-  spec.infer = infer;
+  spec.infer = kInferSparse[spec.results.size() - 1];
   spec.epilogue = Epilogue::kNone;
   spec.origin = Origin{
       .operand = indices, .op = "sparse_gather_grad", .expected = "a sparse gradient of gather"};
@@ -259,42 +176,6 @@ AttributeSpec rate_scale() {
   return {"rate_scale", AttributeType::kNumber, "1", "factor on the learning rate"};
 }
 
-AttributeSpec weight_decay() {
-  return {"weight_decay", AttributeType::kNumber, "0", "weight decay coefficient"};
-}
-
-PlanAttribute l2_in_plans() {
-  return {.name = "l2_decay", .kind = Kind::kMagnitude, .optional = true};
-}
-
-double l2_of(const Attributes& attributes) {
-  const Attribute* l2 = attributes.find("l2_decay");
-  return l2 ? std::get<double>(*l2) : 0;
-}
-
-RmspropEpsilons RmspropEpsilons::of(const Attributes& attributes) {
-  const Attribute* inside = attributes.find("epsilon_inside");
-  const auto epsilon = attributes.get<double>("epsilon");
-  if (!inside || std::get<bool>(*inside)) return {epsilon, 0};
-  return {0, epsilon};
-}
-
-AttributeSpec update_epsilon() {
-  return required_number("epsilon", "added to the denominator for numerical stability");
-}
-AttributeSpec beta1() { return required_number("beta1", "decay rate of m"); }
-AttributeSpec beta2() { return required_number("beta2", "decay rate of v"); }
-
-std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {
-  std::vector<OperandSpec> operands{{"gradient", "gradient of the summed loss"},
-                                    {"variable", "same shape as the gradient"}};
-  for (const std::string_view slot : slots)
-    operands.push_back({slot, "optimizer state, same shape as the gradient"});
-  operands.push_back(
-      {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true});
-  return operands;
-}
-
 std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots) {
   std::vector<ResultSpec> results{{.name = "updated", .updates = size_t{1}}};
   for (const std::string_view slot : slots)
@@ -303,17 +184,59 @@ std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots)
 }
 
 std::span<const OpSpec> optimizer() {
-  static const OpSpec kOps[] = {sgd_update(),
-                                sparse_sgd_update(),
-                                momentum_update(),
-                                adam_update(),
-                                sparse_adam_update(),
-                                amsgrad_update(),
-                                rmsprop_update(),
-                                centered_rmsprop_update(),
-                                momentum_rmsprop_update(),
-                                centered_momentum_rmsprop_update()};
+  using namespace optimizers;
+  static const OpSpec kOps[] = {
+#define FLOW_UPDATE(op, rule) op(),
+#include "ops/optimizer/optimizers.def"
+      muon_direction(),
+      muon_polynomial(),
+  };
   return kOps;
 }
 
 }  // namespace flow::ops
+
+namespace flow::optimizers {
+
+using ops::Call, ops::Operand, ops::Reason, ops::kNoBatch;
+
+/// The gradient, the variable and its mean squares are of one shape.
+void infer_adafactor_update(Call& call) {
+  if (ops::fit_gradient(call, 3) && call.have_shape(3, call.operands(), {}))
+    call.result(call.operand(0).dtype, call.operand(0).shape, kNoBatch);
+}
+
+void infer_direction(Call& call) {
+  if (!ops::fit_gradient(call, 2) || !call.have_shape(2, call.operands(), {})) return;
+  for (int i = 0; i < 2; ++i) call.result(call.operand(0).dtype, call.operand(0).shape, kNoBatch);
+}
+
+void infer_polynomial(Call& call) {
+  const Operand& gram = call.operand(0);
+  if (gram.shape.rank() != 2 || gram.shape[0] != gram.shape[1])
+    call.bad_operand(0, Reason::kShapeMismatch,
+                     fmt::format("{}; expected a square matrix", gram.shape.str()));
+  else if (call.have_shape(1, 2, gram.shape))
+    call.result(gram.dtype, gram.shape, kNoBatch);
+}
+
+void infer_average(Call& call) {
+  const Operand &value = call.operand(0), &ema = call.operand(1);
+  if (ema.shape != value.shape)
+    call.bad_operand(
+        1, Reason::kShapeMismatch,
+        fmt::format("an average {} of a variable {}", ema.shape.str(), value.shape.str()));
+  else
+    call.result(value.dtype, value.shape, kNoBatch);
+}
+
+void infer_lookahead(Call& call) {
+  const Operand &first = call.operand(0), &second = call.operand(1);
+  if (first.shape != second.shape)
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("{} for {}", second.shape.str(), first.shape.str()));
+  else
+    call.result(first.dtype, first.shape, kNoBatch);
+}
+
+}  // namespace flow::optimizers

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/optimizer/optimizer_math.h"
 #include "runtime/base/file.h"
-#include "runtime/base/optimizer_math.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/plan/model/schedule.h"
