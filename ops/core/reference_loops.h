@@ -106,30 +106,22 @@ Kernel map_float_pairs(const Request& request, F f) {
   });
 }
 
-/// out = f(a, b, c), likewise of operands of dtypes A, T and T.
-template <typename A, typename T, typename F>
-Kernel map_triples(const Request& request, F f) {
-  Kernel kernel;
-  kernel.launch = [f, out = request.outputs[0].shape, a_shape = request.inputs[0].shape,
-                   b_shape = request.inputs[1].shape,
-                   c_shape = request.inputs[2].shape](const Buffers& buffers, const CallState&) {
-    for (int64_t i = 0, n = out.elements(); i < n; ++i)
-      output<T>(buffers, 0)[i] = f(input<A>(buffers, 0)[operand_index(out, i, a_shape)],
-                                   input<T>(buffers, 1)[operand_index(out, i, b_shape)],
-                                   input<T>(buffers, 2)[operand_index(out, i, c_shape)]);
-  };
-  return kernel;
-}
-
-/// The same of floats, computed in double.
+/// out = f(a, b, c) of floats, likewise.
 template <typename F>
 Kernel map_float_triples(const Request& request, F f) {
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    return map_triples<T, T>(request, [f](T a, T b, T c) {
-      return static_cast<T>(
-          f(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c)));
-    });
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [f, out = request.outputs[0].shape, a_shape = request.inputs[0].shape,
+                     b_shape = request.inputs[1].shape,
+                     c_shape = request.inputs[2].shape](const Buffers& buffers, const CallState&) {
+      for (int64_t i = 0, n = out.elements(); i < n; ++i)
+        output<T>(buffers, 0)[i] =
+            static_cast<T>(f(double_at<T>(buffers, 0, operand_index(out, i, a_shape)),
+                             double_at<T>(buffers, 1, operand_index(out, i, b_shape)),
+                             double_at<T>(buffers, 2, operand_index(out, i, c_shape))));
+    };
   });
+  return kernel;
 }
 
 using AxisPlaces = std::array<int64_t, plan::kMaxRank>;
@@ -149,20 +141,6 @@ inline int64_t index_at(const Shape& shape, const AxisPlaces& places) {
   for (int axis = 0; axis < shape.rank(); ++axis)
     index = index * shape[axis] + places[static_cast<size_t>(axis)];
   return index;
-}
-
-/// y[i] = x[source(i)] for every element of a result like this, of any dtype.
-template <typename Source>
-Kernel moving(const Request& request, Source source) {
-  Kernel kernel;
-  kernel.launch = [source, element = size_of(request.inputs[0].dtype),
-                   n = request.outputs[0].shape.elements()](const Buffers& buffers,
-                                                            const CallState&) {
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(buffers.outputs[0] + static_cast<size_t>(i) * element,
-                  buffers.inputs[0] + static_cast<size_t>(source(i)) * element, element);
-  };
-  return kernel;
 }
 
 /// dx[source(i)] += dy[i], from zero.
