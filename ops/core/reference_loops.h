@@ -158,14 +158,4 @@ Kernel scattering(const Request& request, Source source) {
   return kernel;
 }
 
-/// The same elements in the same order.
-inline Kernel moving_all(const Request& request) {
-  const TensorDesc& x = request.inputs[0];
-  Kernel kernel;
-  kernel.launch = [bytes = bytes_of(x.shape, x.dtype)](const Buffers& buffers, const CallState&) {
-    std::memmove(buffers.outputs[0], buffers.inputs[0], bytes);
-  };
-  return kernel;
-}
-
 }  // namespace flow::cpu::reference

@@ -135,22 +135,23 @@ Kernel prepare_top_k(const Request& request) {
   return kernel;
 }
 
-Kernel prepare_top_k_grad(const Request& request) {
+template <typename T>
+Kernel top_k_grad_with(const Request& request) {
   const int axis = axis_of(request);
   const TopKSizes sizes =
       sizes_of(request, request.outputs[0].shape, request.inputs[0].shape[axis]);
   Kernel kernel;
   kernel.launch = [sizes, threads = request.threads](const Buffers& buffers, const CallState&) {
-    const float* dy = input<float>(buffers, 0);
+    const T* dy = input<T>(buffers, 0);
     const int64_t* indices = input<int64_t>(buffers, 1);
-    float* dx = output<float>(buffers, 0);
+    T* dx = output<T>(buffers, 0);
     for_pieces(threads, sizes.columns * sizes.n, kPiece,
-               [&](int64_t first, int64_t end) { std::fill(dx + first, dx + end, 0.0f); });
+               [&](int64_t first, int64_t end) { std::fill(dx + first, dx + end, T{0}); });
     for_pieces(threads, sizes.columns, std::max<int64_t>(1, kPiece / sizes.k),
                [&](int64_t first, int64_t end) {
                  for (int64_t c = first; c < end; ++c) {
                    const int64_t from = start_of(sizes, sizes.k, c);
-                   float* column = dx + start_of(sizes, sizes.n, c);
+                   T* column = dx + start_of(sizes, sizes.n, c);
                    for (int64_t j = 0; j < sizes.k; ++j)
                      column[indices[from + j * sizes.inner] * sizes.inner] =
                          dy[from + j * sizes.inner];
@@ -160,12 +161,17 @@ Kernel prepare_top_k_grad(const Request& request) {
   return kernel;
 }
 
+Kernel prepare_top_k_grad(const Request& request) {
+  return visit_float(request.inputs[0].dtype,
+                     [&]<typename T>(T) { return top_k_grad_with<T>(request); });
+}
+
 }  // namespace
 
 std::span<const KernelEntry> top_k() {
   static constexpr KernelEntry kKernels[] = {
-      {"top_k", prepare_top_k},
-      {"top_k_grad", prepare_top_k_grad},
+      {.op = "top_k", .prepare = prepare_top_k, .float64 = prepare_top_k},
+      {.op = "top_k_grad", .prepare = prepare_top_k_grad, .float64 = prepare_top_k_grad},
   };
   return kKernels;
 }

@@ -74,6 +74,53 @@ def add_along_axis(x, indices, updates, axis):
     return y
 
 
+def scatter_update(x, indices, updates, axis):
+    y = x.copy().reshape(math.prod(x.shape[:axis]), x.shape[axis], -1)
+    slices = updates.reshape(y.shape[0], indices.size, y.shape[2])
+    for i, index in enumerate(indices.ravel()):
+        y[:, index] = slices[:, i]
+    return y.reshape(x.shape)
+
+
+def scatter_add(x, indices, updates, axis):
+    y = x.copy().reshape(math.prod(x.shape[:axis]), x.shape[axis], -1)
+    np.add.at(y, (slice(None), indices.ravel().astype(np.int64)), updates.reshape(y.shape[0], indices.size, y.shape[2]))
+    return y.reshape(x.shape)
+
+
+def top_k(x, axis, k):
+    """The largest, NaN before all; of equals, the first."""
+    keys = np.where(np.isnan(x), -np.inf, -x.astype(np.float64)) if x.dtype.kind == "f" else -x.astype(np.int64)
+    places = np.take(np.argsort(keys, axis, kind="stable"), np.arange(k), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+def top_k_grad(dy, places, result, axis):
+    dx = np.zeros(result)
+    np.put_along_axis(dx, places, dy, axis)
+    return dx
+
+
+def cast(x, dtype):
+    """Integers are cut off, and the nearest where they are out of range."""
+    if np.dtype(dtype).kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.clip(np.trunc(x.astype(np.float64)), least, most).astype(dtype)
+    return x.astype(dtype)
+
+
+def sparse_gather_grad(indices, dy, result, extent):
+    """The sums of the rows of each index, in order of the indices; then zeros, and -1."""
+    indices = indices.ravel().astype(np.int64)
+    dy = dy.reshape(indices.size, -1)
+    found = np.unique(indices[(indices >= 0) & (indices < extent)])
+    rows, places = np.zeros(dy.shape), np.full(indices.size, -1)
+    places[:found.size] = found
+    for row, index in zip(rows, found):
+        row += dy[indices == index].sum(0)
+    return rows.reshape(result), places
+
+
 def rope(x, positions, sign, layout, theta, dims, scaling_factor, low_frequency_factor, high_frequency_factor, original_context=None):
     positions = np.arange(x.shape[-2]) if positions is None else positions
     if positions.ndim == 2:
@@ -162,6 +209,7 @@ def sample(logits, positions=None, *, step, consumer, temperature, top_k, top_p)
 # Of operands, then what a judge asks for of a call's attributes, its step, and the shape of its first result.
 JUDGES = {
     "reshape": lambda x, shape: x.reshape(shape),
+    "copy": lambda x: x,
     "transpose": lambda x, perm: np.transpose(x, perm),
     "tile": lambda x, multiples: np.tile(x, multiples) if multiples else x,
     "flip": lambda x, axes: np.flip(x, tuple(axes)),
@@ -173,6 +221,16 @@ JUDGES = {
     "stack": lambda *x, axis: np.stack(x, axis),
     "split": lambda x, axis, sizes: tuple(np.split(x, np.cumsum(sizes)[:-1], axis)),
     "slice": sliced,
+    "gather": lambda x, indices, axis: np.take(x, indices, axis),
+    "gather_grad": lambda indices, dy, result, axis: scatter_add(np.zeros(result), indices, dy, axis),
+    "scatter_add": lambda x, indices, updates, axis: scatter_add(x, indices, updates, axis),
+    "sparse_gather_grad": sparse_gather_grad,
+    "one_hot": lambda x, depth, on_value, off_value, dtype: np.where(x[..., None] == np.arange(depth), on_value, off_value).astype(dtype),
+    "top_k": top_k,
+    "top_k_grad": top_k_grad,
+    "cast": cast,
+    "fill": lambda *like, result, value, dtype: np.full(result, value).astype(dtype),
+    "scatter_update": scatter_update,
     "take_along_axis": lambda x, indices, axis: np.take_along_axis(x, indices.astype(np.int64), axis),
     "put_along_axis": put_along_axis,
     "add_along_axis": add_along_axis,
@@ -183,6 +241,7 @@ JUDGES = {
     "rope_grad": lambda x, positions=None, **attributes: rope(x, positions, -1, **attributes),
     "unfold": unfold,
     "fold": fold,
+    "evenly_spaced": lambda *like, result, first, last, dtype: np.linspace(first, last, math.prod(result)).astype(dtype),
     "random_normal": lambda *like, result, step, consumer, mean, stddev: mean + stddev * normals(result, step, consumer),
     "random_uniform": lambda *like, result, step, consumer, minimum, maximum: minimum + (maximum - minimum) * units(result, step, consumer),
     "gumbel": lambda *like, result, step, consumer: -np.log(-np.log(units(result, step, consumer) + 2.0**-25)),
