@@ -65,11 +65,12 @@ install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT 
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow
   PATTERN "*.py" EXCLUDE PATTERN __pycache__ EXCLUDE)
 
-# Man pages and completions, from the same tables as --help.
+# Man pages, completions and the reference, from the same tables as --help.
 set(manuals ${CMAKE_BINARY_DIR}/manuals)
 add_custom_command(OUTPUT ${manuals}/stamp VERBATIM
   COMMAND flow_reference man $<TARGET_FILE_DIR:flowc> ${manuals}/man
   COMMAND flow_reference completions $<TARGET_FILE_DIR:flowc> ${manuals}/completions
+  COMMAND flow_reference write $<TARGET_FILE_DIR:flowc> ${manuals}/reference
   COMMAND ${CMAKE_COMMAND} -E touch ${manuals}/stamp
   DEPENDS flow_reference flowc flowrun flowdiff)
 # Nobody installs what sanitizers were built into.
@@ -80,6 +81,7 @@ else()
 endif()
 install(FILES ${manuals}/man/flowc.1 ${manuals}/man/flowrun.1 ${manuals}/man/flowdiff.1
   DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT flow)
+install(DIRECTORY ${manuals}/reference DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT flow)
 install(FILES ${manuals}/man/flow-job.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT flow)
 set(completions ${manuals}/completions)
 install(DIRECTORY ${completions}/bash/ COMPONENT flow

@@ -1,13 +1,11 @@
 // flowc: checks job files and compiles them to plans.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "cli/flowc/commands.h"
-#include "cli/flowc/options.h"
+#include "cli/flowc/flowc.h"
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
 #include "compiler/diag/diag.h"
@@ -178,7 +176,7 @@ int complete(const FlowcOptions& options) {
 struct Subcommand {
   const char *name, *doc;
   int (*run)(const FlowcOptions&);
-  void (*declare)(CLI::App&, FlowcOptions&);
+  void (*declare)(Flags, FlowcOptions&);
   const char* footer;
 };
 
@@ -270,7 +268,7 @@ void declare(CLI::App& app, FlowcOptions& options) {
       "  flowc COMMAND --help");
   for (const Subcommand& each : kSubcommands) {
     CLI::App* command = app.add_subcommand(each.name, each.doc)->group("Commands");
-    each.declare(*command->footer(each.footer), options);
+    each.declare(Flags(*command->footer(each.footer)), options);
     if (!command->get_group().empty()) options.command_names.emplace_back(each.name);
   }
 }

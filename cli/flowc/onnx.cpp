@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
 #include "ops/core/limits.h"

@@ -1,9 +1,7 @@
 // The flags of flowc's subcommands, and what several of them do.
-#include "cli/flowc/options.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 
 #include "cli/shared/console.h"
 #include "compiler/job/suggest/vocabulary.h"
@@ -13,174 +11,150 @@
 namespace flow::cli {
 namespace {
 
-CLI::Option* add_file(CLI::App& app, const char* name, std::string& file, const char* doc) {
-  return app.add_option(name, file, doc)->required()->type_name("");
+void add_sets(Flags& flags, FlowcOptions& options) {
+  flags.many("--set", "PATH=YAML", options.sets,
+             "set a value in the job file, as in vars.lr=0.02; repeatable");
 }
 
-void add_sets(CLI::App& app, FlowcOptions& options) {
-  repeatable(app.add_option("--set", options.sets,
-                            "set a value in the job file, as in vars.lr=0.02; repeatable")
-                 ->type_name("PATH=YAML"));
+void add_job(Flags& flags, FlowcOptions& options) {
+  flags.value("--job", "J", options.job, "only this job");
 }
 
-void add_job(CLI::App& app, FlowcOptions& options) {
-  app.add_option("--job", options.job, "only this job")->type_name("J");
-}
-
-void add_ema(CLI::App& app, FlowcOptions& options) {
-  app.add_flag("--ema", options.ema, "take averages of variables, where the checkpoint has them");
+void add_ema(Flags& flags, FlowcOptions& options) {
+  flags.flag("--ema", options.ema, "take averages of variables, where the checkpoint has them");
 }
 
 }  // namespace
 
-void declare_check(CLI::App& app, FlowcOptions& options) {
-  app.add_option("FILE", options.files, "job files; `-` is standard input")
-      ->required()
-      ->type_name("");
-  app.add_option("--format", options.format, "text, or json: an object for each message")
-      ->check(CLI::IsMember({"text", "json"}));
-  add_sets(app, options);
+void declare_check(Flags flags, FlowcOptions& options) {
+  flags.argument("FILE", options.files, "job files; `-` is standard input");
+  flags.choice("--format", options.format, {"text", "json"},
+               "text, or json: an object for each message");
+  add_sets(flags, options);
 }
 
-void declare_build(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "FILE", options.file, "job file; `-` is standard input");
-  app.add_option("-o,--output", options.output, "plan file; `-` is standard output")
-      ->type_name("PLAN")
+void declare_build(Flags flags, FlowcOptions& options) {
+  flags.argument("FILE", options.file, "job file; `-` is standard input");
+  flags.value("-o,--output", "PLAN", options.output, "plan file; `-` is standard output")
       ->required();
-  add_job(app, options);
-  app.add_option("--device", options.device,
-                 "device to compile for; cpu: place everything there; gpu: place there what FILE "
-                 "leaves open")
-      ->check(CLI::IsMember({"cpu", "gpu"}));
-  add_sets(app, options);
-  app.add_option("--dump-after", options.dump_after, "print the graph after this compiler pass")
-      ->type_name("PASS");
+  add_job(flags, options);
+  flags.choice("--device", options.device, {"cpu", "gpu"},
+               "device to compile for; cpu: place everything there; gpu: place there what FILE "
+               "leaves open");
+  add_sets(flags, options);
+  flags.value("--dump-after", "PASS", options.dump_after,
+              "print the graph after this compiler pass");
 }
 
-void declare_show(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "FILE", options.file, "a job file or a plan");
-  add_job(app, options);
-  app.add_option("--format", options.format, "table, json (the plan), dot or svg")
-      ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
-  app.add_flag("--all", options.all, "list every copy and every network in full");
-  app.add_flag("--gradients", options.gradients, "draw the gradients");
-  app.add_flag("--hooks", options.hooks, "draw hooks and the return");
-  app.add_flag("--steps", options.steps, "list the steps, variables and outputs of the plan");
-  app.add_flag("--memory", options.memory, "list memory per tensor over the steps");
-  app.add_option("--ranks", options.ranks, "list what N ranks of a distributed run hold and send")
-      ->type_name("N")
-      ->check(CLI::Range(1, 4096).description(""));
-  app.add_flag("--commands", options.commands, "list the commands that a run starts");
-  add_sets(app, options);
+void declare_show(Flags flags, FlowcOptions& options) {
+  flags.argument("FILE", options.file, "a job file or a plan");
+  add_job(flags, options);
+  flags.choice("--format", options.format, {"table", "json", "dot", "svg"},
+               "table, json (the plan), dot or svg");
+  flags.flag("--all", options.all, "list every copy and every network in full");
+  flags.flag("--gradients", options.gradients, "draw the gradients");
+  flags.flag("--hooks", options.hooks, "draw hooks and the return");
+  flags.flag("--steps", options.steps, "list the steps, variables and outputs of the plan");
+  flags.flag("--memory", options.memory, "list memory per tensor over the steps");
+  flags.value("--ranks", "N", options.ranks, "list what N ranks of a distributed run hold and send",
+              CLI::Range(1, 4096).description(""));
+  flags.flag("--commands", options.commands, "list the commands that a run starts");
+  add_sets(flags, options);
 }
 
-void declare_ops(CLI::App& app, FlowcOptions& options) {
-  app.add_option("NAME", options.op, "op to describe")->type_name("");
+void declare_ops(Flags flags, FlowcOptions& options) {
+  flags.optional("NAME", options.op, "op to describe");
 }
 
-void declare_diff(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "A", options.file, "a job file or a plan");
-  add_file(app, "B", options.other, "the job file or plan to compare with A");
-  add_job(app, options);
-  app.add_flag("--values", options.values, "list each value of the plans that differs");
-  add_sets(app, options);
+void declare_diff(Flags flags, FlowcOptions& options) {
+  flags.argument("A", options.file, "a job file or a plan");
+  flags.argument("B", options.other, "the job file or plan to compare with A");
+  add_job(flags, options);
+  flags.flag("--values", options.values, "list each value of the plans that differs");
+  add_sets(flags, options);
 }
 
-void declare_names(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "FILE", options.file, "a job file or a plan");
-  app.add_option("WEIGHTS", options.weights,
+void declare_names(Flags flags, FlowcOptions& options) {
+  flags.argument("FILE", options.file, "a job file or a plan");
+  flags.argument("WEIGHTS", options.weights,
                  "a .safetensors file, a folder with one, an .npz file, a checkpoint or a run; or "
-                 "several: of what several have, the last counts")
-      ->required()
-      ->type_name("");
-  add_job(app, options);
-  add_ema(app, options);
-  app.add_flag("--json", options.json, "print a JSON object");
-  add_sets(app, options);
+                 "several: of what several have, the last counts");
+  add_job(flags, options);
+  add_ema(flags, options);
+  flags.flag("--json", options.json, "print a JSON object");
+  add_sets(flags, options);
 }
 
-void declare_export(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "FROM", options.checkpoint,
-           "a checkpoint or a run; for NAME.onnx a job file or a plan");
-  app.add_option("-o,--output", options.output, "new file, NAME.safetensors, NAME.npz or NAME.onnx")
-      ->type_name("OUT")
+void declare_export(Flags flags, FlowcOptions& options) {
+  flags.argument("FROM", options.checkpoint,
+                 "a checkpoint or a run; for NAME.onnx a job file or a plan");
+  flags
+      .value("-o,--output", "OUT", options.output,
+             "new file, NAME.safetensors, NAME.npz or NAME.onnx")
       ->required();
-  repeatable(app.add_option("--load", options.load,
-                            "for NAME.onnx: the variables, as flowrun loads them; repeatable")
-                 ->type_name("CKPT"));
-  repeatable(app.add_option("--only", options.only, "write only matching variables; repeatable")
-                 ->type_name("GLOB"));
-  app.add_option("--names", options.file,
-                 "job file or plan whose rules for names are turned round: arrays get their "
-                 "original names")
-      ->type_name("FILE");
-  add_job(app, options);
-  add_ema(app, options);
-  add_sets(app, options);
+  flags.many("--load", "CKPT", options.load,
+             "for NAME.onnx: the variables, as flowrun loads them; repeatable");
+  flags.many("--only", "GLOB", options.only, "write only matching variables; repeatable");
+  flags.value("--names", "FILE", options.file,
+              "job file or plan whose rules for names are turned round: arrays get their "
+              "original names");
+  add_job(flags, options);
+  add_ema(flags, options);
+  add_sets(flags, options);
 }
 
-void declare_import(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "MODEL", options.file, "a model of ONNX");
-  app.add_option("-o,--output", options.output,
-                 "new job file, NAME.yaml; the weights go to NAME.npz")
-      ->type_name("FILE")
+void declare_import(Flags flags, FlowcOptions& options) {
+  flags.argument("MODEL", options.file, "a model of ONNX");
+  flags
+      .value("-o,--output", "FILE", options.output,
+             "new job file, NAME.yaml; the weights go to NAME.npz")
       ->required();
-  repeatable(
-      app.add_option("--dim", options.dimensions,
-                     "size of a symbolic dimension of the model, as in sequence=128; repeatable")
-          ->type_name("NAME=SIZE"));
+  flags.many("--dim", "NAME=SIZE", options.dimensions,
+             "size of a symbolic dimension of the model, as in sequence=128; repeatable");
 }
 
-void declare_init(CLI::App& app, FlowcOptions& options) {
-  app.add_option("NAME", options.start, "template; default: list the templates")->type_name("");
-  app.add_option("-o,--output", options.output, "job file to write; default: NAME.yaml")
-      ->type_name("FILE");
+void declare_init(Flags flags, FlowcOptions& options) {
+  flags.optional("NAME", options.start, "template; default: list the templates");
+  flags.value("-o,--output", "FILE", options.output, "job file to write; default: NAME.yaml");
 }
 
-void declare_config(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "FILE", options.file, "job file; `-` is standard input");
-  CLI::Option* full = app.add_flag("--full", options.full, "write out every default");
-  app.add_flag("--minimal", options.minimal, "write only values that differ from the defaults")
+void declare_config(Flags flags, FlowcOptions& options) {
+  flags.argument("FILE", options.file, "job file; `-` is standard input");
+  CLI::Option* full = flags.flag("--full", options.full, "write out every default");
+  flags.flag("--minimal", options.minimal, "write only values that differ from the defaults")
       ->excludes(full);
-  app.add_option("-o,--output", options.output, "output file; default: standard output")
-      ->type_name("FILE");
-  add_sets(app, options);
+  flags.value("-o,--output", "FILE", options.output, "output file; default: standard output");
+  add_sets(flags, options);
 }
 
-void declare_report(CLI::App& app, FlowcOptions& options) {
-  app.add_option("DIR", options.files, "directories that flowrun wrote to, finished or not")
-      ->required()
-      ->type_name("");
-  app.add_option("-o,--output", options.output, "HTML file; `-` is standard output")
-      ->type_name("HTML")
+void declare_report(Flags flags, FlowcOptions& options) {
+  flags.argument("DIR", options.files, "directories that flowrun wrote to, finished or not");
+  flags.value("-o,--output", "HTML", options.output, "HTML file; `-` is standard output")
       ->required();
-  app.add_flag("--force", options.force, "replace a file that is not a report");
-  repeatable(app.add_option("--diff", options.diffs,
-                            "add the comparison that flowdiff --json wrote to JSON; repeatable")
-                 ->type_name("JSON"));
+  flags.flag("--force", options.force, "replace a file that is not a report");
+  flags.many("--diff", "JSON", options.diffs,
+             "add the comparison that flowdiff --json wrote to JSON; repeatable");
 }
 
-void declare_schema(CLI::App& app, FlowcOptions& options) {
-  app.add_option("OF", options.schema, "job (default) or plan")
-      ->option_text(" ")  // the description lists the choices
-      ->check(CLI::IsMember({"job", "plan"}));
-  app.add_option("-o,--output", options.output, "output file; default: standard output")
-      ->type_name("FILE");
+void declare_schema(Flags flags, FlowcOptions& options) {
+  flags.choice("OF", options.schema, {"job", "plan"}, "job (default) or plan")
+      ->option_text(" ");  // the description lists the choices
+  flags.value("-o,--output", "FILE", options.output, "output file; default: standard output");
 }
 
-void declare_explain(CLI::App& app, FlowcOptions& options) {
-  add_file(app, "CODE", options.code, "error code, such as E0302");
+void declare_explain(Flags flags, FlowcOptions& options) {
+  flags.argument("CODE", options.code, "error code, such as E0302");
 }
 
-void declare_help(CLI::App& app, FlowcOptions& options) {
-  app.add_option("TOPIC", options.topic, "topic; default: list the topics")->type_name("");
+void declare_help(Flags flags, FlowcOptions& options) {
+  flags.optional("TOPIC", options.topic, "topic; default: list the topics");
 }
 
-void declare_complete(CLI::App& app, FlowcOptions& options) {
-  app.group("");  // for completions of shells only
-  app.add_option("KIND", options.completion.kind)->required();
-  app.add_option("FILE", options.completion.files);
-  app.add_option("--word", options.completion.word);
+void declare_complete(Flags flags, FlowcOptions& options) {
+  flags.hide();  // for completions of shells only
+  flags.argument("KIND", options.completion.kind, "");
+  flags.optional("FILE", options.completion.files, "");
+  flags.value("--word", "", options.completion.word, "");
 }
 
 CompileRequest request_of(const FlowcOptions& options) {

@@ -1,5 +1,5 @@
 // Reads runs, and puts the sections of the report together.
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,9 @@
 #include <set>
 #include <span>
 
-#include "cli/report/html.h"
-#include "cli/report/sections.h"
+#include "cli/report/page.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "flow_version.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
@@ -131,13 +130,13 @@ std::string page_of(const Report& report) {
     const Html made = part.make(report);
     if (made.empty()) continue;
     sections += made;
-    links += fragment("link", {{"id", Html::text(part.id)}, {"title", Html::text(part.title)}});
+    links += fragment("link", {{"id", part.id}, {"title", part.title}});
   }
   const Html title = Html::text(title_of(report));
   return fragment("page", {{"title", title},
-                           {"remark", Html::text(fmt::format("{} · report written {} by flow {}",
-                                                             counted(report.runs.size(), "run"),
-                                                             utc_time(), FLOW_VERSION))},
+                           {"remark", fmt::format("{} · report written {} by flow {}",
+                                                  counted(report.runs.size(), "run"), utc_time(),
+                                                  FLOW_VERSION)},
                            {"style", Html::trusted(std::string(page::kStyle))},
                            {"script", Html::trusted(std::string(page::kScript))},
                            {"links", links},

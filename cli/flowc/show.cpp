@@ -1,5 +1,5 @@
 // `flowc show` and `flowc diff`.
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
 

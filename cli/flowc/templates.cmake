@@ -1,5 +1,5 @@
 # Writes templates.cpp: the texts of jobs/*.yaml and the names of jobs/data/*, as the tables of
-# cli/flowc/built_in.h.
+# cli/flowc/flowc.h.
 file(GLOB jobs ${SOURCE}/jobs/*.yaml)
 list(SORT jobs)
 set(rows "")
@@ -13,7 +13,7 @@ endforeach()
 set(folders data/mnist data/prose)
 list(JOIN folders "\", \"" folders)
 file(WRITE ${OUT} "// Written by cli/flowc/templates.cmake.
-#include \"cli/flowc/built_in.h\"
+#include \"cli/flowc/flowc.h\"
 
 namespace flow::cli {
 

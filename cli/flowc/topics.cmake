@@ -1,4 +1,4 @@
-# Writes topics.cpp: docs/tutorial.md and docs/guide/*.md as the table of cli/flowc/built_in.h.
+# Writes topics.cpp: docs/tutorial.md and docs/guide/*.md as the table of cli/flowc/flowc.h.
 file(GLOB guides ${SOURCE}/docs/guide/*.md)
 list(SORT guides)
 if(EXISTS ${SOURCE}/docs/tutorial.md)
@@ -11,7 +11,7 @@ foreach(guide IN LISTS guides)
   string(APPEND rows "    {\"${name}\", R\"~~~(${text})~~~\"},\n")
 endforeach()
 file(WRITE ${OUT} "// Written by cli/flowc/topics.cmake.
-#include \"cli/flowc/built_in.h\"
+#include \"cli/flowc/flowc.h\"
 
 namespace flow::cli {
 

@@ -1,5 +1,5 @@
 // `flowc names` and `flowc export`.
-#include "cli/flowc/commands.h"
+#include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
-#include "cli/shared/table.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
@@ -179,7 +179,7 @@ std::string names_json(const NamesReport& report) {
                             {"unused", std::move(unused)},
                             {"idle_rules", std::move(idle)},
                             {"proposed", std::move(proposed)}};
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 /// The job and those that it calls: a run loads the variables of all of them.

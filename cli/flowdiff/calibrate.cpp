@@ -3,16 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
 
-#include "cli/flowdiff/rerun.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
-#include "cli/shared/table.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/calibrate.h"
+#include "runtime/compare/tolerance.h"
 
 namespace flow::cli {
 namespace {
@@ -116,18 +114,15 @@ void check_target(const CalibrateOptions& options) {
 
 CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options) {
   CLI::App* command = app.add_subcommand("calibrate", "Measure tolerances of a job");
-  command->add_option("JOB", options.job, "job to run")->required()->type_name("");
-  command->add_option("FILE", options.file, "job file")->required()->type_name("");
-  command->add_option("-o,--output", options.output, "the tolerances.yaml to write")
-      ->required()
-      ->type_name("TOLERANCES");
-  repeatable(command->add_option("--set", options.sets, "override a key, as in flowrun; repeatable")
-                 ->type_name("PATH=YAML"));
-  repeatable(
-      command->add_option("--watch", options.watches, "watch tensors, as in flowrun; repeatable")
-          ->type_name("GLOB"));
-  command->add_option("--steps", options.steps, "steps to run")->type_name("N");
-  command->add_flag("--force", options.force, "replace the file");
+  Flags flags(*command);
+  flags.argument("JOB", options.job, "job to run");
+  flags.argument("FILE", options.file, "job file");
+  flags.value("-o,--output", "TOLERANCES", options.output, "the tolerances.yaml to write")
+      ->required();
+  flags.many("--set", "PATH=YAML", options.sets, "override a key, as in flowrun; repeatable");
+  flags.many("--watch", "GLOB", options.watches, "watch tensors, as in flowrun; repeatable");
+  flags.value("--steps", "N", options.steps, "steps to run");
+  flags.flag("--force", options.force, "replace the file");
   command->footer(
       "Runs the job with 1, 2 and 4 threads, with older instruction sets, with 1, 2 and 4 shards\n"
       "and in float64. Then it permutes the rows of each batch. The tolerance of an array is four\n"

@@ -2,21 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/shared/console.h"
 #include "runtime/compare/arrays.h"
+#include "runtime/compare/divergence.h"
 #include "runtime/compare/tolerance.h"
+#include "runtime/io/process.h"
 
 namespace CLI {
 class App;
-}
-
-namespace flow::tolerances {
-class TolerancesFile;
 }
 
 namespace flow::cli {
@@ -34,42 +32,6 @@ struct CompareOptions {
 
 /// Adds the arguments and flags of that command to the program.
 void declare_compare(CLI::App& app, CompareOptions& options);
-
-/// The folder's rules, and after them, which override them, those of the command line.
-compare::ToleranceRules rules_of(const CompareOptions& options,
-                                 std::vector<compare::ToleranceRule> of_folder);
-
-/// RequestError for a glob of the command line that matches none of the names: it would loosen or
-/// tighten nothing in silence.
-void check_globs(const CompareOptions& options, const std::vector<std::string>& names);
-
-/// RequestError where a report of the options cannot be written.
-void check_diff_reports(const CompareOptions& options);
-
-/// How each report is made, if it is asked for.
-struct ReportTexts {
-  std::function<std::string()> json, junit, markdown;
-};
-
-/// Writes those that are asked for. True where one took the place of the table on standard output.
-bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts);
-
-/// The tolerances.yaml of a golden folder as rules of a comparison.
-class FolderTolerances {
- public:
-  /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.
-  explicit FolderTolerances(const compare::Side& golden);
-  ~FolderTolerances();
-
-  std::vector<compare::ToleranceRule> rules() const;
-  /// Reports what is wrong in the file, also globs that match none of the names and steps that no
-  /// array has, on standard error. False after an error.
-  bool check(const std::vector<std::string>& names) const;
-
- private:
-  const compare::Side& golden_;
-  std::unique_ptr<tolerances::TolerancesFile> file_;  // null where there is none
-};
 
 /// Compares, prints and writes reports; the exit status.
 int run_compare(const CompareOptions& options);
@@ -94,15 +56,51 @@ CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options);
 
 int run_calibrate(const CalibrateOptions& options);
 
-/// `flowdiff update GOLDEN OUT`.
-struct UpdateOptions {
-  std::string golden, out, reason;
-  bool prune = false;
+/// Starts runs for a command that needs them.
+class FlowrunChild {
+ public:
+  /// `program`: the one that needs the runs, for the names of its temporary files.
+  explicit FlowrunChild(const std::string& program) : work_(program) {}
+
+  /// Runs `flowrun WORDS...` and waits; empty where it succeeded, else the first line that it
+  /// printed.
+  std::string run(const std::vector<std::string>& words,
+                  const std::map<std::string, std::string>& environment = {}) const;
+  /// The directory for what runs write, which is removed in the end.
+  const fs::path& directory() const { return work_.path(); }
+
+ private:
+  const io::Watchdog watchdog_;
+  const WorkDirectory work_;
 };
 
-/// Adds the command to the program.
-CLI::App* declare_update(CLI::App& app, UpdateOptions& options);
+/// A run made again up to one of its steps, on this machine.
+class Rerun {
+ public:
+  /// Plans a run of the steps up to and including `step`, in the directory, from the run's newest
+  /// checkpoint at or before step `from`, else from step 0. Writes nothing.
+  Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory);
 
-int run_update(const UpdateOptions& options);
+  /// Why it cannot be made here: another machine, a pipe, a loop; empty where it can.
+  const std::string& obstacle() const { return obstacle_; }
+  /// Can it be made elsewhere, if not here?
+  bool is_repeatable() const { return is_repeatable_; }
+  /// The command with more words, as a user types it.
+  std::string command(const std::vector<std::string>& more) const;
+  /// Makes it; empty where it succeeded, else what flowrun said. REQUIRES: no obstacle.
+  std::string run(const FlowrunChild& flowrun, const std::vector<std::string>& more) const;
+
+ private:
+  std::vector<std::string> words(const std::vector<std::string>& more) const;
+  void copy_checkpoint() const;
+
+  const compare::FingerprintedRun& run_;
+  const compare::RunFacts record_;
+  const int64_t step_;
+  const fs::path directory_;
+  fs::path checkpoint_;  // empty: from step 0
+  std::string obstacle_;
+  bool is_repeatable_ = true;
+};
 
 }  // namespace flow::cli

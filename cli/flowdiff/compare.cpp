@@ -1,28 +1,34 @@
-// `flowdiff GOLDEN OUT`: compares the .npy files of two runs, folders or files. The
-// tolerances.yaml of a golden folder becomes rules.
+// `flowdiff GOLDEN OUT`: compares the .npy files of two runs, folders or files. The tolerances.yaml
+// of a golden folder becomes rules. `flowdiff --self-test GOLDEN`: would these notice?
 #include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "cli/flowdiff/report.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "compiler/tolerances/tolerances.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/golden_record.h"
+#include "runtime/compare/golden.h"
 #include "runtime/compare/run_plan.h"
+#include "runtime/compare/tolerance.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 namespace {
 
+using compare::MissedFault;
+using compare::SelfTest;
 using compare::Side;
 
 double read_tolerance(const std::string& text, const char* flag) {
@@ -46,6 +52,103 @@ compare::ToleranceRule read_rule(const std::string& text) {
           .tolerance = {read_tolerance(text.substr(equals + 1, comma - equals - 1), "--tol"),
                         read_tolerance(text.substr(comma + 1), "--tol")}};
 }
+
+/// The folder's rules, and after them, which override them, those of the command line.
+compare::ToleranceRules rules_of(const CompareOptions& options,
+                                 std::vector<compare::ToleranceRule> of_folder) {
+  compare::ToleranceRules rules;
+  if (options.relative) rules.relative = read_tolerance(*options.relative, "--rtol");
+  if (options.absolute) rules.absolute = read_tolerance(*options.absolute, "--atol");
+  rules.rules = std::move(of_folder);
+  for (const std::string& text : options.tolerances) rules.rules.push_back(read_rule(text));
+  return rules;
+}
+
+/// RequestError for a glob of the command line that matches none of the names: it would loosen or
+/// tighten nothing in silence.
+void check_globs(const CompareOptions& options, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  const auto check = [&names](const char* flag, const std::string& glob) {
+    const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
+    if (std::ranges::any_of(names, matches)) return;
+    const auto near = suggest(glob, names);
+    throw RequestError(fmt::format("{}: {}", flag, no_match("array", glob)),
+                       near.empty() ? "match the path below the directory, without .npy"
+                                    : "did you mean " + quoted_alternatives(near) + "?");
+  };
+  for (const std::string& text : options.tolerances) check("--tol", read_rule(text).glob);
+  for (const std::string& glob : options.ignored) check("--ignore", glob);
+}
+
+/// RequestError where a report of the options cannot be written.
+void check_diff_reports(const CompareOptions& options) {
+  if (options.append && !options.markdown)
+    throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
+  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}},
+                {options.golden, options.out});
+}
+
+/// How each report is made, if it is asked for.
+struct ReportTexts {
+  std::function<std::string()> json, junit, markdown;
+};
+
+/// Writes those that are asked for. True where one took the place of the table on standard output.
+bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts) {
+  bool to_output = false;
+  if (options.json) to_output |= write_report_file(*options.json, texts.json());
+  if (options.junit) to_output |= write_report_file(*options.junit, texts.junit());
+  if (options.markdown)
+    to_output |= write_report_file(*options.markdown, texts.markdown(), options.append);
+  return to_output;
+}
+
+/// The tolerances.yaml of a golden folder as rules of a comparison.
+class FolderTolerances {
+ public:
+  /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.
+  explicit FolderTolerances(const Side& golden) : golden_(golden) {
+    const fs::path path = golden.path / kTolerancesFile;
+    std::error_code unknown;
+    if (golden.kind != compare::Kind::kFile && fs::exists(fs::symlink_status(path, unknown)))
+      file_.emplace(path);
+  }
+
+  std::vector<compare::ToleranceRule> rules() const {
+    std::vector<compare::ToleranceRule> rules;
+    if (!file_) return rules;
+    for (const tolerances::Entry& entry : file_->entries()) {
+      compare::ToleranceRule rule{.glob = entry.glob.text,
+                                  .tolerance = {entry.relative, entry.absolute},
+                                  .spread = entry.spread,
+                                  .where = file_->where(entry)};
+      for (const auto& steps : entry.steps)
+        rule.steps.push_back(
+            {steps.range.first, steps.range.end, {steps.relative, steps.absolute}});
+      if (entry.last_step) rule.last_step = *entry.last_step;
+      rules.push_back(std::move(rule));
+    }
+    return rules;
+  }
+
+  /// Reports what is wrong in the file, also globs that match none of the names and steps that no
+  /// array has, on standard error. False after an error.
+  bool check(const std::vector<std::string>& names) {
+    if (!file_) return true;
+    if (!file_->diags().has_errors()) {
+      file_->check_globs(names);
+      file_->check_steps(
+          names, [this](const std::string& name) { return compare::steps_of_file(golden_, name); });
+    }
+    const Diags& diags = file_->diags();
+    print_messages(file_->name(), diags.render(message_layout()), diags.distinct_errors());
+    return !diags.has_errors();
+  }
+
+ private:
+  const Side& golden_;
+  std::optional<tolerances::TolerancesFile> file_;
+};
 
 std::vector<std::string> names_of(const Side& golden, const Side& out) {
   std::vector<std::string> names;
@@ -145,60 +248,123 @@ int nothing_compared(const compare::Comparison& comparison) {
 }
 
 int exit_status_of(const DiffReport& report) {
-  switch (outcome_of(report)) {
-    case Outcome::kPassed:
-    case Outcome::kMistrusted:
-      return kDone;
-    case Outcome::kFailed:
-      return kCheckFailed;
-    case Outcome::kUnreadable:
-      return kRunFailed;
-    case Outcome::kNothingCompared:
-      break;
+  const Outcome outcome = outcome_of(report);
+  if (outcome == Outcome::kNothingCompared) return nothing_compared(report.comparison);
+  if (outcome == Outcome::kUnreadable) return kRunFailed;
+  return outcome == Outcome::kFailed ? kCheckFailed : kDone;
+}
+
+// What tolerances let through ---------------------------------------------------------------------
+
+/// "up to 1 %" of sizes that are numbers, as smaller ones pass, too; "to float16"; "any".
+std::string sizes_text(const MissedFault& fault) {
+  if (fault.sizes.empty()) return "any";
+  const bool numbers = fault.sizes.front().find('%') != std::string::npos;
+  return numbers ? "up to " + fault.sizes.front() : join(fault.sizes, ", ");
+}
+
+/// "66 of 80 faults found"
+std::string self_test_summary(const SelfTest& test) {
+  return fmt::format("{} of {} found", test.found,
+                     counted(static_cast<uint64_t>(test.injected), "fault"));
+}
+
+std::string self_test_json(const std::string& golden, const SelfTest& test) {
+  OrderedJson json{{"golden", golden},
+                   {"injected", test.injected},
+                   {"found", test.found},
+                   {"missed", OrderedJson::array()},
+                   {"not_tested", test.skipped}};
+  for (const MissedFault& missed : test.missed)
+    json["missed"].push_back(
+        {{"array", missed.array}, {"fault", missed.fault}, {"sizes", missed.sizes}});
+  return json_text(json);
+}
+
+/// A case an array. `strict`: it fails where a fault passes.
+std::string self_test_junit(const SelfTest& test, bool strict) {
+  std::vector<JunitCase> cases;
+  for (const SelfTest::Array& array : test.arrays) {
+    std::vector<std::string> lines;
+    for (const MissedFault& missed : test.missed)
+      if (missed.array == array.name)
+        lines.push_back(fmt::format("{} not detected: {}", missed.fault, sizes_text(missed)));
+    std::string inside;
+    if (!lines.empty())
+      inside = strict ? junit_failure(
+                            fmt::format("{} of {} found", array.found,
+                                        counted(static_cast<uint64_t>(array.injected), "fault")),
+                            xml_lines(lines))
+                      : fmt::format("<system-out>{}</system-out>", xml_lines(lines));
+    cases.push_back({"flowdiff", array.name, inside});
   }
-  return nothing_compared(report.comparison);
+  std::vector<std::string> lines = {self_test_summary(test)};
+  for (const std::string& skipped : test.skipped) lines.push_back("not tested: " + skipped);
+  return junit("flowdiff --self-test", cases, lines);
+}
+
+/// A summary and a table of at most 50 faults that pass.
+std::string self_test_markdown(const SelfTest& test) {
+  constexpr size_t kMostRows = 50;
+  std::string text = fmt::format("**{}**\n", self_test_summary(test));
+  if (!test.missed.empty()) text += "\n| array | fault | not detected |\n| --- | --- | --- |\n";
+  const size_t rows = std::min(kMostRows, test.missed.size());
+  for (size_t i = 0; i < rows; ++i) {
+    const MissedFault& missed = test.missed[i];
+    text += markdown_row({missed.array, missed.fault, sizes_text(missed)});
+  }
+  if (test.missed.size() > rows)
+    text += fmt::format("\nand {}\n", counted(test.missed.size() - rows, "more fault"));
+  for (const std::string& skipped : test.skipped)
+    text += fmt::format("\nnot tested: {}\n", markdown_text(skipped));
+  return text;
+}
+
+void check_options(const CompareOptions& options) {
+  if (!options.out.empty())
+    throw RequestError(fmt::format("--self-test takes no OUT: {}", options.out),
+                       "name only GOLDEN; its own arrays are compared with faults in them");
+  check_diff_reports(options);
+}
+
+void print_result(const compare::SelfTest& test) {
+  Table table;
+  if (!test.missed.empty()) table.row({"array", "fault", "passes"});
+  for (const compare::MissedFault& missed : test.missed)
+    table.row({missed.array, missed.fault, sizes_text(missed)});
+  print(table.str());
+  for (const std::string& skipped : test.skipped) print(fmt::format("not tested: {}\n", skipped));
+  print(self_test_summary(test) + "\n");
 }
 
 }  // namespace
 
-compare::ToleranceRules rules_of(const CompareOptions& options,
-                                 std::vector<compare::ToleranceRule> of_folder) {
-  compare::ToleranceRules rules;
-  if (options.relative) rules.relative = read_tolerance(*options.relative, "--rtol");
-  if (options.absolute) rules.absolute = read_tolerance(*options.absolute, "--atol");
-  rules.rules = std::move(of_folder);
-  for (const std::string& text : options.tolerances) rules.rules.push_back(read_rule(text));
-  return rules;
-}
-
-void check_globs(const CompareOptions& options, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  const auto check = [&names](const char* flag, const std::string& glob) {
-    const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
-    if (std::ranges::any_of(names, matches)) return;
-    const auto near = suggest(glob, names);
-    throw RequestError(fmt::format("{}: {}", flag, no_match("array", glob)),
-                       near.empty() ? "match the path below the directory, without .npy"
-                                    : "did you mean " + quoted_alternatives(near) + "?");
-  };
-  for (const std::string& text : options.tolerances) check("--tol", read_rule(text).glob);
-  for (const std::string& glob : options.ignored) check("--ignore", glob);
-}
-
-void check_diff_reports(const CompareOptions& options) {
-  if (options.append && !options.markdown)
-    throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
-  check_reports({{"--json", options.json}, {"--junit", options.junit}, {"--md", options.markdown}},
-                {options.golden, options.out});
-}
-
-bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts) {
-  bool to_output = false;
-  if (options.json) to_output |= write_report_file(*options.json, texts.json());
-  if (options.junit) to_output |= write_report_file(*options.junit, texts.junit());
-  if (options.markdown)
-    to_output |= write_report_file(*options.markdown, texts.markdown(), options.append);
-  return to_output;
+void declare_compare(CLI::App& app, CompareOptions& options) {
+  Flags flags(app);
+  flags.argument("GOLDEN", options.golden, "reference: a .npy or .npz file, a directory or a run");
+  flags.optional("OUT", options.out,
+                 "what to compare with GOLDEN; the same kind; absent for --self-test");
+  flags.value("--rtol", "R", options.relative, "relative tolerance for floats, times |GOLDEN|");
+  flags.value("--atol", "A", options.absolute, "absolute tolerance for floats");
+  flags.many("--tol", "GLOB=R,A", options.tolerances,
+             "both tolerances for matching arrays of any dtype; the last match wins; repeatable");
+  flags.many("--ignore", "GLOB", options.ignored,
+             "skip matching arrays, including those on one side only; repeatable");
+  flags.flag("--strict", options.strict,
+             "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
+  flags.flag("--self-test", options.self_test,
+             "put faults into GOLDEN and list those that the tolerances let through");
+  flags.flag("--first", options.first,
+             "of two runs with fingerprints: find the first step and tensor that differ, and run "
+             "both again up to there");
+  flags.value("-o,--output", "DIR", options.output,
+              "of --first: directory for the arrays; default: the next free runs/first-NNN");
+  flags.flag("--no-rerun", options.no_rerun, "of --first: run nothing again");
+  flags.value("--json", "FILE", options.json, "write a JSON report; `-` is standard output");
+  flags.value("--junit", "FILE", options.junit, "write a JUnit report; `-` is standard output");
+  flags.value("--md", "FILE", options.markdown, "write a Markdown report; `-` is standard output");
+  flags.flag("--md-append", options.append, "append the Markdown report instead of replacing FILE");
+  flags.flag("--brief", options.brief, "list only arrays that fail or are mistrusted");
 }
 
 int run_compare(const CompareOptions& options) {
@@ -211,7 +377,7 @@ int run_compare(const CompareOptions& options) {
   check_diff_reports(options);
   const Side golden = compare::list_side(options.golden), out = compare::list_side(options.out);
   compare::require_same_kind(golden, out);
-  const FolderTolerances folder(golden);
+  FolderTolerances folder(golden);
   const compare::ToleranceRules rules = rules_of(options, folder.rules());
   const std::vector<std::string> names = names_of(golden, out);
   if (!folder.check(names)) return kRequestWrong;
@@ -221,81 +387,25 @@ int run_compare(const CompareOptions& options) {
   return exit_status_of(report);
 }
 
-void declare_compare(CLI::App& app, CompareOptions& options) {
-  app.add_option("GOLDEN", options.golden, "reference: a .npy or .npz file, a directory or a run")
-      ->required()
-      ->type_name("");
-  app.add_option("OUT", options.out,
-                 "what to compare with GOLDEN; the same kind; absent for --self-test")
-      ->type_name("");
-  app.add_option("--rtol", options.relative, "relative tolerance for floats, times |GOLDEN|")
-      ->type_name("R");
-  app.add_option("--atol", options.absolute, "absolute tolerance for floats")->type_name("A");
-  repeatable(
-      app.add_option(
-             "--tol", options.tolerances,
-             "both tolerances for matching arrays of any dtype; the last match wins; repeatable")
-          ->type_name("GLOB=R,A"));
-  repeatable(app.add_option("--ignore", options.ignored,
-                            "skip matching arrays, including those on one side only; repeatable")
-                 ->type_name("GLOB"));
-  app.add_flag("--strict", options.strict,
-               "fail on mistrusted arrays, too; of --self-test, on a fault that passes");
-  app.add_flag("--self-test", options.self_test,
-               "put faults into GOLDEN and list those that the tolerances let through");
-  app.add_flag("--first", options.first,
-               "of two runs with fingerprints: find the first step and tensor that differ, and run "
-               "both again up to there");
-  app.add_option("-o,--output", options.output,
-                 "of --first: directory for the arrays; default: the next free runs/first-NNN")
-      ->type_name("DIR");
-  app.add_flag("--no-rerun", options.no_rerun, "of --first: run nothing again");
-  app.add_option("--json", options.json, "write a JSON report; `-` is standard output")
-      ->type_name("FILE");
-  app.add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")
-      ->type_name("FILE");
-  app.add_option("--md", options.markdown, "write a Markdown report; `-` is standard output")
-      ->type_name("FILE");
-  app.add_flag("--md-append", options.append,
-               "append the Markdown report instead of replacing FILE");
-  app.add_flag("--brief", options.brief, "list only arrays that fail or are mistrusted");
-}
-
-FolderTolerances::FolderTolerances(const compare::Side& golden) : golden_(golden) {
-  const fs::path path = golden.path / kTolerancesFile;
-  std::error_code unknown;
-  if (golden.kind != compare::Kind::kFile && fs::exists(fs::symlink_status(path, unknown)))
-    file_ = std::make_unique<tolerances::TolerancesFile>(path);
-}
-
-FolderTolerances::~FolderTolerances() = default;
-
-std::vector<compare::ToleranceRule> FolderTolerances::rules() const {
-  std::vector<compare::ToleranceRule> rules;
-  if (!file_) return rules;
-  for (const tolerances::Entry& entry : file_->entries()) {
-    compare::ToleranceRule rule{.glob = entry.glob.text,
-                                .tolerance = {entry.relative, entry.absolute},
-                                .spread = entry.spread,
-                                .where = file_->where(entry)};
-    for (const auto& steps : entry.steps)
-      rule.steps.push_back({steps.range.first, steps.range.end, {steps.relative, steps.absolute}});
-    if (entry.last_step) rule.last_step = *entry.last_step;
-    rules.push_back(std::move(rule));
-  }
-  return rules;
-}
-
-bool FolderTolerances::check(const std::vector<std::string>& names) const {
-  if (!file_) return true;
-  if (!file_->diags().has_errors()) {
-    file_->check_globs(names);
-    file_->check_steps(
-        names, [this](const std::string& name) { return compare::steps_of_file(golden_, name); });
-  }
-  const Diags& diags = file_->diags();
-  print_messages(file_->name(), diags.render(message_layout()), diags.distinct_errors());
-  return !diags.has_errors();
+int run_self_test(const CompareOptions& options) {
+  check_options(options);
+  const compare::Side golden = compare::list_side(options.golden);
+  std::vector<std::string> names;
+  for (const auto& [name, path] : golden.arrays) names.push_back(name);
+  FolderTolerances folder(golden);
+  const compare::ToleranceRules rules = rules_of(options, folder.rules());
+  if (!folder.check(names)) return kRequestWrong;
+  check_globs(options, names);
+  const compare::SelfTest test = compare::test_tolerances(golden, rules, options.ignored);
+  if (test.injected == 0)
+    throw RequestError(fmt::format("{} has no array to put a fault into", options.golden),
+                       "name a run or a directory with arrays of two elements or more");
+  const bool to_output =
+      write_diff_reports(options, {[&] { return self_test_json(options.golden, test); },
+                                   [&] { return self_test_junit(test, options.strict); },
+                                   [&] { return self_test_markdown(test); }});
+  if (!to_output) print_result(test);
+  return options.strict && !test.missed.empty() ? kCheckFailed : kDone;
 }
 
 }  // namespace flow::cli

@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "cli/flowdiff/report.h"
-#include "cli/flowdiff/rerun.h"
 #include "cli/shared/console.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
@@ -256,7 +255,7 @@ OrderedJson json_of(const Fingerprint& print) {
           {"hash", fmt::format("{:016x}", print.hash)}};
 }
 
-std::string json_text(const CompareOptions& options, const FirstReport& report) {
+std::string json_of(const CompareOptions& options, const FirstReport& report) {
   const DivergenceReport& found =
       report.closer && report.closer->first ? *report.closer : report.found;
   OrderedJson json{{"golden", options.golden},
@@ -289,7 +288,7 @@ std::string json_text(const CompareOptions& options, const FirstReport& report) 
     json["recurs"] = report.captured.recurs;
   }
   if (!report.captured.notes.empty()) json["notes"] = report.captured.notes;
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+  return json_text(json);
 }
 
 void print_report(const FirstReport& report) {
@@ -326,12 +325,8 @@ int run_first(const CompareOptions& options) {
                 "run both jobs with the same --fingerprint, for steps that both keep");
     return kNothingCompared;
   }
-  if (options.json && *options.json != "-")
-    write_text_atomically(*options.json, json_text(options, report));
-  if (options.json && *options.json == "-")
-    print(json_text(options, report));
-  else
-    print_report(report);
+  const bool to_output = options.json && write_report_file(*options.json, json_of(options, report));
+  if (!to_output) print_report(report);
   return report.first() ? kCheckFailed : kDone;
 }
 

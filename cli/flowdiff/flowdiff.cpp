@@ -1,13 +1,71 @@
 // flowdiff: compares the .npy files of two runs, folders or files, and keeps golden ones.
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <functional>
 
 #include "cli/flowdiff/commands.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
-#include "cli/shared/process.h"
+#include "cli/shared/reports.h"
+#include "flow_version.h"
+#include "runtime/base/display.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/compare/golden.h"
 
 namespace flow::cli {
 namespace {
+
+void list(const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kMostListed = 20;
+  for (size_t i = 0; i < std::min(kMostListed, names.size()); ++i)
+    print(fmt::format("{:<8} {}\n", what, escaped(names[i])));
+  if (names.size() > kMostListed)
+    print(fmt::format("{:<8} {} more\n", what, names.size() - kMostListed));
+}
+
+std::string summary(const compare::UpdateReport& report) {
+  const size_t all = report.added.size() + report.changed.size() + report.removed.size() +
+                     report.unchanged + report.kept.size();
+  return fmt::format("{}: {}", counted(all, "array"),
+                     counts_text({{report.added.size(), "added"},
+                                  {report.changed.size(), "changed"},
+                                  {report.removed.size(), "removed"},
+                                  {report.unchanged, "unchanged"},
+                                  {report.kept.size(), "kept that OUT lacks"}}));
+}
+
+CLI::App* declare_update(CLI::App& app, compare::UpdateRequest& options) {
+  CLI::App* command = app.add_subcommand("update", "Accept OUT as the new GOLDEN");
+  Flags flags(*command);
+  flags.argument("GOLDEN", options.golden, "directory or run to replace; it may be absent");
+  flags.argument("OUT", options.out, "directory or run with the new arrays");
+  flags.value("--reason", "TEXT", options.reason, "why the arrays change, for golden.json")
+      ->required();
+  flags.flag("--prune", options.prune, "remove arrays that OUT lacks");
+  command->footer(
+      "GOLDEN changes all at once: flowdiff builds a complete copy next to it and exchanges the\n"
+      "two. If it is killed, GOLDEN is the old one or the new one. Other files in GOLDEN stay.\n"
+      "\n"
+      "golden.json records the reason, the date, the command, the device, versions and a\n"
+      "checksum of each array. flowdiff reports arrays that were changed by hand.\n"
+      "\n"
+      "Example:\n"
+      "  flowdiff update golden out --reason 'learning rate schedule fixed'");
+  return command;
+}
+
+int run_update(const compare::UpdateRequest& request) {
+  const compare::UpdateReport report = compare::update_golden(request);
+  list("added", report.added);
+  list("changed", report.changed);
+  list("removed", report.removed);
+  list("kept", report.kept);
+  print(summary(report) + "\n");
+  if (!report.kept.empty())
+    print_to_stderr("flowdiff: to remove the arrays that OUT lacks, add --prune\n");
+  return kDone;
+}
 
 constexpr const char* kFooter =
     "An element passes if |out - golden| <= A + R * |golden|. NaN equals NaN, and an infinity\n"
@@ -57,7 +115,7 @@ int stoppable(const std::function<int()>& command) {
 int run(int argc, char** argv) {
   CLI::App app{"Compare the arrays of two runs, two directories or two .npy files.", "flowdiff"};
   CompareOptions compare;
-  UpdateOptions update;
+  compare::UpdateRequest update{.version = FLOW_VERSION};
   CalibrateOptions calibrate;
   configure(app, "flowdiff");
   declare_compare(app, compare);
@@ -76,6 +134,7 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
 }  // namespace flow::cli
 
 int main(int argc, char** argv) {

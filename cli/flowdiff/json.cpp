@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cli/flowdiff/report.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/error.h"
 
 namespace flow::cli {
@@ -186,8 +187,7 @@ std::string diff_json(const DiffReport& report) {
   if (!report.notes.empty()) json["notes"] = report.notes;
   for (const ArrayDifference& array : comparison.arrays)
     json["arrays"].push_back(json_array(array));
-  // Names of files need not be UTF-8.
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+  return json_text(json);
 }
 
 DiffReport read_diff_json(const Json& json) try {

@@ -7,7 +7,7 @@
 #include <array>
 #include <span>
 
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 
@@ -84,15 +84,6 @@ std::string aligned(const Cells& cells, const std::array<size_t, 7>& widths) {
     line += i >= 3 ? fmt::format("{:>{}}  ", cells[i], widths[i])
                    : fmt::format("{:<{}}  ", cells[i], widths[i]);
   return line;
-}
-
-std::string markdown_row(const ArrayDifference& array) {
-  std::string row = "|";
-  for (const std::string& cell : {array.name, std::string(name_of_verdict(array.verdict)),
-                                  over_text(array), error_text(array, array.absolute.error),
-                                  error_text(array, array.relative.error), main_reason(array)})
-    row += ' ' + markdown_text(cell) + " |";
-  return row + '\n';
 }
 
 /// What the cells have no room for, folded away.
@@ -247,54 +238,28 @@ std::vector<std::string> closing_lines(const DiffReport& report) {
   return lines;
 }
 
-std::string markdown_text(const std::string& text) {
-  const std::string plain = escaped(text);
-  std::string out;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    const bool begins_block = i == 0 && (plain[i] == '#' || plain[i] == '>' || plain[i] == '[');
-    const bool makes_link = plain.compare(i, 2, "](") == 0;
-    if (begins_block || makes_link ||
-        std::string_view("|\\`*_<").find(plain[i]) != std::string_view::npos)
-      out += '\\';
-    out += plain[i];
-  }
-  return out;
-}
-
-std::string xml_lines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += xml(line) + '\n';
-  return text;
-}
-
 std::string diff_junit(const DiffReport& report) {
   const compare::Comparison& comparison = report.comparison;
   const auto fails = [strict = report.strict](const ArrayDifference& array) {
     return array.failed() || (strict && array.verdict == Verdict::kMistrusted);
   };
-  std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuite name=\"flowdiff\" tests=\"{}\" failures=\"{}\">\n",
-      comparison.arrays.size(), std::ranges::count_if(comparison.arrays, fails));
+  std::vector<JunitCase> cases;
   for (const ArrayDifference& array : comparison.arrays) {
-    text += fmt::format("  <testcase classname=\"flowdiff\" name=\"{}\"", xml(array.name));
+    std::string inside;
     std::vector<std::string> lines = reasons(array);
     if (report.first && report.first->array == array.name)
       lines.push_back(compare::text_of(*report.first));
     if (fails(array))
-      text += fmt::format(">\n    <failure message=\"{}{}\">{}</failure>\n  </testcase>\n",
-                          name_of_verdict(array.verdict),
-                          lines.empty() ? "" : ": " + xml(lines.front()), xml_lines(lines));
+      inside = junit_failure(
+          name_of_verdict(array.verdict) + (lines.empty() ? std::string() : ": " + lines.front()),
+          xml_lines(lines));
     else if (array.verdict == Verdict::kMistrusted)
-      text += fmt::format(">\n    <system-out>mistrusted: {}</system-out>\n  </testcase>\n",
-                          xml_lines(lines));
-    else
-      text += "/>\n";
+      inside = fmt::format("<system-out>mistrusted: {}</system-out>", xml_lines(lines));
+    cases.push_back({"flowdiff", array.name, inside});
   }
   std::vector<std::string> lines = report.data;
   for (std::string& line : closing_lines(report)) lines.push_back(std::move(line));
-  if (!lines.empty()) text += fmt::format("  <system-out>{}</system-out>\n", xml_lines(lines));
-  return text + "</testsuite>\n";
+  return junit("flowdiff", cases, lines);
 }
 
 std::string diff_markdown(const DiffReport& report) {
@@ -313,7 +278,10 @@ std::string diff_markdown(const DiffReport& report) {
         "\n| array | verdict | over | max abs err | max rel err | why |\n"
         "| --- | --- | ---: | ---: | ---: | --- |\n";
   const size_t rows = std::min(kMostRows, shown.size());
-  for (size_t i = 0; i < rows; ++i) text += markdown_row(*shown[i]);
+  for (const ArrayDifference* array : std::span(shown).first(rows))
+    text += markdown_row({array->name, name_of_verdict(array->verdict), over_text(*array),
+                          error_text(*array, array->absolute.error),
+                          error_text(*array, array->relative.error), main_reason(*array)});
   if (shown.size() > rows)
     text += fmt::format("\nand {}\n", counted(shown.size() - rows, "more array"));
   for (const std::string& line : closing_lines(report))

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/compare/compare.h"
-#include "runtime/compare/first_difference.h"
+#include "runtime/compare/run_plan.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::cli {
@@ -67,12 +67,6 @@ std::string error_text(const compare::ArrayDifference& array, double error);
 
 /// "constant offset of 0.25 (99.8 % of the squared error)"
 std::string look_text(const compare::Look& look);
-
-/// Text within a line or a cell of Markdown, escaped.
-std::string markdown_text(const std::string& text);
-
-/// Lines inside an XML element, each with its end.
-std::string xml_lines(const std::vector<std::string>& lines);
 
 /// Why an array fails or is mistrusted, a sentence each.
 std::vector<std::string> reasons(const compare::ArrayDifference& array);

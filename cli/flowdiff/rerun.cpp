@@ -1,6 +1,6 @@
 // Starts flowrun, keeps what it prints, and finds the command of a run and the checkpoint that it
 // goes on from.
-#include "cli/flowdiff/rerun.h"
+#include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
 
@@ -30,17 +30,17 @@ std::string flowrun() {
 constexpr std::string_view kInputFlag = "--input ";
 
 /// "x=@x.npy" of each `--input` of the run.
-std::vector<std::string> given_inputs(const compare::RunOrigin& origin) {
+std::vector<std::string> given_inputs(const compare::RunFacts& record) {
   std::vector<std::string> inputs;
-  for (const std::string& line : origin.overrides)
+  for (const std::string& line : record.overrides)
     if (line.starts_with(kInputFlag)) inputs.push_back(line.substr(kInputFlag.size()));
   return inputs;
 }
 
 /// The input that came from a pipe, which gives its data once; empty where there is none.
-std::string input_from_pipe(const compare::FingerprintedRun& run) {
+std::string input_from_pipe(const compare::FingerprintedRun& run, const compare::RunFacts& record) {
   std::vector<std::string> given;
-  for (const std::string& input : given_inputs(run.origin)) {
+  for (const std::string& input : given_inputs(record)) {
     const size_t equals = std::min(input.find('='), input.size());
     given.push_back(input.substr(0, equals));
     const std::string source = input.substr(std::min(equals + 1, input.size()));
@@ -88,10 +88,11 @@ std::string FlowrunChild::run(const std::vector<std::string>& words,
 
 Rerun::Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory)
     : run_(run),
+      record_(run.record.value_or(compare::RunFacts())),
       step_(step),
       directory_(std::move(directory)),
       checkpoint_(newest_checkpoint(run.path, from)) {
-  const std::string input = input_from_pipe(run), &host = run.origin.host;
+  const std::string input = input_from_pipe(run, record_), &host = record_.host;
   const plan::Job& job = run.plan.ran();
   is_repeatable_ = input.empty() && !job.loop;
   if (job.loop)
@@ -114,14 +115,14 @@ std::vector<std::string> Rerun::words(const std::vector<std::string>& more) cons
                                     "none",
                                     "--steps",
                                     std::to_string(step_ + 1)};
-  const std::string& device = run_.origin.device;
+  const std::string& device = record_.device;
   if (!device.empty()) words.insert(words.end(), {"--device", device == "cpu" ? "cpu" : "gpu"});
-  for (const std::string& input : given_inputs(run_.origin))
+  for (const std::string& input : given_inputs(record_))
     words.insert(words.end(), {"--input", input});
   if (!checkpoint_.empty())
     words.emplace_back("--resume");
   else
-    for (const std::string& load : run_.origin.load) words.insert(words.end(), {"--load", load});
+    for (const std::string& load : record_.load) words.insert(words.end(), {"--load", load});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

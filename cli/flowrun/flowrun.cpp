@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -12,13 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/flowrun/devices.h"
 #include "cli/flowrun/directory.h"
-#include "cli/flowrun/messages.h"
-#include "cli/flowrun/options.h"
+#include "cli/flowrun/flowrun.h"
 #include "cli/flowrun/progress_bar.h"
-#include "cli/flowrun/rank_session.h"
 #include "cli/flowrun/verify.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
 #include "compiler/compile.h"

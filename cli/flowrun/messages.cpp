@@ -1,5 +1,5 @@
 // The lines of flowrun, and what a bug report needs to know of flow and its machine.
-#include "cli/flowrun/messages.h"
+#include "cli/flowrun/flowrun.h"
 
 #include <fmt/format.h>
 

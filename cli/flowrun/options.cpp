@@ -1,13 +1,12 @@
 // The command line of flowrun, and what it asks of the compiler and of a run.
-#include "cli/flowrun/options.h"
+#include "cli/flowrun/flowrun.h"
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <system_error>
 
-#include "cli/shared/console.h"
+#include "cli/shared/command_line.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
@@ -70,117 +69,95 @@ void add_arguments(CLI::App& app, RunOptions& options) {
   app.add_option_function<std::string>("JOB", read_first,
                                        "job to run; omit it if FILE has only one job")
       ->type_name("");
-  app.add_option("FILE", options.file, "job file or plan; `-` is standard input")
-      ->required()
-      ->type_name("");
+  Flags(app).argument("FILE", options.file, "job file or plan; `-` is standard input");
 }
 
 }  // namespace
 
 void add_options(CLI::App& app, RunOptions& options) {
   add_arguments(app, options);
-  const auto group = [&app](const char* name) { app.option_defaults()->group(name); };
-  const auto add_many = [&app](const char* flag, std::vector<std::string>& values, const char* type,
-                               const char* text) {
-    repeatable(app.add_option(flag, values, text)->type_name(type));
-  };
+  Flags flags(app);
+  flags.group("Run directory");
+  flags.value("-o,--output", "DIR", options.directory,
+              "run directory; default: the next free runs/<file>-<job>-NNN");
+  flags.flag("--force", options.force, "remove the files of an earlier run from DIR first");
+  flags.flag("--resume", options.resume, "resume the run in DIR bit-identically, or start it");
+  flags.flag("--verify-data", options.verify_data,
+             "with --resume: read every data file again, not only changed ones");
 
-  group("Run directory");
-  app.add_option("-o,--output", options.directory,
-                 "run directory; default: the next free runs/<file>-<job>-NNN")
-      ->type_name("DIR");
-  app.add_flag("--force", options.force, "remove the files of an earlier run from DIR first");
-  app.add_flag("--resume", options.resume, "resume the run in DIR bit-identically, or start it");
-  app.add_flag("--verify-data", options.verify_data,
-               "with --resume: read every data file again, not only changed ones");
+  flags.group("Job");
+  flags.many("--set", "PATH=YAML", options.sets,
+             "set a value in the job file, as in vars.lr=0.02; repeatable");
+  flags.many("--input", "NAME=SPEC", options.inputs,
+             "feed an input: @FILE.npy or random_uniform:-1:1; repeatable");
+  flags.value("--steps", "N", options.steps, "stop at this global step",
+              count(0, plan::kMostSteps));
+  flags.value("--root", "DIR", options.root,
+              "base directory of the job's paths; default: the job file's directory", is_folder());
 
-  group("Job");
-  add_many("--set", options.sets, "PATH=YAML",
-           "set a value in the job file, as in vars.lr=0.02; repeatable");
-  add_many("--input", options.inputs, "NAME=SPEC",
-           "feed an input: @FILE.npy or random_uniform:-1:1; repeatable");
-  app.add_option("--steps", options.steps, "stop at this global step")
-      ->type_name("N")
-      ->check(count(0, plan::kMostSteps));
-  app.add_option("--root", options.root,
-                 "base directory of the job's paths; default: the job file's directory")
-      ->type_name("DIR")
-      ->check(is_folder());
+  flags.group("Watched tensors");
+  flags.many("--watch", "NAME[:N]", options.watches,
+             "write this tensor every N steps; default: 1; repeatable");
+  flags.many("--watch-diff", "NAME[:N]", options.watch_diffs,
+             "write the gradient of this tensor every N steps; repeatable");
+  flags.many("--watch-scope", "NAME[:N]", options.watch_scopes,
+             "write all tensors and gradients below this name every N steps; repeatable");
 
-  group("Watched tensors");
-  add_many("--watch", options.watches, "NAME[:N]",
-           "write this tensor every N steps; default: 1; repeatable");
-  add_many("--watch-diff", options.watch_diffs, "NAME[:N]",
-           "write the gradient of this tensor every N steps; repeatable");
-  add_many("--watch-scope", options.watch_scopes, "NAME[:N]",
-           "write all tensors and gradients below this name every N steps; repeatable");
+  flags.group("Checkpoints");
+  flags.many("--load", "CKPT", options.load,
+             "load variables from a checkpoint, run, .safetensors or .npz; `none`: initialize "
+             "them; repeatable: of what several have, the last counts");
+  flags.many("--load-partial", "GLOB", options.load_partial,
+             "initialize matching variables if CKPT lacks them or has another shape; repeatable");
+  flags.flag("--ema", options.ema,
+             "load averages of variables, where the checkpoint has them (`ema` of an optimizer)");
+  flags.value("--save", "PATH", options.save, "copy the final checkpoint to PATH; `none`: no copy");
 
-  group("Checkpoints");
-  add_many("--load", options.load, "CKPT",
-           "load variables from a checkpoint, run, .safetensors or .npz; `none`: initialize them; "
-           "repeatable: of what several have, the last counts");
-  add_many("--load-partial", options.load_partial, "GLOB",
-           "initialize matching variables if CKPT lacks them or has another shape; repeatable");
-  app.add_flag("--ema", options.ema,
-               "load averages of variables, where the checkpoint has them (`ema` of an optimizer)");
-  app.add_option("--save", options.save, "copy the final checkpoint to PATH; `none`: no copy")
-      ->type_name("PATH");
+  flags.group("Device");
+  flags.choice("--device", options.device, {"auto", "cpu", "gpu"},
+               "default: auto, a GPU if one is usable");
+  flags.value("--threads", "N", options.threads,
+              "maximum number of compute threads; does not affect results", count(1, 1024));
+  flags.value("--permute-rows", "SEED", options.permute_rows,
+              "compute the rows of each batch in a random order, and return them in theirs: to "
+              "measure rounding",
+              count(0, std::numeric_limits<int64_t>::max()));
+  flags.flag("--eager", options.eager,
+             "on a GPU: launch each step without CUDA graphs; does not affect results");
+  flags.flag("--no-fusion", options.no_fusion,
+             "on a GPU: compute each bias, ReLU and its gradient in a kernel of its own");
+  flags.flag("--tune", options.tune,
+             "on a GPU: time the algorithms of libraries and keep the fastest; affects results");
 
-  group("Device");
-  app.add_option("--device", options.device, "default: auto, a GPU if one is usable")
-      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
-  app.add_option("--threads", options.threads,
-                 "maximum number of compute threads; does not affect results")
-      ->type_name("N")
-      ->check(count(1, 1024));
-  app.add_option("--permute-rows", options.permute_rows,
-                 "compute the rows of each batch in a random order, and return them in theirs: to "
-                 "measure rounding")
-      ->type_name("SEED")
-      ->check(count(0, std::numeric_limits<int64_t>::max()));
-  app.add_flag("--eager", options.eager,
-               "on a GPU: launch each step without CUDA graphs; does not affect results");
-  app.add_flag("--no-fusion", options.no_fusion,
-               "on a GPU: compute each bias, ReLU and its gradient in a kernel of its own");
-  app.add_flag("--tune", options.tune,
-               "on a GPU: time the algorithms of libraries and keep the fastest; affects results");
+  flags.group("Several processes");
+  flags.flag("--distributed", options.distributed,
+             "make the processes of one mpirun or srun one run: its ranks");
+  flags.choice("--mpi", options.mpi, {"openmpi", "mpich"},
+               "MPI library; default: the one of the launcher");
+  flags.value("--rank-timeout", "SECONDS", options.rank_timeout,
+              "end the run if a rank is silent for this long; default: 120", count(1, 1'000'000));
 
-  group("Several processes");
-  app.add_flag("--distributed", options.distributed,
-               "make the processes of one mpirun or srun one run: its ranks");
-  app.add_option("--mpi", options.mpi, "MPI library; default: the one of the launcher")
-      ->check(CLI::IsMember({"openmpi", "mpich"}));
-  app.add_option("--rank-timeout", options.rank_timeout,
-                 "end the run if a rank is silent for this long; default: 120")
-      ->type_name("SECONDS")
-      ->check(count(1, 1'000'000));
-
-  group("Reports");
-  app.add_option("--tensorboard", options.tensorboard,
-                 "write scalars, histograms of stats sinks and the graph to TBDIR for TensorBoard")
-      ->type_name("TBDIR");
-  app.add_flag("--fingerprint", options.fingerprint,
-               fmt::format("keep fingerprints of all tensors every {} steps, for flowdiff --first; "
-                           "--fingerprint=N: every N",
-                           kFingerprintEvery))
-      ->check(is_interval());
-  app.add_option("--fingerprint-size", options.fingerprint_size,
-                 fmt::format("size of their file, which keeps the last steps; default: {}",
-                             kFingerprintSize))
-      ->type_name("MIB")
-      ->check(count(1, 1 << 20));
-  app.add_flag("--dry-run", options.dry_run,
-               "prepare the run and print its memory use; run nothing");
-  app.add_flag("--profile", options.profile,
-               "print where the time goes; write DIR/profile.json for ui.perfetto.dev");
-  app.add_option("--capture", options.capture,
-                 "write what ENTRY reads and makes in STEP to DIR/capture, and end the run there")
-      ->type_name("ENTRY@STEP");
-  app.add_flag("--no-commands", options.no_commands,
-               "start no command sinks; `flowc show --commands` lists them");
-  app.add_flag("--quiet", options.quiet, "print no progress and no remarks");
-  app.add_flag("--json", options.json,
-               "print progress and print sinks as JSON, an object per line");
+  flags.group("Reports");
+  flags.value("--tensorboard", "TBDIR", options.tensorboard,
+              "write scalars, histograms of stats sinks and the graph to TBDIR for TensorBoard");
+  flags.flag("--fingerprint", options.fingerprint,
+             fmt::format("keep fingerprints of all tensors every {} steps, for flowdiff --first; "
+                         "--fingerprint=N: every N",
+                         kFingerprintEvery),
+             is_interval());
+  flags.value(
+      "--fingerprint-size", "MIB", options.fingerprint_size,
+      fmt::format("size of their file, which keeps the last steps; default: {}", kFingerprintSize),
+      count(1, 1 << 20));
+  flags.flag("--dry-run", options.dry_run, "prepare the run and print its memory use; run nothing");
+  flags.flag("--profile", options.profile,
+             "print where the time goes; write DIR/profile.json for ui.perfetto.dev");
+  flags.value("--capture", "ENTRY@STEP", options.capture,
+              "write what ENTRY reads and makes in STEP to DIR/capture, and end the run there");
+  flags.flag("--no-commands", options.no_commands,
+             "start no command sinks; `flowc show --commands` lists them");
+  flags.flag("--quiet", options.quiet, "print no progress and no remarks");
+  flags.flag("--json", options.json, "print progress and print sinks as JSON, an object per line");
 
   app.footer(
       "Exit status:\n"

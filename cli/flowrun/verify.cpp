@@ -3,22 +3,20 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "cli/flowrun/devices.h"
-#include "cli/flowrun/options.h"
+#include "cli/flowrun/flowrun.h"
+#include "cli/shared/command_line.h"
 #include "cli/shared/console.h"
 #include "cli/shared/job_source.h"
-#include "cli/shared/process.h"
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
-#include "runtime/verify/trial.h"
+#include "runtime/verify/verify.h"
 
 namespace flow::cli {
 namespace {
@@ -50,22 +48,18 @@ std::string list(std::span<const Info> all) {
   return text;
 }
 
-void add_shaping(CLI::App& command, RunOptions& run) {
-  const auto add_many = [&](const char* flag, std::vector<std::string>& values, const char* type,
-                            const char* text) {
-    repeatable(command.add_option(flag, values, text)->type_name(type));
-  };
-  add_many("--set", run.sets, "PATH=YAML", "set a value in the job file; repeatable");
-  add_many("--input", run.inputs, "NAME=SPEC", "feed an input, as in a run; repeatable");
-  add_many("--watch", run.watches, "NAME[:N]", "also compare this tensor; repeatable");
-  add_many("--watch-diff", run.watch_diffs, "NAME[:N]",
-           "also compare the gradient of this tensor; repeatable");
-  command.add_option("--root", run.root, "base directory of the job's paths")->type_name("DIR");
-  add_many("--load", run.load, "CKPT", "load variables, as in a run; repeatable");
-  add_many("--load-partial", run.load_partial, "GLOB",
-           "initialize matching variables if CKPT lacks them; repeatable");
-  command.add_option("--device", run.device, "default: auto, a GPU if one is usable")
-      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
+void add_shaping(Flags& flags, RunOptions& run) {
+  flags.many("--set", "PATH=YAML", run.sets, "set a value in the job file; repeatable");
+  flags.many("--input", "NAME=SPEC", run.inputs, "feed an input, as in a run; repeatable");
+  flags.many("--watch", "NAME[:N]", run.watches, "also compare this tensor; repeatable");
+  flags.many("--watch-diff", "NAME[:N]", run.watch_diffs,
+             "also compare the gradient of this tensor; repeatable");
+  flags.value("--root", "DIR", run.root, "base directory of the job's paths");
+  flags.many("--load", "CKPT", run.load, "load variables, as in a run; repeatable");
+  flags.many("--load-partial", "GLOB", run.load_partial,
+             "initialize matching variables if CKPT lacks them; repeatable");
+  flags.choice("--device", run.device, {"auto", "cpu", "gpu"},
+               "default: auto, a GPU if one is usable");
 }
 
 /// The properties that `--only` names, or all. RequestError for an unknown name.
@@ -240,9 +234,7 @@ int verify_job(const VerifyOptions& options) {
   verify::Verifier verifier(request_of(options, std::move(*loaded), compiled, work.path()));
   const VerifyReport report = check_all(options, verifier);
   if (options.json) print(verify_json(report));
-  if (options.junit == "-") print(verify_junit(report, options.strict));
-  if (options.junit && options.junit != "-")
-    write_text_atomically(*options.junit, verify_junit(report, options.strict));
+  if (options.junit) write_report_file(*options.junit, verify_junit(report, options.strict));
   return exit_status_of(report, options.strict);
 }
 
@@ -259,30 +251,25 @@ CLI::App* declare_verify(CLI::App& app, VerifyOptions& options) {
   CLI::App* command =
       app.add_subcommand(std::string(kVerifyCommand),
                          "Check that a job computes the same numbers in every way it can run");
-  command->add_option("JOB", options.run.job, "job to check")->required()->type_name("");
-  command->add_option("FILE", options.run.file, "job file or plan")->required()->type_name("");
-  const auto group = [&](const char* name) { command->option_defaults()->group(name); };
-  const auto add_names = [&](const char* flag, std::vector<std::string>& names, const char* type,
-                             const char* text) {
-    repeatable(command->add_option(flag, names, text)->type_name(type)->delimiter(','));
-  };
-  group("Checks");
-  add_names("--only", options.only, "NAME,...", "check only these properties");
-  command->add_option("--steps", options.steps, "run this many steps; default: 20")->type_name("N");
-  command->add_option("--at", options.at, "resume, or damage, after step N; default: the middle")
-      ->type_name("N");
-  command->add_flag("--commands", options.commands, "start command sinks");
-  group("Job");
-  add_shaping(*command, options.run);
-  group("Damage");
-  command->add_flag("--prove", options.prove,
-                    "damage the state of runs, and report which properties notice");
-  add_names("--damage", options.damages, "KIND,...", "with --prove: only these kinds of damage");
-  command->add_flag("--strict", options.strict, "with --prove: fail if damage stays unnoticed");
-  group("Reports");
-  command->add_flag("--json", options.json, "print one JSON object");
-  command->add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")
-      ->type_name("FILE");
+  Flags flags(*command);
+  flags.argument("JOB", options.run.job, "job to check");
+  flags.argument("FILE", options.run.file, "job file or plan");
+  flags.group("Checks");
+  flags.many("--only", "NAME,...", options.only, "check only these properties")->delimiter(',');
+  flags.value("--steps", "N", options.steps, "run this many steps; default: 20");
+  flags.value("--at", "N", options.at, "resume, or damage, after step N; default: the middle");
+  flags.flag("--commands", options.commands, "start command sinks");
+  flags.group("Job");
+  add_shaping(flags, options.run);
+  flags.group("Damage");
+  flags.flag("--prove", options.prove,
+             "damage the state of runs, and report which properties notice");
+  flags.many("--damage", "KIND,...", options.damages, "with --prove: only these kinds of damage")
+      ->delimiter(',');
+  flags.flag("--strict", options.strict, "with --prove: fail if damage stays unnoticed");
+  flags.group("Reports");
+  flags.flag("--json", options.json, "print one JSON object");
+  flags.value("--junit", "FILE", options.junit, "write a JUnit report; `-` is standard output");
   command->footer(fmt::format(
       "Runs the job several times for a few steps in a temporary directory. It compares every\n"
       "returned and watched tensor, every variable, optimizer slot and metric bit for bit. Jobs\n"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/flowrun/options.h"
+#include "cli/flowrun/flowrun.h"
 #include "runtime/verify/verify.h"
 
 namespace flow::cli {

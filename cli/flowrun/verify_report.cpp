@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cli/shared/report_files.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json/json.h"
@@ -21,8 +21,8 @@ std::string row(std::string_view name, std::string_view verdict, std::string_vie
   return trimmed(fmt::format("{:<10} {:<8} {}", name, verdict, detail)) + '\n';
 }
 
-int64_t count(const VerifyReport& report, Verdict verdict) {
-  return std::ranges::count(report.results, verdict, &Result::verdict);
+size_t count(const VerifyReport& report, Verdict verdict) {
+  return static_cast<size_t>(std::ranges::count(report.results, verdict, &Result::verdict));
 }
 
 int64_t unproved(const VerifyReport& report) {
@@ -84,18 +84,11 @@ OrderedJson json_proof(const Proof& proof) {
   return json;
 }
 
-std::string xml_case(const std::string& kind, const std::string& name, const std::string& inside) {
-  const std::string head =
-      fmt::format("  <testcase classname=\"flowrun.verify.{}\" name=\"{}\"", kind, xml(name));
-  return inside.empty() ? head + "/>\n" : head + ">\n    " + inside + "\n  </testcase>\n";
-}
-
 std::string xml_result(const Result& result) {
   const std::string detail = xml(result.detail);
   switch (result.verdict) {
     case Verdict::kDiffers:
-      return fmt::format("<failure message=\"differs: {}\">{}</failure>", detail,
-                         xml(join(notes_of(result), "; ")));
+      return junit_failure("differs: " + result.detail, xml(join(notes_of(result), "; ")));
     case Verdict::kError:
       return fmt::format("<error message=\"{}\">{}</error>", detail,
                          xml(join(notes_of(result), "; ")));
@@ -139,20 +132,15 @@ std::string lines_of(const Proof& proof) {
 }
 
 std::string summary_of(const VerifyReport& report) {
-  std::vector<std::string> parts;
-  const auto add = [&parts](int64_t number, const char* what) {
-    if (number > 0) parts.push_back(fmt::format("{} {}", number, what));
-  };
-  add(count(report, Verdict::kHolds), "hold");
-  add(count(report, Verdict::kDiffers), "differ");
-  add(count(report, Verdict::kError), "failed to run");
-  add(count(report, Verdict::kMeasured), "measured");
-  add(count(report, Verdict::kNotApplicable), "n/a");
-  std::string text =
+  const std::string text =
       fmt::format("{}: {}",
                   report.results.size() == 1 ? "1 property"
                                              : fmt::format("{} properties", report.results.size()),
-                  join(parts, ", "));
+                  counts_text({{count(report, Verdict::kHolds), "hold"},
+                               {count(report, Verdict::kDiffers), "differ"},
+                               {count(report, Verdict::kError), "failed to run"},
+                               {count(report, Verdict::kMeasured), "measured"},
+                               {count(report, Verdict::kNotApplicable), "n/a"}}));
   if (report.proofs.empty()) return text;
   return text + fmt::format("; damage: {} of {} noticed",
                             static_cast<int64_t>(report.proofs.size()) - unproved(report),
@@ -167,21 +155,16 @@ std::string verify_json(const VerifyReport& report) {
   for (const Result& result : report.results) json["properties"].push_back(json_result(result));
   if (!report.proofs.empty()) json["damage"] = OrderedJson::array();
   for (const Proof& proof : report.proofs) json["damage"].push_back(json_proof(proof));
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+  return json_text(json);
 }
 
 std::string verify_junit(const VerifyReport& report, bool strict) {
-  const int64_t failures = count(report, Verdict::kDiffers) + (strict ? unproved(report) : 0);
-  std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuite name=\"flowrun verify {}\" tests=\"{}\" failures=\"{}\" errors=\"{}\">\n",
-      xml(report.job), report.results.size() + report.proofs.size(), failures,
-      count(report, Verdict::kError));
+  std::vector<JunitCase> cases;
   for (const Result& result : report.results)
-    text += xml_case("property", result.property, xml_result(result));
+    cases.push_back({"flowrun.verify.property", result.property, xml_result(result)});
   for (const Proof& proof : report.proofs)
-    text += xml_case("damage", proof.name, xml_proof(proof, strict));
-  return text + "</testsuite>\n";
+    cases.push_back({"flowrun.verify.damage", proof.name, xml_proof(proof, strict)});
+  return junit("flowrun verify " + report.job, cases, {}, true);
 }
 
 int exit_status_of(const VerifyReport& report, bool strict) {

@@ -199,31 +199,6 @@ std::string commands_text(const CommandInfo& program) {
   return text.empty() ? "" : "\n## Commands\n" + text;
 }
 
-std::string environment_text(bool of_flowrun) {
-  std::string text = "\n## Environment\n\n| variable | meaning |\n| --- | --- |\n";
-  for (const EnvironmentRow& row : environment_read())
-    if (of_flowrun || !row.only_flowrun) text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
-  if (!of_flowrun) return text;
-  text +=
-      "\nCommands of hooks and returns get these variables:\n\n| variable | meaning |\n| --- | "
-      "--- |\n";
-  for (const EnvironmentRow& row : environment_of_commands())
-    text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
-  return text;
-}
-
-std::string files_text() {
-  std::string text = "\n## Files\n\nIn the run directory:\n\n| path | contents |\n| --- | --- |\n";
-  for (const FileRow& row : run_files()) text += fmt::format("| `{}` | {} |\n", row.path, row.doc);
-  text += "\nIn a checkpoint:\n\n| path | contents |\n| --- | --- |\n";
-  for (const FileRow& row : checkpoint_files())
-    text += fmt::format("| `{}` | {} |\n", row.path, row.doc);
-  text += "\nIn a row of `metrics.jsonl`:\n\n| key | meaning |\n| --- | --- |\n";
-  for (const FileRow& row : metrics_keys())
-    text += fmt::format("| `{}` | {} |\n", row.path, row.doc);
-  return text;
-}
-
 std::string page(std::string_view name, int section, std::string_view summary,
                  const std::string& markdown) {
   return fmt::format(".TH {} {} \"\" \"flow {}\" \"flow\"\n.SH NAME\n{} \\- {}\n{}", name, section,
@@ -245,8 +220,8 @@ GeneratedFile program_page(const CommandInfo& program) {
   text += "\n## Options\n" + options_text(program) + commands_text(program);
   if (!footer.exit_status.empty())
     text += "\n## Exit status\n\n" + exit_status_table(footer.exit_status);
-  if (program.name == "flowrun") text += files_text();
-  text += environment_text(program.name == "flowrun");
+  if (program.name == "flowrun") text += files_of_manual();
+  text += environment_of_manual(program.name == "flowrun");
   if (!footer.examples.empty())
     text += fmt::format("\n## Examples\n\n```\n{}\n```\n", footer.examples);
   text += see_also(program.name);

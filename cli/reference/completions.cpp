@@ -1,22 +1,70 @@
-// Completions for bash, zsh and fish. What depends on a file, or is a table of the compiler, they
-// ask `flowc complete` for.
+// Completions for bash, zsh and fish. Values are known by what --help calls them. What depends on a
+// file, or is a table of the compiler, completions ask `flowc complete` for.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "cli/reference/pages.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
 namespace {
 
+struct Rule {
+  std::string_view command;  // empty: any
+  std::string_view name;     // of an argument, or of an option's value
+  std::string_view kind;
+};
+// The first that fits.
+constexpr Rule kRules[] = {
+    {"flowdiff", "GOLDEN", "files"},
+    {"flowdiff", "OUT", "files"},
+    {"update", "GOLDEN", "folders"},
+    {"update", "OUT", "folders"},
+    {"names", "WEIGHTS", "files"},
+    {"export", "CKPT", "files"},
+    {"ops", "NAME", "ops"},
+    {"init", "NAME", "templates"},
+    {"", "JOB", "jobs"},
+    {"", "J", "jobs"},
+    {"", "CODE", "codes"},
+    {"", "TOPIC", "topics"},
+    {"", "PASS", "passes"},
+    {"", "PATH=YAML", "paths"},
+    {"", "DIR", "folders"},
+    {"", "TBDIR", "folders"},
+    {"", "NAME=SPEC", "none"},
+    {"", "NAME[:N]", "none"},
+    {"", "NAME,...", "none"},
+    {"", "KIND,...", "none"},
+    {"", "GLOB", "none"},
+    {"", "GLOB=R,A", "none"},
+    {"", "TEXT", "none"},
+    {"", "TOLERANCES", "files"},
+    {"", "N", "none"},
+    {"", "R", "none"},
+    {"", "A", "none"},
+};
+
+/// What completes a value on the command line: "files", "folders", "job_files", "runs" (a folder or
+/// a file) and "none" are for shells to know. All others are kinds of `flowc complete`.
+std::string_view completed_by(const CommandInfo& command, const OptionInfo& option) {
+  const std::string& name = option.is_argument() ? option.names[0] : option.value;
+  // The two job files that `flowc diff` compares are called A and B.
+  if (option.is_argument() && command.name != "flowdiff" && name.size() == 1) return "job_files";
+  const auto rule = std::ranges::find_if(kRules, [&](const Rule& one) {
+    return (one.command.empty() || one.command == command.name) && one.name == name;
+  });
+  if (rule != std::end(kRules)) return rule->kind;
+  return option.is_argument() ? "job_files" : "files";
+}
+
 constexpr const char* kHead = "Written by flow_reference from the options of the programs.";
 
 /// In single quotes of a shell.
 std::string shell_quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+  return '\'' + replaced(text, {{'\'', "'\\''"}}) + '\'';
 }
 
 /// The first clause of an option's text fits next to it.
@@ -59,6 +107,13 @@ _flow_values() {  # KIND WORD
 }
 )shell";
 
+std::string bash_action(const CommandInfo& command, const OptionInfo& option) {
+  return option.choices.empty()
+             ? fmt::format("_flow_values {} \"$cur\"", completed_by(command, option))
+             : fmt::format("COMPREPLY=($(compgen -W {} -- \"$cur\"))",
+                           shell_quoted(join(option.choices, " ")));
+}
+
 /// The branches of `case` for the options of a command that take a value.
 std::string bash_options(const CommandInfo& command, std::string_view prefix) {
   std::string text;
@@ -66,12 +121,7 @@ std::string bash_options(const CommandInfo& command, std::string_view prefix) {
     if (option.is_argument() || !option.takes_value()) continue;
     std::vector<std::string> names;
     for (const std::string& name : option.names) names.push_back(fmt::format("{}{}", prefix, name));
-    const std::string action =
-        option.choices.empty()
-            ? fmt::format("_flow_values {} \"$cur\"", completed_by(command, option))
-            : fmt::format("COMPREPLY=($(compgen -W {} -- \"$cur\"))",
-                          shell_quoted(join(option.choices, " ")));
-    text += fmt::format("    {}) {}; return ;;\n", join(names, "|"), action);
+    text += fmt::format("    {}) {}; return ;;\n", join(names, "|"), bash_action(command, option));
   }
   return text;
 }
@@ -89,11 +139,7 @@ std::string bash_arguments(const CommandInfo& command) {
   std::string text;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const OptionInfo& argument = *arguments[i];
-    std::string action =
-        argument.choices.empty()
-            ? fmt::format("_flow_values {} \"$cur\"", completed_by(command, argument))
-            : fmt::format("COMPREPLY=($(compgen -W {} -- \"$cur\"))",
-                          shell_quoted(join(argument.choices, " ")));
+    std::string action = bash_action(command, argument);
     // A job may be left out: then its place has the file.
     if (completed_by(command, argument) == "jobs") action += "; _flow_values job_files \"$cur\"";
     text += fmt::format("        {}) {} ;;\n", i + 1 < arguments.size() ? std::to_string(i) : "*",
@@ -213,12 +259,7 @@ _flow_values() {  # KIND
 
 /// Within a specification of _arguments.
 std::string zsh_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
+  return replaced(text, {{'[', "\\["}, {']', "\\]"}, {':', "\\:"}, {'\\', "\\\\"}});
 }
 
 std::string zsh_action(const CommandInfo& command, const OptionInfo& option) {

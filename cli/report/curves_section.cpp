@@ -1,11 +1,10 @@
-// Metrics over steps.
+// Metrics over steps, histograms of watched tensors, and samples of returned ones.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "cli/report/plot.h"
-#include "cli/report/sections.h"
+#include "cli/report/page.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli::report {
@@ -39,7 +38,7 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-/// {"x": "step", "curves": [{"run": 0, "x": [...], "y": [...]}]}
+/// {"x": "step", "curves": [{"run": 0, "class": "c0 d0", "x": [...], "y": [...]}]}
 std::string json_of(const Chart& chart, const std::vector<Points>& points) {
   constexpr int kStepDigits = 12, kValueDigits = 6;
   std::string text = fmt::format(R"({{"x":"{}","curves":[)", chart.own_steps ? "own step" : "step");
@@ -49,29 +48,11 @@ std::string json_of(const Chart& chart, const std::vector<Points>& points) {
       xs.push_back(number(x, kStepDigits));
       ys.push_back(number(y, kValueDigits));
     }
-    text += fmt::format(R"({}{{"run":{},"x":[{}],"y":[{}]}})", i > 0 ? "," : "",
-                        chart.curves[i].first, join(xs, ","), join(ys, ","));
+    const size_t run = chart.curves[i].first;
+    text += fmt::format(R"({}{{"run":{},"class":"{}","x":[{}],"y":[{}]}})", i > 0 ? "," : "", run,
+                        class_of_run(run), join(xs, ","), join(ys, ","));
   }
   return text + "]}";
-}
-
-void set_ranges(const std::vector<Points>& all, Plot& plot) {
-  bool any_x = false, any_y = false;
-  double x_least = 0, x_greatest = 1, y_least = 0, y_greatest = 1;
-  for (const Points& points : all)
-    for (const auto& [x, y] : points) {
-      x_least = any_x ? std::min(x_least, x) : x;
-      x_greatest = any_x ? std::max(x_greatest, x) : x;
-      any_x = true;
-      if (!std::isfinite(y)) continue;
-      y_least = any_y ? std::min(y_least, y) : y;
-      y_greatest = any_y ? std::max(y_greatest, y) : y;
-      any_y = true;
-    }
-  plot.y = range_of(y_least, y_greatest);
-  x_least = drawn(x_least);
-  x_greatest = drawn(x_greatest);
-  plot.x = x_least < x_greatest ? Range{x_least, x_greatest} : Range{x_least - 1, x_least + 1};
 }
 
 /// "last 0.0312 at step 99 · 0.0211 to 2.31 · 1 value is not finite"
@@ -101,26 +82,11 @@ Html figure_of(const Chart& chart, size_t number, size_t most_points, std::strin
     all.push_back(curve->series.points(most_points));
     shown += all.back().size();
   }
-  Plot plot;
-  set_ranges(all, plot);
-  constexpr int kXTicks = 5, kYTicks = 5;
-  plot.x_labels = tick_labels(plot.x, kXTicks);
-  std::erase_if(plot.x_labels,
-                [](const auto& label) { return label.first != std::floor(label.first); });
-  plot.y_labels = tick_labels(plot.y, kYTicks);
-  plot.x_name = chart.own_steps ? "step of that job" : "step";
-  for (size_t i = 0; i < all.size(); ++i) {
-    const size_t run = chart.curves[i].first;
-    plot.drawing += fragment("curve", {{"class", Html::trusted(class_of_run(run))},
-                                       {"index", Html::trusted(std::to_string(run))},
-                                       {"path", Html::trusted(path_through(all[i], plot))},
-                                       {"dots", Html::trusted(dots_at(all[i], plot))}});
-  }
   data += (number > 0 ? ",\n" : "") + json_of(chart, all);
-  return fragment("chart", {{"number", Html::trusted(std::to_string(number))},
-                            {"title", Html::text(chart.title)},
-                            {"remark", Html::text(remark_on(chart, shown))},
-                            {"plot", draw(plot)}});
+  return fragment("chart", {{"number", number},
+                            {"title", chart.title},
+                            {"remark", remark_on(chart, shown)},
+                            {"x name", chart.own_steps ? "step of that job" : "step"}});
 }
 
 Html row_of(const std::vector<double>& row, double greatest) {
@@ -129,8 +95,7 @@ Html row_of(const std::vector<double>& row, double greatest) {
   for (const double value : row) {
     const double share = greatest > 0 && value > 0 ? std::min(1.0, value / greatest) : 0;
     cells += fragment("matrix cell",
-                      {{"shade", Html::trusted(std::to_string(std::lround(share * kDarkest)))},
-                       {"value", Html::text(human_number(value))}});
+                      {{"shade", std::lround(share * kDarkest)}, {"value", human_number(value)}});
   }
   return fragment("matrix row", {{"cells", cells}});
 }
@@ -147,10 +112,9 @@ Html matrices_of(const std::vector<RunData>& runs) {
       Html rows;
       for (const auto& row : matrix.rows) rows += row_of(row, greatest);
       const std::string of = runs.size() > 1 ? run.name + ", " : "";
-      figures += fragment("matrix",
-                          {{"title", Html::text(matrix.title)},
-                           {"remark", Html::text(fmt::format("{}step {:.12g}", of, matrix.step))},
-                           {"rows", rows}});
+      figures += fragment("matrix", {{"title", matrix.title},
+                                     {"remark", fmt::format("{}step {:.12g}", of, matrix.step)},
+                                     {"rows", rows}});
     }
   return figures.empty() ? figures : fragment("matrices", {{"figures", figures}});
 }
@@ -159,10 +123,87 @@ Html legend_of(const std::vector<RunData>& runs) {
   if (runs.size() < 2) return {};
   Html items;
   for (size_t i = 0; i < runs.size(); ++i)
-    items += fragment("legend item", {{"class", Html::trusted(class_of_run(i))},
-                                      {"index", Html::trusted(std::to_string(i))},
-                                      {"name", Html::text(runs[i].name, 60)}});
+    items += fragment(
+        "legend item",
+        {{"class", class_of_run(i)}, {"index", i}, {"name", Html::text(runs[i].name, 60)}});
   return fragment("legend", {{"items", items}});
+}
+
+constexpr size_t kMostRunsShown = 4;
+
+/// [{"step": 0, "from": -1, "to": 1, "counts": [...]}]
+std::string json_of(const Distribution& found) {
+  std::vector<std::string> histograms;
+  for (const Histogram& each : found.histograms)
+    histograms.push_back(fmt::format(R"({{"step":{},"from":{:.9g},"to":{:.9g},"counts":[{:.6g}]}})",
+                                     each.step, each.from, each.to, fmt::join(each.counts, ",")));
+  return "[" + join(histograms, ",") + "]";
+}
+
+std::string remark_on(const Distribution& found) {
+  const size_t shown = found.histograms.size();
+  return shown < found.events ? fmt::format("{} of {} events", shown, grouped_digits(found.events))
+                              : counted(shown, "event");
+}
+
+Html figures_of(const Arrays& arrays) {
+  Html figures;
+  for (const Distribution& found : arrays.distributions)
+    figures +=
+        fragment("distribution", {{"name", found.name},
+                                  {"kind", found.gradient ? fragment("gradient tag") : Html()},
+                                  {"remark", remark_on(found)},
+                                  {"histograms", Html::trusted(json_of(found))}});
+  return figures;
+}
+
+Html figure_of(const Sample& sample) {
+  Html values, picture;
+  for (const auto& [step, text] : sample.values)
+    values += fragment("values", {{"step", step}, {"text", Html::text(text, 600)}});
+  if (!sample.picture.empty()) {
+    constexpr size_t kWidth = 480;
+    const size_t zoom = std::clamp<size_t>(kWidth / sample.picture_width, 1, 8);
+    picture = fragment("sample picture", {{"uri", Html::trusted(sample.picture)},
+                                          {"width", sample.picture_width * zoom},
+                                          {"height", sample.picture_height * zoom},
+                                          {"caption", sample.caption}});
+  }
+  return fragment(
+      "sample",
+      {{"name", sample.name}, {"type", sample.type}, {"picture", picture}, {"values", values}});
+}
+
+Html samples_of(const Arrays& arrays) {
+  Html figures;
+  for (const Sample& sample : arrays.samples) figures += figure_of(sample);
+  return figures;
+}
+
+/// The figures of each run, below its name where there are several.
+template <typename FiguresOf>
+Html by_run(const Report& report, const FiguresOf& figures_of) {
+  Html body;
+  size_t shown = 0, left_out = 0;
+  for (size_t i = 0; i < report.runs.size(); ++i) {
+    const Html figures = figures_of(report.arrays[i]);
+    if (figures.empty()) continue;
+    if (shown == kMostRunsShown) {
+      ++left_out;
+      continue;
+    }
+    body += report.runs.size() == 1
+                ? fragment("figures", {{"figures", figures}})
+                : fragment("figures of run", {{"class", class_of_run(i)},
+                                              {"open", shown == 0 ? " open" : ""},
+                                              {"name", report.runs[i].name},
+                                              {"figures", figures}});
+    ++shown;
+  }
+  if (left_out > 0)
+    body +=
+        fragment("omitted", {{"text", fmt::format("{} left out", counted(left_out, "other run"))}});
+  return body;
 }
 
 }  // namespace
@@ -184,6 +225,19 @@ Html curves_section(const Report& report) {
       {{"legend", legend_of(report.runs)}, {"figures", figures}, {"charts", Html::trusted(data)}});
   body += matrices;
   return section("curves", "Metrics", "", std::move(body));
+}
+
+Html distributions_section(const Report& report) {
+  const Html body = by_run(report, figures_of);
+  if (body.empty()) return body;
+  return section("distributions", "Distributions",
+                 "watched values and gradients; each ridge is a step, the newest in front", body);
+}
+
+Html samples_section(const Report& report) {
+  const Html body = by_run(report, samples_of);
+  if (body.empty()) return body;
+  return section("samples", "Returned", "first values of the first and of the last step", body);
 }
 
 }  // namespace flow::cli::report

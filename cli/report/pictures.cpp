@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/report/arrays.h"
+#include "cli/report/run_data.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/io/elements.h"

@@ -1,63 +1,33 @@
-// Reads the small files of a run directory.
+// Reads the small files of a run directory, and metrics.jsonl a line at a time, whose series are
+// thinned out meanwhile.
 #include "cli/report/run_data.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
 
+#include "cli/report/page.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/json/records.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::cli::report {
 namespace {
-
-std::string data_text(const Json& file) {
-  const auto rows = plan::integer_in(file, "rows");
-  return (rows ? fmt::format("{} rows, ", *rows) : "") +
-         plan::text_in(file, "digest").substr(0, 12);
-}
-
-Record record_of(const Json& json) {
-  Record record{.job = plan::text_in(json, "job"),
-                .source = plan::text_in(json, "source"),
-                .device = plan::text_in(json, "device"),
-                .instruction_set = plan::text_in(json, "instruction_set"),
-                .version = plan::text_in(json, "version"),
-                .host = plan::text_in(json, "host"),
-                .started = plan::text_in(json, "started"),
-                .stop_reason = plan::text_in(json, "stop_reason"),
-                .error = plan::text_in(json, "error"),
-                .seed = plan::integer_in(json, "seed"),
-                .threads = plan::integer_in(json, "threads"),
-                .first_step = plan::integer_in(json, "first_step"),
-                .last_step = plan::integer_in(json, "last_step"),
-                .epochs = plan::integer_in(json, "epochs"),
-                .exit_status = plan::integer_in(json, "exit_status"),
-                .arena_bytes = plan::integer_in(json, "arena_bytes"),
-                .peak_memory_bytes = plan::integer_in(json, "peak_memory_bytes")};
-  record.load = plan::texts_in(json, "load");
-  if (const auto found = json.find("seconds"); found != json.end() && found->is_number())
-    record.seconds = found->get<double>();
-  if (const auto found = json.find("ranks"); found != json.end() && found->is_object())
-    record.ranks = plan::integer_in(*found, "count");
-  record.overrides = plan::texts_in(json, "overrides");
-  record.libraries = plan::named_texts_in(json, "libraries");
-  if (const auto data = json.find("data"); data != json.end() && data->is_object())
-    for (const auto& [name, file] : data->items())
-      if (file.is_object()) record.data[name] = data_text(file);
-  return record;
-}
 
 void read_record(RunData& run) {
   const auto text = read_bounded(run.directory / exec::kRunRecord, kLargestRecord, run);
   if (!text) return;
   const Json json = Json::parse(*text, nullptr, false);
   if (json.is_object())
-    run.record = record_of(json);
+    run.record = compare::facts_of(json);
   else
     run.note("run.json is damaged: it is not a JSON object");
 }
@@ -123,6 +93,160 @@ void require_run(const fs::path& directory) {
                      hint);
 }
 
+constexpr size_t kMostGroups = 2048;
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr size_t kLongestLine = 1 << 16, kMostCurves = 60;
+
+/// A number, a bool, or a gap.
+double number_of(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  if (json.is_boolean()) return json.get<bool>() ? 1 : 0;
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The numbers of an array of one or two axes; nothing where it is another one, or large.
+std::vector<std::vector<double>> matrix_of(const Json& json) {
+  constexpr size_t kMost = 32;
+  const auto row_of = [](const Json& values) {
+    std::vector<double> row;
+    for (const Json& value : values) row.push_back(number_of(value));
+    return row;
+  };
+  const auto fits = [](const Json& array) {
+    return array.is_array() && !array.empty() && array.size() <= kMost;
+  };
+  if (!fits(json)) return {};
+  if (!json.front().is_array()) return {row_of(json)};
+  std::vector<std::vector<double>> rows;
+  for (const Json& each : json) {
+    if (!fits(each) || each.size() != json.front().size()) return {};
+    rows.push_back(row_of(each));
+  }
+  return rows;
+}
+
+/// Behind the label of a value that the run follows.
+constexpr const char* kFollowed = " (monitored)";
+
+class MetricsReader {
+ public:
+  explicit MetricsReader(RunData& run) : run_(run) {}
+
+  void read(std::string_view text) {
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      ++line_;
+      add_line(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+
+  void finish() {
+    if (wrong_ > 0)
+      run_.note(fmt::format(
+          "metrics.jsonl: {} not a row of metrics, and left out; the first is line {}",
+          wrong_ == 1 ? "1 line is" : fmt::format("{} lines are", wrong_), first_wrong_));
+    if (left_out_ > 0)
+      run_.note(
+          fmt::format("metrics.jsonl: more than {} different values; {} of the others left "
+                      "out",
+                      kMostCurves, counted(left_out_, "row")));
+    for (auto& [key, found] : found_) {
+      Curve& curve = found.curve;
+      curve.own_steps = found.repeats;
+      if (found.repeats) curve.series = std::move(found.by_own_steps);
+    }
+    if (arrays_left_out_ > 0)
+      run_.note(fmt::format("metrics.jsonl: {} left out, with more than 32 rows or columns",
+                            counted(arrays_left_out_, "matrix value")));
+    for (auto& [key, matrix] : matrices_) run_.matrices.push_back(std::move(matrix));
+    for (const auto& key : order_) run_.curves.push_back(std::move(found_.at(key).curve));
+  }
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  struct Found {
+    Curve curve;
+    Series by_own_steps;
+    std::optional<double> last_step;
+    bool repeats = false;  // several values at one step of the main job
+  };
+
+  void add_line(std::string_view line) {
+    if (line.empty()) return;
+    if (line.size() > kLongestLine) return refuse();
+    const Json row = Json::parse(line, nullptr, false);
+    const auto step = row.is_object() ? row.find("step") : row.end();
+    if (!row.is_object() || step == row.end() || !step->is_number()) return refuse();
+    const std::string job =
+        row.contains("job_step") ? plan::text_in(row, "job") : "";  // "": the run's own
+    if (const auto value = row.find("value"); value != row.end()) {
+      std::string label = plan::text_in(row, "label");
+      if (label.empty()) label = plan::text_in(row, "name");
+      const std::string of_job = plan::text_in(row, "job") + ".";  // of a followed value
+      if (label.starts_with(of_job)) label = label.substr(of_job.size()) + kFollowed;
+      return add(row, job, job.empty() ? label + reduced(label) : label, *value);
+    }
+    for (const std::string_view key : plan::kStepNumbers)
+      if (const auto value = row.find(key); value != row.end())
+        add(row, job, std::string(key), *value);
+  }
+
+  /// A print sink may reduce what the rows of steps have, too.
+  static const char* reduced(const std::string& label) {
+    return std::ranges::count(plan::kStepNumbers, label) > 0 ? " (reduced)" : "";
+  }
+
+  void add(const Json& row, const std::string& job, const std::string& label, const Json& value) {
+    constexpr size_t kLongestName = 80;
+    const Key key{clipped(job, kLongestName), clipped(label, kLongestName)};
+    if (value.is_array()) return add_matrix(key, row["step"].get<double>(), value);
+    auto found = found_.find(key);
+    if (found == found_.end()) {
+      if (found_.size() == kMostCurves) {
+        ++left_out_;
+        return;
+      }
+      found = found_.try_emplace(key).first;
+      found->second.curve.job = key.first;
+      found->second.curve.label = key.second;
+      order_.push_back(key);
+    }
+    Found& at = found->second;
+    const double step = row["step"].get<double>(), number = number_of(value);
+    const auto own = row.find("job_step");
+    // What a print sink wrote, too.
+    if (own == row.end() && at.last_step == step && !label.ends_with(kFollowed))
+      return add(row, job, label + kFollowed, value);
+    at.repeats |= own != row.end() && at.last_step == step;
+    at.last_step = step;
+    at.curve.series.add(step, number);
+    if (own != row.end() && own->is_number()) at.by_own_steps.add(own->get<double>(), number);
+  }
+
+  void add_matrix(const Key& key, double step, const Json& value) {
+    constexpr size_t kMost = 12;
+    if (matrices_.size() == kMost && !matrices_.contains(key)) return;
+    auto rows = matrix_of(value);
+    if (rows.empty())
+      ++arrays_left_out_;
+    else
+      matrices_[key] = {Curve{key.first, key.second}.title(), step, std::move(rows)};
+  }
+
+  void refuse() {
+    if (wrong_++ == 0) first_wrong_ = line_;
+  }
+
+  RunData& run_;
+  std::map<Key, Found> found_;
+  std::vector<Key> order_;
+  std::map<Key, Matrix> matrices_;
+  uint64_t arrays_left_out_ = 0;
+  uint64_t line_ = 0, wrong_ = 0, first_wrong_ = 0, left_out_ = 0;
+};
+
 }  // namespace
 
 std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run) {
@@ -144,6 +268,105 @@ RunData read_run(const fs::path& directory) {
   read_metrics(directory / exec::kMetricsFile, run);
   read_plan(run);
   return run;
+}
+
+void Series::add(Group& group, const Point& point) {
+  if (!std::isfinite(point.y)) {
+    if (!group.has_gap) group.gap_x = point.x;
+    group.has_gap = true;
+    return;
+  }
+  if (!group.has_any) {
+    group.first = group.second = point;
+    group.has_any = true;
+    return;
+  }
+  Point& least = group.first.y <= group.second.y ? group.first : group.second;
+  Point& greatest = group.first.y <= group.second.y ? group.second : group.first;
+  // The newer one is second: what is replaced first moves its partner to the front.
+  if (point.y < least.y) {
+    group.first = greatest;
+    group.second = point;
+  } else if (point.y > greatest.y) {
+    group.first = least;
+    group.second = point;
+  }
+}
+
+void Series::merge(Group& group, const Group& next) {
+  if (next.has_any) {
+    add(group, next.first);
+    add(group, next.second);
+  }
+  if (next.has_gap && !group.has_gap) group.gap_x = next.gap_x;
+  group.has_gap |= next.has_gap;
+}
+
+std::vector<Series::Group> Series::halved(const std::vector<Group>& groups) {
+  std::vector<Group> fewer;
+  fewer.reserve(groups.size() / 2 + 1);
+  for (size_t i = 0; i < groups.size(); i += 2) {
+    fewer.push_back(groups[i]);
+    if (i + 1 < groups.size()) merge(fewer.back(), groups[i + 1]);
+  }
+  return fewer;
+}
+
+void Series::add(double x, double y) {
+  if (count_ % stride_ == 0) {
+    if (groups_.size() == kMostGroups) {
+      groups_ = halved(groups_);
+      stride_ *= 2;
+    }
+    groups_.emplace_back();
+  }
+  const Point point{x, y};
+  add(groups_.back(), point);
+  ++count_;
+  if (!std::isfinite(y)) {
+    ++gaps_;
+    return;
+  }
+  last_ = point;
+  if (!least_ || y < least_->y) least_ = point;
+  if (!greatest_ || y > greatest_->y) greatest_ = point;
+}
+
+std::vector<Series::Point> Series::points(size_t most) const {
+  std::vector<Group> groups = groups_;
+  const bool exact = stride_ == 1 && count_ <= most;
+  while (!exact && groups.size() > 1 && groups.size() * 2 > most) groups = halved(groups);
+  std::vector<Point> points;
+  for (const Group& group : groups) {
+    if (group.has_any) points.push_back(group.first);
+    if (group.has_any && (group.second.x != group.first.x || group.second.y != group.first.y))
+      points.push_back(group.second);
+    if (group.has_gap && (exact || !group.has_any))
+      points.push_back({group.gap_x, std::numeric_limits<double>::quiet_NaN()});
+  }
+  // A curve begins and ends where its values do.
+  if (!exact && last_ && !points.empty() && points.back().x != last_->x) points.push_back(*last_);
+  return points;
+}
+
+void read_metrics(const fs::path& path, RunData& run) {
+  std::error_code unknown;
+  if (!fs::exists(fs::symlink_status(path, unknown))) return;
+  try {
+    require_inside(run.directory, path);
+    const MappedFile file(path);
+    std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    if (text.size() > kMostBytes) {
+      run.note(fmt::format("metrics.jsonl has {}; only the first {} are read",
+                           human_bytes(text.size()), human_bytes(kMostBytes)));
+      text = text.substr(0, kMostBytes);
+    }
+    MetricsReader reader(run);
+    file.recovering([&] { reader.read(text); });
+    reader.finish();
+  } catch (const RunError& failure) {
+    run.note(failure.what());
+  }
 }
 
 }  // namespace flow::cli::report

@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "cli/report/sections.h"
+#include "cli/report/page.h"
 #include "cli/shared/console.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/difference.h"
@@ -16,6 +16,13 @@ namespace flow::cli::report {
 namespace {
 
 constexpr size_t kMostSettings = 12;
+
+using Record = compare::RunFacts;
+
+/// "60000 rows, 3f0c..."
+std::string data_text(const Record::DataFile& file) {
+  return (file.rows ? fmt::format("{} rows, ", *file.rows) : "") + file.digest.substr(0, 12);
+}
 
 /// "--set vars.lr=0.1" as its two words.
 std::pair<std::string, std::string> words_of(const std::string& override) {
@@ -36,7 +43,7 @@ std::map<std::string, std::string> settings_of(const RunData& run) {
       settings[flag] = value.empty() ? "yes" : value;
   }
   if (!run.record->load.empty()) settings["--load"] = join(run.record->load, ", ");
-  for (const auto& [name, text] : run.record->data) settings["data " + name] = text;
+  for (const auto& [name, file] : run.record->data) settings["data " + name] = data_text(file);
   return settings;
 }
 
@@ -151,9 +158,7 @@ State state_of(const RunData& run) {
 
 Html badge(const RunData& run) {
   const State state = state_of(run);
-  return fragment("badge", {{"kind", Html::trusted(state.kind)},
-                            {"mark", Html::trusted(state.mark)},
-                            {"text", Html::text(state.text)}});
+  return fragment("badge", {{"kind", state.kind}, {"mark", state.mark}, {"text", state.text}});
 }
 
 std::string duration(double seconds) {
@@ -164,7 +169,7 @@ class Facts {
  public:
   void add(std::string_view name, const std::string& value) {
     if (!value.empty())
-      html_ += fragment("fact", {{"name", Html::text(name)}, {"value", Html::text(value, 4000)}});
+      html_ += fragment("fact", {{"name", name}, {"value", Html::text(value, 4000)}});
   }
   void add(std::string_view name, const std::optional<int64_t>& value) {
     if (value && *value >= 0) add(name, grouped_digits(static_cast<uint64_t>(*value)));
@@ -173,7 +178,7 @@ class Facts {
     if (bytes && *bytes > 0) add(name, human_bytes(static_cast<uint64_t>(*bytes)));
   }
   void add_html(std::string_view name, const Html& value) {
-    html_ += fragment("fact", {{"name", Html::text(name)}, {"value", value}});
+    html_ += fragment("fact", {{"name", name}, {"value", value}});
   }
   const Html& html() const { return html_; }
 
@@ -284,7 +289,7 @@ bool is_best_of_all(const Column& column, size_t run) {
 
 Html metric_cell(const Column& column, size_t run) {
   const Curve* curve = column.curves[run];
-  if (!curve || !curve->series.last()) return fragment("cell", {{"text", Html::text("–")}});
+  if (!curve || !curve->series.last()) return fragment("cell", {{"text", "–"}});
   const auto number = [](const std::optional<Series::Point>& point) {
     return point ? human_number(point->y) : "?";
   };
@@ -293,10 +298,9 @@ Html metric_cell(const Column& column, size_t run) {
   const std::string more =
       best ? "best " + human_number(*best)
            : fmt::format("{} to {}", number(series.least()), number(series.greatest()));
-  return fragment("metric cell",
-                  {{"class", Html::trusted(is_best_of_all(column, run) ? "best" : "")},
-                   {"last", Html::text(number(series.last()))},
-                   {"more", Html::text(more)}});
+  return fragment("metric cell", {{"class", is_best_of_all(column, run) ? "best" : ""},
+                                  {"last", number(series.last())},
+                                  {"more", more}});
 }
 
 Html table_of(const std::vector<RunData>& runs) {
@@ -310,22 +314,20 @@ Html table_of(const std::vector<RunData>& runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     Html cells;
     for (const Setting& setting : settings)
-      cells += fragment("cell",
-                        {{"text", setting.values[i].empty() ? Html::text("–")
-                                                            : Html::text(setting.values[i], 80)}});
+      cells += fragment(
+          "cell", {{"text", setting.values[i].empty() ? "–" : Html::text(setting.values[i], 80)}});
     for (const Column& column : columns) cells += metric_cell(column, i);
     const auto& record = runs[i].record;
     const bool counted = record && record->last_step;
     const std::string steps = counted ? std::to_string(*record->last_step) : "–";
-    rows += fragment(
-        "run row",
-        {{"class", Html::trusted(class_of_run(i))},
-         {"index", Html::trusted(std::to_string(i))},
-         {"name", Html::text(runs[i].name)},
-         {"cells", cells},
-         {"steps", Html::text(steps)},
-         {"time", Html::text(record && record->seconds ? duration(*record->seconds) : "–")},
-         {"state", badge(runs[i])}});
+    rows +=
+        fragment("run row", {{"class", class_of_run(i)},
+                             {"index", i},
+                             {"name", runs[i].name},
+                             {"cells", cells},
+                             {"steps", steps},
+                             {"time", record && record->seconds ? duration(*record->seconds) : "–"},
+                             {"state", badge(runs[i])}});
   }
   return fragment("run table", {{"head", head}, {"rows", rows}});
 }
@@ -336,8 +338,8 @@ Html runs_section(const Report& report) {
   if (report.runs.size() == 1) return section("run", "Runs", "", facts_of(report.runs.front()));
   Html body = table_of(report.runs);
   for (size_t i = 0; i < report.runs.size(); ++i)
-    body += fragment("run details", {{"class", Html::trusted(class_of_run(i))},
-                                     {"name", Html::text(report.runs[i].name)},
+    body += fragment("run details", {{"class", class_of_run(i)},
+                                     {"name", report.runs[i].name},
                                      {"facts", facts_of(report.runs[i])}});
   return section("run", "Runs", "the last value of each metric, and its best or its range", body);
 }

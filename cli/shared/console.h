@@ -1,19 +1,17 @@
-// What all programs share at the terminal: error messages, output, color.
+// What all programs share at the terminal: error messages, output, color; where the running program
+// is installed and works, and which signals end it.
 #pragma once
 
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/diag/diag.h"
+#include "runtime/base/file.h"
 #include "runtime/plan/json/json.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
 
 namespace flow::cli {
 
@@ -22,20 +20,6 @@ namespace flow::cli {
 int guarded(const char* program, const std::function<int()>& body);
 /// The same within `guarded`, for what comes after the message.
 int reported(const char* program, const std::function<int()>& body);
-
-/// Makes an option with a list of values one that may be given several times, with a value each.
-CLI::Option* repeatable(CLI::Option* option);
-
-/// The words of the command line that are no options of `app` and no values of them.
-std::vector<std::string> arguments_in(const CLI::App& app, int argc, char** argv);
-
-/// Parses the command line, with options anywhere, and reports usage errors with the nearest flag
-/// or `--help`. Returns -1 to continue, or the exit status (0 after --help and --version).
-int parse(CLI::App& app, int argc, char** argv);
-
-/// Sets the program's name, --version and the format of --help. `as_json`: what `--version --json`
-/// prints, where the program has that flag.
-void configure(CLI::App& app, const std::string& name, std::function<std::string()> as_json = {});
 
 /// Is the stream a terminal with a movable cursor? TERM must not be dumb.
 bool is_screen(std::FILE* stream);
@@ -91,5 +75,40 @@ void print_errors_as_json();
 
 /// "12 s", "3 min 20 s", "2 h 05 min"
 std::string human_seconds(double seconds);
+
+/// The file of the running program; empty where the system does not say.
+fs::path running_program();
+
+/// PREFIX/share/flow/jobs of the running program; empty where it is not installed.
+fs::path installed_jobs();
+
+/// A directory in the system's folder of temporary files, which is removed in the end.
+class WorkDirectory {
+ public:
+  /// `program` begins its name. RunError when it cannot be made.
+  explicit WorkDirectory(const std::string& program);
+  ~WorkDirectory();
+  WorkDirectory(const WorkDirectory&) = delete;
+  WorkDirectory& operator=(const WorkDirectory&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Catches SIGINT, SIGTERM and SIGHUP, unless they are ignored. A wait for a child is not
+/// restarted.
+void catch_stop_requests();
+
+/// Has one of them come?
+bool is_stopping();
+
+/// Dies of the signal, as its sender expects. REQUIRES: is_stopping().
+void end_as_asked();
+
+/// Leaves what a command is doing once is_stopping() is true.
+struct Stopped : std::exception {
+  const char* what() const noexcept override { return "stopped by a signal"; }
+};
 
 }  // namespace flow::cli

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "cli/shared/reports.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
@@ -199,12 +200,7 @@ std::string row_head(const Block& table, size_t row) {
 }
 
 std::string markdown_cell(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '|') escaped += '\\';
-    escaped += c == '\n' ? ' ' : c;
-  }
-  return escaped;
+  return replaced(text, {{'|', "\\|"}, {'\n', " "}});
 }
 
 std::string heading_anchor(std::string_view heading) {

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "cli/shared/markdown.h"
+#include "cli/shared/reports.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 
@@ -11,24 +12,12 @@ namespace {
 
 /// Text that troff takes for itself is escaped.
 std::string literal(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\')
-      out += "\\e";
-    else if (c == '-')
-      out += "\\-";
-    else if (c == '^')
-      out += "\\(ha";
-    else if (c == '~')
-      out += "\\(ti";
-    else if (c == '`')
-      out += "\\(ga";
-    else if (c == '\'')
-      out += "\\(aq";
-    else
-      out += c;
-  }
-  return out;
+  return replaced(text, {{'\\', "\\e"},
+                         {'-', "\\-"},
+                         {'^', "\\(ha"},
+                         {'~', "\\(ti"},
+                         {'`', "\\(ga"},
+                         {'\'', "\\(aq"}});
 }
 
 std::string marked(std::string_view text) {
@@ -55,9 +44,7 @@ std::string plain(std::string_view text) {
 }
 
 std::string macro_argument(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '"' ? std::string("\\(dq") : std::string(1, c);
-  return '"' + out + '"';
+  return '"' + replaced(text, {{'"', "\\(dq"}}) + '"';
 }
 
 /// Each row is a tagged paragraph: its first cell, those in the middle in parentheses, then the
@@ -90,17 +77,8 @@ struct Word {
 };
 
 std::string painted(const Inline& part, const std::string& text, bool color) {
-  if (!color) return text;
-  switch (part.style) {
-    case Inline::Style::kPlain:
-      return text;
-    case Inline::Style::kCode:
-    case Inline::Style::kBold:
-      return "\033[1m" + text + "\033[0m";
-    case Inline::Style::kItalic:
-      return "\033[4m" + text + "\033[0m";
-  }
-  return text;
+  if (!color || part.style == Inline::Style::kPlain) return text;
+  return (part.style == Inline::Style::kItalic ? "\033[4m" : "\033[1m") + text + "\033[0m";
 }
 
 std::vector<Word> words_of(std::string_view text, bool color) {

@@ -8,10 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "cli/shared/table.h"
-#include "cli/show/job_totals.h"
+#include "cli/shared/reports.h"
 #include "cli/show/job_tree.h"
-#include "cli/show/plan_text.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 

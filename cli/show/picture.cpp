@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
+#include "cli/shared/reports.h"
 #include "cli/show/job_tree.h"
-#include "cli/show/plan_text.h"
+#include "cli/show/show.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/shards.h"
@@ -117,37 +119,22 @@ class PictureBuilder {
 };
 
 std::string quoted(const std::vector<std::string>& lines) {
-  std::string text = "\"";
-  for (const std::string& line : lines) {
-    if (text.size() > 1) text += "\\n";
-    for (const char c : line) {
-      if (c == '"' || c == '\\') text += '\\';
-      text += c;
-    }
-  }
-  return text + "\"";
+  std::vector<std::string> texts;
+  for (const std::string& line : lines)
+    texts.push_back(replaced(line, {{'"', "\\\""}, {'\\', "\\\\"}}));
+  return '"' + join(texts, "\\n") + '"';
 }
 
-const char* style_of(Look look) {
-  switch (look) {
-    case Look::kOp:
-      return "";
-    case Look::kInput:
-      return ", style=rounded";
-    case Look::kNetwork:
-      return ", peripheries=2";  // one that is shown elsewhere
-    case Look::kHook:
-      return ", style=dashed";
-  }
-  return "";
-}
+// What boxes look like, by Look. The second network is shown elsewhere.
+constexpr std::array kStyles = {"", ", style=rounded", ", peripheries=2", ", style=dashed"};
+constexpr std::array kClasses = {"op", "input", "network", "hook"};
 
 void write_box(const Picture& picture, size_t i, size_t depth, std::string& text) {
   const Box& box = picture.boxes[i];
   const std::string indent(2 * depth, ' ');
   if (box.inside.empty()) {
-    text += fmt::format("{}n{} [label={}{}{}];\n", indent, i, quoted(box.lines), style_of(box.look),
-                        box.trained ? ", penwidth=2" : "");
+    text += fmt::format("{}n{} [label={}{}{}];\n", indent, i, quoted(box.lines),
+                        kStyles[static_cast<size_t>(box.look)], box.trained ? ", penwidth=2" : "");
     return;
   }
   if (i > 0)
@@ -197,30 +184,7 @@ constexpr std::string_view kStyle = R"(<style>
 )";
 
 std::string as_xml(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-const char* class_of(Look look) {
-  switch (look) {
-    case Look::kOp:
-      return "op";
-    case Look::kInput:
-      return "input";
-    case Look::kNetwork:
-      return "network";
-    case Look::kHook:
-      return "hook";
-  }
-  return "";
+  return replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}});
 }
 
 std::string text_at(int x, int y, bool name, const std::string& text) {
@@ -232,7 +196,7 @@ std::string svg_of(const Box& box, const Placed::Rectangle& at) {
   std::string text =
       fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" class=\"{}{}\"/>\n",
                   at.x, at.y, at.width, at.height, box.look == Look::kInput ? 14 : 5,
-                  class_of(box.look), box.trained ? " trained" : "");
+                  kClasses[static_cast<size_t>(box.look)], box.trained ? " trained" : "");
   int x = at.x + Placed::kPadding, y = at.y + Placed::kPadding + Placed::kLine - 4;
   for (size_t i = 0; i < box.lines.size(); ++i) {
     text += text_at(x, y, i == 0 && box.look != Look::kHook, box.lines[i]);

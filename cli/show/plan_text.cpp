@@ -1,12 +1,12 @@
 // Parts of a plan in a few words.
-#include "cli/show/plan_text.h"
+#include "cli/show/show.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "cli/shared/table.h"
+#include "cli/shared/reports.h"
 #include "ops/core/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/base/text.h"
@@ -50,6 +50,21 @@ std::string list_text(const std::vector<Number>& numbers) {
   return join(texts, ", ");
 }
 
+std::string stage_text(const plan::RateFunction& function,
+                       const std::optional<plan::Warmup>& warmup) {
+  plan::NamedValues values = plan::named_values(function);
+  if (const auto base = values.numbers.extract("base"))
+    values.type += " " + shortest(base.mapped());
+  std::string text = plan::text_of(values);
+  if (!values.rates.empty()) text += " " + list_text(values.rates);
+  if (!values.boundaries.empty()) text += " at steps " + list_text(values.boundaries);
+  if (warmup)
+    text += fmt::format(", {} warmup from {}x over {}", plan::enum_name(warmup->type),
+                        shortest(warmup->multiplier),
+                        counted(static_cast<uint64_t>(warmup->steps), "step"));
+  return text;
+}
+
 }  // namespace
 
 std::string type_of(const plan::Tensor& tensor) {
@@ -75,25 +90,6 @@ std::string sinks_text(const std::vector<plan::Sink>& sinks) {
   for (const plan::Sink& sink : sinks) texts.push_back(sink_text(sink));
   return join(texts, ", ");
 }
-
-namespace {
-
-std::string stage_text(const plan::RateFunction& function,
-                       const std::optional<plan::Warmup>& warmup) {
-  plan::NamedValues values = plan::named_values(function);
-  if (const auto base = values.numbers.extract("base"))
-    values.type += " " + shortest(base.mapped());
-  std::string text = plan::text_of(values);
-  if (!values.rates.empty()) text += " " + list_text(values.rates);
-  if (!values.boundaries.empty()) text += " at steps " + list_text(values.boundaries);
-  if (warmup)
-    text += fmt::format(", {} warmup from {}x over {}", plan::enum_name(warmup->type),
-                        shortest(warmup->multiplier),
-                        counted(static_cast<uint64_t>(warmup->steps), "step"));
-  return text;
-}
-
-}  // namespace
 
 std::string schedule_text(const plan::Schedule& schedule) {
   std::string text = stage_text(schedule.function, schedule.warmup);

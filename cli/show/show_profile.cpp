@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/shared/table.h"
+#include "cli/shared/reports.h"
 #include "cli/show/job_tree.h"
-#include "cli/show/plan_text.h"
 #include "ops/core/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/cost.h"

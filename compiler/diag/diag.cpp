@@ -59,22 +59,10 @@ class Painter {
 
  private:
   static std::string_view code(Style style) {
-    switch (style) {
-      case Style::kStrong:
-        return "1";
-      case Style::kError:
-        return "1;31";
-      case Style::kWarning:
-        return "1;35";
-      case Style::kFrame:
-        return "34";
-      case Style::kHint:
-        return "1;36";
-      case Style::kPlain:
-        break;
-    }
-    return "0";
+    constexpr std::string_view kCodes[] = {"0", "1", "1;31", "1;35", "34", "1;36"};
+    return kCodes[static_cast<size_t>(style)];
   }
+
   Layout layout_;
 };
 

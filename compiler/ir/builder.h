@@ -31,6 +31,11 @@ class Builder {
   /// From now on nodes, their results and variables are placed there.
   void place_on(plan::DeviceKind device) { device_ = device; }
 
+  /// The same; each shard computes all of them that differ between shards, or none.
+  void place(plan::DeviceKind device, bool per_shard) {
+    device_ = device;
+    per_shard_ = per_shard ? PerShard::kAlways : PerShard::kNever;
+  }
   /// From now on nodes are per shard in these cases.
   void compute_per_shard(PerShard which) { per_shard_ = which; }
 
@@ -40,6 +45,12 @@ class Builder {
   ValueId add_variable(std::string name, DType dtype, Shape shape, plan::Initializer initializer,
                        bool trainable, bool slot, Span span);
 
+  /// A slot of an optimizer, like a variable or another value.
+  ValueId add_slot(std::string name, const Value& like, Shape shape,
+                   plan::Initializer initializer = {}) {
+    return add_variable(std::move(name), like.dtype, std::move(shape), std::move(initializer),
+                        false, true, like.span);
+  }
   /// The state of a loop, which is like `of`. Its name is the compiler's.
   ValueId add_state(std::string name, ValueId of);
 

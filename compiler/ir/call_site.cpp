@@ -93,27 +93,11 @@ std::string shape_chain(const ir::Graph& graph, const Sources& sources, ir::Valu
 }
 
 Diagnosis diagnosis_of(ops::Reason reason) {
-  switch (reason) {
-    case ops::Reason::kBadAttribute:
-      return Diagnosis::kBadAttribute;
-    case ops::Reason::kDTypeMismatch:
-      return Diagnosis::kDTypeMismatch;
-    case ops::Reason::kMissingAttribute:
-      return Diagnosis::kMissingAttribute;
-    case ops::Reason::kOperandCount:
-      return Diagnosis::kOperandCount;
-    case ops::Reason::kOutOfRange:
-      return Diagnosis::kOutOfRange;
-    case ops::Reason::kRankMismatch:
-      return Diagnosis::kRankMismatch;
-    case ops::Reason::kShapeMismatch:
-      return Diagnosis::kShapeMismatch;
-    case ops::Reason::kTensorTooLarge:
-      return Diagnosis::kTensorTooLarge;
-    case ops::Reason::kWindow:
-      break;
-  }
-  return Diagnosis::kWindow;
+  constexpr Diagnosis kDiagnoses[] = {
+      Diagnosis::kBadAttribute,  Diagnosis::kDTypeMismatch,  Diagnosis::kMissingAttribute,
+      Diagnosis::kOperandCount,  Diagnosis::kOutOfRange,     Diagnosis::kRankMismatch,
+      Diagnosis::kShapeMismatch, Diagnosis::kTensorTooLarge, Diagnosis::kWindow};
+  return kDiagnoses[static_cast<size_t>(reason)];
 }
 
 /// Rows of the batch that the job's inputs carry, or 0 where none does.
@@ -162,15 +146,9 @@ bool has_type(ops::AttributeType type, const Attribute& value) {
     case ops::AttributeType::kPadding:
       return std::holds_alternative<std::string>(value) ||
              std::holds_alternative<std::vector<int64_t>>(value);
-    case ops::AttributeType::kText:
-    case ops::AttributeType::kIndex:
-    case ops::AttributeType::kEquation:
-    case ops::AttributeType::kInitializer:
-    case ops::AttributeType::kActivation:
-    case ops::AttributeType::kRegularizer:
-      break;
+    default:
+      return std::holds_alternative<std::string>(value);
   }
-  return std::holds_alternative<std::string>(value);
 }
 
 /// What is wrong with the value, or nothing: "is -1, it must be at least 0".
@@ -298,12 +276,7 @@ Attribute attribute_from(ops::AttributeType type, std::string_view text) {
     case ops::AttributeType::kPadding:
       if (text.starts_with('[')) return integers_from(text);
       break;
-    case ops::AttributeType::kText:
-    case ops::AttributeType::kIndex:
-    case ops::AttributeType::kEquation:
-    case ops::AttributeType::kInitializer:
-    case ops::AttributeType::kActivation:
-    case ops::AttributeType::kRegularizer:
+    default:
       break;
   }
   return std::string(text);

@@ -35,53 +35,17 @@ bool is_activation(const ops::OpSpec& op) {
 }
 
 std::string_view name_of(ops::Accepts accepts) {
-  switch (accepts) {
-    case ops::Accepts::kAny:
-      return "any dtype";
-    case ops::Accepts::kFloat:
-      return "float";
-    case ops::Accepts::kInteger:
-      return "integer";
-    case ops::Accepts::kBool:
-      return "bool";
-    case ops::Accepts::kNumber:
-      return "float or integer";
-  }
-  return {};
+  constexpr std::string_view kNames[] = {"any dtype", "float", "integer", "bool",
+                                         "float or integer"};
+  return kNames[static_cast<size_t>(accepts)];
 }
 
 std::string_view name_of(ops::AttributeType type) {
-  switch (type) {
-    case ops::AttributeType::kBool:
-      return "true or false";
-    case ops::AttributeType::kInteger:
-      return "integer";
-    case ops::AttributeType::kNumber:
-      return "number";
-    case ops::AttributeType::kText:
-      return "text";
-    case ops::AttributeType::kIntegers:
-      return "integer or list";
-    case ops::AttributeType::kIntegerOrList:
-      return "integer or list";
-    case ops::AttributeType::kPairs:
-      return "list of pairs";
-    case ops::AttributeType::kIndex:
-      return "index";
-    case ops::AttributeType::kEquation:
-      return "equation";
-    case ops::AttributeType::kDType:
-      return "dtype";
-    case ops::AttributeType::kPadding:
-      return "padding";
-    case ops::AttributeType::kInitializer:
-      return "initializer";
-    case ops::AttributeType::kActivation:
-      return "unary op";
-    case ops::AttributeType::kRegularizer:
-      return "{l1, l2}";
-  }
-  return {};
+  constexpr std::string_view kNames[] = {
+      "true or false",   "integer",       "number",   "text",     "integer or list",
+      "integer or list", "list of pairs", "index",    "equation", "dtype",
+      "padding",         "initializer",   "unary op", "{l1, l2}"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 /// "valid | same", "integer >= 1"

@@ -8,6 +8,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ir/initializers.h"
 #include "compiler/ir/rules.h"
+#include "ops/core/axes.h"
 #include "runtime/base/error.h"
 
 namespace flow {
@@ -29,6 +30,13 @@ void set_regularizer(const ir::Attributes& attributes, std::string_view initiali
 
 }  // namespace
 
+ir::Attributes picked(const ir::Attributes& attributes,
+                      std::initializer_list<std::string_view> names) {
+  ir::Attributes found;
+  for (const std::string_view name : names) found.set(name, *attributes.find(name));
+  return found;
+}
+
 ir::Value GradientContext::value_of(ir::ValueId id) const {
   ir::Value value = builder.graph()[id];
   if (node.per_shard) value.shape = builder.graph().shape_of_shard(id);
@@ -36,9 +44,28 @@ ir::Value GradientContext::value_of(ir::ValueId id) const {
 }
 
 ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
-                                 ir::Attributes attributes, std::string_view part) {
+                                 ir::Attributes op_attributes, std::string_view part) {
   std::string name = part.empty() ? names[i] : fmt::format("{}/{}", names[i], part);
-  return builder.add(op, std::move(name), std::move(operands), std::move(attributes), node.span);
+  return builder.add(op, std::move(name), std::move(operands), std::move(op_attributes), node.span);
+}
+
+std::vector<ir::ValueId> GradientContext::add_all(std::string_view op,
+                                                  std::vector<ir::ValueId> operands,
+                                                  ir::Attributes op_attributes) {
+  AttributeSpans spans;
+  spans.op = node.span;
+  return builder.add(*ops::find_spec(op), names[0], std::move(operands), std::move(op_attributes),
+                     spans);
+}
+
+ir::ValueId GradientContext::reshape(size_t i, ir::ValueId value, std::vector<int64_t> shape,
+                                     std::string_view part) {
+  return add("reshape", i, {value}, {{"shape", std::move(shape)}}, part);
+}
+
+ir::ValueId GradientContext::fill(size_t i, double value, const Shape& shape, DType dtype,
+                                  std::string_view part) {
+  return add("fill", i, {}, {{"value", value}, {"shape", shape.extents()}, {"dtype", dtype}}, part);
 }
 
 ir::ValueId GradientContext::add_picked(ir::ValueId picked, ir::ValueId rows, int64_t axis) {
@@ -77,6 +104,27 @@ ir::ValueId LayerContext::add(std::string_view op, std::string_view part,
   return builder
       .add(*spec, std::move(full), std::move(op_operands), std::move(op_attributes), at_op)
       .front();
+}
+
+std::optional<int> LayerContext::axis() const {
+  ops::Call layer = call();
+  const auto found = ops::axis_in_range(layer, attributes.get<int64_t>("axis"), operand(0).shape);
+  report(layer);
+  return found;
+}
+
+ir::ValueId LayerContext::result_beside(ir::ValueId first, size_t i) const {
+  return first.valid() ? graph().producer_of(first)->results[i] : first;
+}
+
+ir::ValueId LayerContext::reshape(std::string_view part, ir::ValueId value,
+                                  std::vector<int64_t> shape) const {
+  return add("reshape", part, {value}, {{"shape", std::move(shape)}});
+}
+
+ir::ValueId LayerContext::fill(std::string_view part, double value, const Shape& shape,
+                               DType dtype) const {
+  return add("fill", part, {}, {{"value", value}, {"shape", shape.extents()}, {"dtype", dtype}});
 }
 
 ir::ValueId LayerContext::activate(ir::ValueId value) const {

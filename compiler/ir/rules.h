@@ -1,7 +1,8 @@
 // What the compiler adds to the records of ops: gradients of primitives, expansions of layers.
 #pragma once
 
-#include <span>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,10 @@ namespace ir {
 class Builder;
 }
 
+/// Those of the attributes that have these names.
+ir::Attributes picked(const ir::Attributes& attributes,
+                      std::initializer_list<std::string_view> names);
+
 /// What a gradient rule works with: the forward node and the gradients of its results.
 struct GradientContext {
   ir::Builder& builder;
@@ -33,11 +38,33 @@ struct GradientContext {
   ir::ValueId operand(size_t i) const { return node.operands[i]; }
   ir::ValueId result(size_t i) const { return node.results[i]; }
   ir::ValueId gradient(size_t i = 0) const { return result_gradients[i]; }
+  /// Attributes of the forward op.
+  ir::Attributes attributes(std::initializer_list<std::string_view> of) const {
+    return picked(node.attributes, of);
+  }
   /// As the rule is to see it: of one shard where the node is per shard.
   ir::Value value_of(ir::ValueId id) const;
   /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
   ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
-                  ir::Attributes attributes, std::string_view part = {});
+                  ir::Attributes op_attributes = {}, std::string_view part = {});
+  /// All results of an op that makes several gradients, the first of them that of operand 0;
+  /// invalid ones after an error.
+  std::vector<ir::ValueId> add_all(std::string_view op, std::vector<ir::ValueId> operands,
+                                   ir::Attributes op_attributes);
+  /// The value in another shape.
+  ir::ValueId reshape(size_t i, ir::ValueId value, std::vector<int64_t> shape,
+                      std::string_view part = {});
+  /// A tensor of equal elements.
+  ir::ValueId fill(size_t i, double value, const Shape& shape, DType dtype,
+                   std::string_view part = {});
+  /// The gradient of each operand that is wanted: what `make` makes of its number.
+  template <typename Make>
+  std::vector<ir::ValueId> each_wanted(Make make) const {
+    std::vector<ir::ValueId> gradients(node.operands.size());
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (wanted[i]) gradients[i] = make(i);
+    return gradients;
+  }
   /// The gradient of operand 0, of which slices along an axis were picked: `rows` are the gradients
   /// of those. Where rows are wanted, these.
   ir::ValueId add_picked(ir::ValueId picked, ir::ValueId rows, int64_t axis = 0);
@@ -68,9 +95,23 @@ struct LayerContext {
   ops::Call call() const { return typed_call(graph(), operands, attributes); }
   /// Reports what such functions refused: true where they refused anything.
   bool report(const ops::Call& call) const;
+  /// The attribute `axis` as an axis of operand 0; reports one out of range.
+  std::optional<int> axis() const;
   /// Adds the primitive `op` under the layer's name; first result. Its errors are at `op:`.
-  ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> operands,
-                  ir::Attributes op_attributes) const;
+  ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> op_operands,
+                  ir::Attributes op_attributes = {}) const;
+  /// Result i of what made `first`, its first result.
+  ir::ValueId result_beside(ir::ValueId first, size_t i) const;
+  /// The value in another shape.
+  ir::ValueId reshape(std::string_view part, ir::ValueId value, std::vector<int64_t> shape) const;
+  /// A tensor of equal elements, and a single number.
+  ir::ValueId fill(std::string_view part, double value, const Shape& shape, DType dtype) const;
+  ir::ValueId number(std::string_view part, double value, DType dtype) const {
+    return fill(part, value, {}, dtype);
+  }
+  ir::ValueId number(std::string_view part, double value) const {
+    return number(part, value, compute_dtype());
+  }
   /// The value after the op that the attribute `activation` names.
   ir::ValueId activate(ir::ValueId value) const;
   /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
@@ -110,7 +151,7 @@ struct Rules {
 };
 
 #define FLOW_UNDIFFERENTIATED(family)
-#define FLOW_FAMILY(family) std::span<const Rules> family();
+#define FLOW_FAMILY(family) std::vector<Rules> family();
 #include "ops/families.def"
 
 /// The rules of an op; empty ones where it has none.

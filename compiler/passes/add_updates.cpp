@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
-#include "compiler/passes/composed_updates.h"
 #include "compiler/passes/passes.h"
 #include "ops/optimizer/updates.h"
 
@@ -124,9 +123,7 @@ class Updates {
 
   ValueId mean_of(const Loss& loss, std::string name) {
     if (graph_[loss.value].shape.rank() == 0) return loss.value;
-    builder_.place_on(graph_[loss.value].device);
-    builder_.compute_per_shard(graph_.is_own(loss.value) ? ir::PerShard::kAlways
-                                                         : ir::PerShard::kNever);
+    builder_.place(graph_[loss.value].device, graph_.is_own(loss.value));
     const ValueId mean = builder_.add("reduce_mean", std::move(name), {loss.value}, {}, loss.span);
     builder_.compute_per_shard(ir::PerShard::kNever);
     return mean;
@@ -251,8 +248,7 @@ class Updates {
   /// The variable as it is where a cycle of Lookahead starts.
   ValueId add_cycle_start(const ir::Value& variable, ValueId id) {
     const std::string name = variable.name + "/slow";
-    const ValueId slow =
-        builder_.add_variable(name, variable.dtype, variable.shape, {}, false, true, variable.span);
+    const ValueId slow = builder_.add_slot(name, variable, variable.shape);
     const ValueId kept =
         builder_.add("lookahead_start", name + ":update", {id, slow},
                      {{"steps", context_.training->lookahead->steps}}, variable.span);
@@ -276,9 +272,8 @@ class Updates {
                                         : plan::initializers::Constant{training.slot_start};
     std::vector<ValueId> operands{trained.gradient, trained.variable};
     for (size_t i = 2; i < 1 + op.results.size(); ++i)
-      operands.push_back(
-          builder_.add_variable(fmt::format("{}/{}", value.name, op.operands[i].name), value.dtype,
-                                value.shape, start, false, true, value.span));
+      operands.push_back(builder_.add_slot(fmt::format("{}/{}", value.name, op.operands[i].name),
+                                           value, value.shape, start));
     const std::vector<ValueId> moved(operands.begin() + 1, operands.end());
     if (trained.indices.valid()) operands.push_back(trained.indices);
     if (factor.valid()) operands.push_back(factor);
@@ -293,8 +288,7 @@ class Updates {
   /// `variable` as it was, with its updated value.
   void add_average(const ir::Value& variable, ValueId updated) {
     const std::string name = plan::average_of(variable.name);
-    const ValueId average =
-        builder_.add_variable(name, variable.dtype, variable.shape, {}, false, true, variable.span);
+    const ValueId average = builder_.add_slot(name, variable, variable.shape);
     graph_.set_updated(average,
                        builder_.add("ema_update", name + ":update", {updated, average},
                                     {{"decay", *context_.training->ema_decay}}, variable.span));

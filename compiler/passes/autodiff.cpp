@@ -14,7 +14,6 @@
 namespace flow::passes {
 namespace {
 
-using ir::NodeId;
 using ir::ValueId;
 
 class Autodiff {
@@ -26,18 +25,12 @@ class Autodiff {
         diags_(diags),
         builder_(graph, diags),
         forward_(graph.nodes.size()),
-        needed_(graph.values.size()),
-        reached_(graph.values.size()),
-        uses_(graph.values.size()),
+        paths_(graph, *context.training, diags),
         arrived_(graph.values.size()),
         gradients_(graph.values.size()) {}
 
   void run() {
-    for (const Loss& loss : training_.losses)
-      if (!check_loss(loss)) return;
-    mark_needed();
-    mark_reached(training_.losses);
-    if (!check_variables() || !check_sparse()) return;
+    if (!paths_.find()) return;
     if (training_.scales_dynamically()) add_scale();
     const std::vector<Group> groups = groups_of_losses();
     if (groups.size() == 1 && !groups.front().divisor.valid()) {
@@ -63,14 +56,13 @@ class Autodiff {
     ValueId of, gradient, divisor;
   };
 
-  bool is_wanted(ValueId id) const { return needed_[id.index()]; }
-
   std::vector<Group> groups_of_losses() const {
     std::vector<Group> groups;
     for (Loss loss : training_.losses) {
       const ir::Node* maker = graph_.producer_of(loss.value);
       ValueId divisor;
-      if (maker && maker->once && maker->op == ops::kDivide && !is_wanted(maker->operands[1])) {
+      if (maker && maker->once && maker->op == ops::kDivide &&
+          !paths_.is_wanted(maker->operands[1])) {
         loss.value = maker->operands[0];
         divisor = maker->operands[1];
       }
@@ -93,19 +85,18 @@ class Autodiff {
 
   void differentiate(const std::vector<Loss>& losses, double share_of_all = 1) {
     for (size_t i = forward_; i-- > 0;)
-      if (graph_.nodes[i].once && is_on_path(graph_.nodes[i])) return report_once(graph_.nodes[i]);
+      if (graph_.nodes[i].once && paths_.is_on_path(graph_.nodes[i]))
+        return report_once(graph_.nodes[i]);
     for (const Loss& loss : losses) seed(loss, share_of_all);
     for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
-      if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
+      if (paths_.is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
   }
 
   /// One group of several, whose gradients are parts.
   void differentiate(const Group& group) {
-    reached_.assign(reached_.size(), false);
-    uses_.assign(uses_.size(), 0);
     arrived_.assign(arrived_.size(), 0);
     gradients_.assign(gradients_.size(), {});
-    mark_reached(group.losses);
+    paths_.reach(group.losses);
     const size_t before = graph_.gradients.size();
     differentiate(group.losses, group.share);
     if (before == graph_.gradients.size()) return;
@@ -118,8 +109,7 @@ class Autodiff {
   ValueId scaled_divisor(const Group& group) {
     if (group.share == 1) return group.divisor;
     const ir::Value divisor = graph_[group.divisor];
-    builder_.place_on(divisor.device);
-    builder_.compute_per_shard(ir::PerShard::kNever);
+    builder_.place(divisor.device, false);
     return builder_.add("scale", divisor.name + "/scaled", {group.divisor},
                         {{"factor", group.share}}, divisor.span);
   }
@@ -145,8 +135,7 @@ class Autodiff {
 
   void join_parts(ValueId of) {
     const ir::Value value = graph_[of];
-    builder_.place_on(value.device);
-    builder_.compute_per_shard(ir::PerShard::kNever);
+    builder_.place(value.device, false);
     ValueId gradient;
     for (const Part& part : parts_) {
       if (part.of != of) continue;
@@ -168,139 +157,6 @@ class Autodiff {
                            "shards; expected that of a variable",
                            graph_[of].name, graph_.shards))
         .with_hint("watch gradients of variables, or write `reduction: sum`, or use one shard");
-  }
-
-  bool check_loss(const Loss& loss) {
-    const DType dtype = graph_[loss.value].dtype;
-    if (dtype == graph_.compute_dtype) return true;
-    diags_
-        .error(Diagnosis::kNotALoss, loss.span,
-               fmt::format("the loss `{}` is {}; expected {}, the dtype of the job", loss.name,
-                           name_of(dtype), name_of(graph_.compute_dtype)))
-        .with_hint(
-            fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(graph_.compute_dtype)));
-    return false;
-  }
-
-  /// By ValueId: `roots`, and every float value through which gradients reach them (of any float
-  /// dtype; gradients themselves have the job's).
-  std::vector<bool> made_from(const std::vector<ValueId>& roots) const {
-    std::vector<bool> made(graph_.values.size());
-    const auto mark = [&](ValueId id) {
-      if (is_float(graph_[id].dtype)) made[id.index()] = true;
-    };
-    std::ranges::for_each(roots, mark);
-    for (const ir::Node& node : graph_.nodes)
-      if (grad::rules_of(*node.op).gradient &&
-          std::ranges::any_of(node.operands, [&](ValueId id) { return made[id.index()]; }))
-        std::ranges::for_each(node.results, mark);
-    return made;
-  }
-
-  /// A value is needed if it is, or is made from, something whose gradient is asked for.
-  void mark_needed() {
-    std::vector<ValueId> asked = training_.variables;
-    asked.insert(asked.end(), training_.gradients_of.begin(), training_.gradients_of.end());
-    needed_ = made_from(asked);
-  }
-
-  bool is_on_path(const ir::Node& node) const {
-    return grad::rules_of(*node.op).gradient &&
-           std::ranges::any_of(node.results, [this](ValueId id) { return reached_[id.index()]; });
-  }
-
-  /// A needed value is reached if a loss depends on it; counts the parts that its gradient has.
-  void mark_reached(const std::vector<Loss>& losses) {
-    for (const Loss& loss : losses) {
-      reached_[loss.value.index()] = needed_[loss.value.index()];
-      ++uses_[loss.value.index()];
-    }
-    for (size_t i = forward_; i-- > 0;) {
-      const ir::Node& node = graph_.nodes[i];
-      if (!is_on_path(node)) continue;
-      for (size_t port = 1; port < node.results.size() && !node.op->secondary_gradients; ++port)
-        if (reached_[node.results[port].index()]) report_secondary(node, node.results[port]);
-      for (const ValueId operand : node.operands)
-        if (is_wanted(operand)) {
-          reached_[operand.index()] = true;
-          ++uses_[operand.index()];
-        }
-    }
-  }
-
-  void report_secondary(const ir::Node& node, ValueId port) {
-    diags_.error(Diagnosis::kNotDifferentiable, node.span,
-                 fmt::format("`{}` depends on `{}`, which has no gradient", training_.loss_name(),
-                             graph_[port].name));
-  }
-
-  /// Each loss must reach a variable; each variable that none reaches is worth a warning.
-  bool check_variables() {
-    if (diags_.has_errors()) return false;
-    const std::vector<bool> made_from_variables = made_from(training_.variables);
-    for (const Loss& loss : training_.losses)
-      if (!made_from_variables[loss.value.index()]) report_independence(loss, made_from_variables);
-    if (diags_.has_errors()) return false;
-    for (const ValueId variable : training_.variables)
-      if (!reached_[variable.index()])
-        diags_
-            .warning(Diagnosis::kUntrained, graph_[variable].span,
-                     fmt::format("`{}` is not trained: the loss `{}` does not depend on it",
-                                 graph_[variable].name, training_.loss_name()))
-            .with_hint("write `trainable: false` on its entry if this is intended");
-    return true;
-  }
-
-  /// Where the file says `sparse:` of this variable; null for other values.
-  const Span* sparse_at(ValueId id) const {
-    const ir::Variable* variable = graph_.variable_of(id);
-    return variable && variable->sparse ? &*variable->sparse : nullptr;
-  }
-
-  /// Rows of several shards lie on none of them.
-  bool check_sparse() {
-    if (graph_.shards == 1) return true;
-    for (const ir::Variable& variable : graph_.variables)
-      if (variable.sparse && is_wanted(variable.value))
-        diags_
-            .error(Diagnosis::kSparseGradient, *variable.sparse,
-                   fmt::format("`{}` has a sparse gradient in a job with {} shards; expected 1",
-                               graph_[variable.value].name, graph_.shards))
-            .with_hint("remove `sparse: true`, or use one shard");
-    return !diags_.has_errors();
-  }
-
-  /// Is there a way to a variable, were it not for an op without a gradient?
-  void report_independence(const Loss& loss, const std::vector<bool>& made_from_variables) {
-    const NodeId blocking = find_blocking(loss, made_from_variables);
-    if (!blocking.valid()) {
-      diags_.error(Diagnosis::kNoVariables, loss.span,
-                   fmt::format("the loss `{}` depends on no trainable variable", loss.name));
-      return;
-    }
-    const ir::Node& node = graph_[blocking];
-    diags_
-        .error(Diagnosis::kNotDifferentiable, node.span,
-               fmt::format("{}: `{}` from {} to {} has no gradient", node.name, node.op->name,
-                           name_of(graph_[node.operands.front()].dtype),
-                           name_of(graph_[node.results.front()].dtype)))
-        .label(loss.span, "so this loss trains no variable");
-  }
-
-  /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
-  NodeId find_blocking(const Loss& loss, const std::vector<bool>& made_from_variables) const {
-    std::vector<bool> before(graph_.values.size());
-    before[loss.value.index()] = true;
-    for (size_t i = forward_; i-- > 0;) {
-      const ir::Node& node = graph_.nodes[i];
-      if (std::ranges::none_of(node.results, [&](ValueId id) { return before[id.index()]; }))
-        continue;
-      for (const ValueId operand : node.operands) {
-        if (made_from_variables[operand.index()]) return NodeId(i);
-        before[operand.index()] = true;
-      }
-    }
-    return {};
   }
 
   void add_scale() {
@@ -346,8 +202,7 @@ class Autodiff {
     if (!context_.loss_scale.valid()) return gradient;
     if (const ValueId known = delivered_gradient(graph_, context_, of); known != gradient)
       return known;
-    builder_.place_on(graph_[gradient].device);
-    builder_.compute_per_shard(mode_of(gradient));
+    builder_.place(graph_[gradient].device, graph_.is_own(gradient));
     const ValueId unscaled =
         builder_.add("divide", graph_[gradient].name + "/unscaled", {gradient, context_.loss_scale},
                      {}, graph_[gradient].span);
@@ -355,23 +210,17 @@ class Autodiff {
     return unscaled;
   }
 
-  static ir::PerShard mode(bool per_shard) {
-    return per_shard ? ir::PerShard::kAlways : ir::PerShard::kNever;
-  }
-  /// Of what is computed from that value.
-  ir::PerShard mode_of(ValueId value) const { return mode(graph_.is_own(value)); }
-
   void differentiate(const ir::Node& node) {
     builder_.place_on(node.device);
     GradientContext context{builder_, node, {}, {}, {}};
-    context.wants_rows = is_wanted(node.operands[0]) && sparse_at(node.operands[0]);
+    context.wants_rows = paths_.is_wanted(node.operands[0]) && paths_.sparse_at(node.operands[0]);
     for (const ValueId result : context.node.results)
       context.result_gradients.push_back(gradient_for(context.node, result));
-    builder_.compute_per_shard(mode(context.node.per_shard));
+    builder_.place(context.node.device, context.node.per_shard);
     const size_t known = graph_.values.size();
     for (size_t i = 0; i < context.node.operands.size(); ++i) {
       const ValueId operand = context.operand(i);
-      context.wanted.push_back(is_wanted(operand));
+      context.wanted.push_back(paths_.is_wanted(operand));
       // x times x gives x two parts at once.
       const auto earlier = std::ranges::count(
           context.node.operands.begin(),
@@ -383,7 +232,7 @@ class Autodiff {
     for (size_t i = 0; i < context.node.operands.size() && !diags_.has_errors(); ++i) {
       if (!context.wanted[i]) continue;
       FLOW_CHECK(made[i].valid(), "{}: no gradient of operand {}", context.node.name, i);
-      if (const Span* at = sparse_at(context.operand(i))) {
+      if (const Span* at = paths_.sparse_at(context.operand(i))) {
         if (i == 0 && context.indices.valid())
           arrive_rows(context.operand(0), {context.indices, made[0]});
         else
@@ -445,21 +294,20 @@ class Autodiff {
 
   std::string name_of_part(ValueId of, int number) const {
     const std::string& name = graph_[of].name;
-    return uses_[of.index()] <= 1 ? name + ":diff" : fmt::format("{}:diff.{}", name, number);
+    return paths_.uses(of) <= 1 ? name + ":diff" : fmt::format("{}:diff.{}", name, number);
   }
 
   /// Adds a part to the gradient of `of`, where that lies, as soon as it is there, so that parts do
   /// not pile up.
   void arrive(ValueId of, ValueId part, Span span) {
     const int number = ++arrived_[of.index()];
-    const int uses = uses_[of.index()];
+    const int uses = paths_.uses(of);
     ValueId& gradient = gradients_[of.index()];
     if (number == 1) {
       gradient = part;
     } else {
       const std::string name = graph_[of].name + ":diff";
-      builder_.place_on(graph_[of].device);
-      builder_.compute_per_shard(mode_of(of));
+      builder_.place(graph_[of].device, graph_.is_own(of));
       gradient = builder_.add("add", number == uses ? name : fmt::format("{}.sum{}", name, number),
                               {gradient, part}, {}, span);
     }
@@ -484,10 +332,9 @@ class Autodiff {
   void arrive_rows(ValueId of, Picked part) {
     std::vector<Picked>& parts = picked_[of];
     parts.push_back(part);
-    if (++arrived_[of.index()] < uses_[of.index()]) return;
+    if (++arrived_[of.index()] < paths_.uses(of)) return;
     const ir::Value table = graph_[of];
-    builder_.place_on(table.device);
-    builder_.compute_per_shard(ir::PerShard::kNever);
+    builder_.place(table.device, false);
     for (size_t i = 0; i < parts.size(); ++i)
       parts[i] = flat(table, parts[i], parts.size() == 1 ? "" : fmt::format(".{}", i + 1));
     const Picked all = parts.size() == 1 ? parts[0] : joined(table, parts);
@@ -542,9 +389,9 @@ class Autodiff {
   Diags& diags_;
   ir::Builder builder_;
   const size_t forward_;  // nodes before this one are the user's
+  GradientPaths paths_;
   // All by ValueId of the forward graph.
-  std::vector<bool> needed_, reached_;
-  std::vector<int> uses_, arrived_;
+  std::vector<int> arrived_;
   std::vector<ValueId> gradients_;
   std::vector<Part> parts_;
   std::map<ValueId, std::vector<Picked>> picked_;  // of variables with sparse gradients

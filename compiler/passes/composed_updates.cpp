@@ -1,5 +1,6 @@
 // Adafactor, of means over rows and columns, and Muon, of matrix products.
-#include "compiler/passes/composed_updates.h"
+
+#include "compiler/passes/passes.h"
 
 #include <fmt/format.h>
 
@@ -31,8 +32,8 @@ class UpdateSteps {
   }
 
   ValueId slot(std::string_view name, Shape shape) const {
-    return update_.builder.add_variable(fmt::format("{}/{}", variable_.name, name), variable_.dtype,
-                                        std::move(shape), {}, false, true, variable_.span);
+    return update_.builder.add_slot(fmt::format("{}/{}", variable_.name, name), variable_,
+                                    std::move(shape));
   }
 
   /// With the gradient's factor behind them, where there is one.

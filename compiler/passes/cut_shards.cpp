@@ -9,7 +9,6 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/shard_shapes.h"
 #include "ops/core/known.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/shards.h"
@@ -26,18 +25,10 @@ using plan::ShardLayout;
 bool is_written(const ir::Node& node) { return node.name.find(':') == std::string::npos; }
 
 std::string_view phrase_of(Combine combine) {
-  switch (combine) {
-    case Combine::kMean:
-      return "a mean over the batch";
-    case Combine::kMax:
-      return "a maximum over the batch";
-    case Combine::kMin:
-      return "a minimum over the batch";
-    case Combine::kNone:
-    case Combine::kSum:
-      break;
-  }
-  return "a sum over the batch";
+  constexpr std::string_view kPhrases[] = {"a sum over the batch", "a sum over the batch",
+                                           "a mean over the batch", "a maximum over the batch",
+                                           "a minimum over the batch"};
+  return kPhrases[static_cast<size_t>(combine)];
 }
 
 bool is_extreme(Combine combine) { return combine == Combine::kMax || combine == Combine::kMin; }

@@ -85,8 +85,7 @@ class ProductRounding {
     found = casts_.size();
     const std::string name = fmt::format("{}:{}", graph_[value].name, name_of(low_precision_));
     const size_t node = graph_.nodes.size();
-    builder_.place_on(graph_.nodes[reader].device);
-    builder_.compute_per_shard(graph_.is_own(value) ? ir::PerShard::kAlways : ir::PerShard::kNever);
+    builder_.place(graph_.nodes[reader].device, graph_.is_own(value));
     casts_.push_back({node, reader,
                       builder_.add("cast", name, {value}, {{"dtype", low_precision_}},
                                    graph_.nodes[reader].span)});
@@ -244,8 +243,7 @@ class Widening {
   ValueId add_cast(ValueId value, DType dtype, size_t i, size_t before) {
     const ir::Node& node = graph_.nodes[i];
     const bool probe = node.probe;
-    builder_.place_on(node.device);
-    builder_.compute_per_shard(graph_.is_own(value) ? ir::PerShard::kAlways : ir::PerShard::kNever);
+    builder_.place(node.device, graph_.is_own(value));
     const ValueId made =
         builder_.add("cast", fmt::format("{}:{}", graph_[value].name, name_of(dtype)), {value},
                      {{"dtype", dtype}}, node.span);

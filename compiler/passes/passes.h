@@ -1,11 +1,17 @@
 // The passes of the pipeline, and what passes ask before they fuse: who reads what on the main
-// path. Probes and watched values do not count there, so that watching changes no number.
+// path. Probes and watched values do not count there, so that watching changes no number. Also
+// updates of several steps, and shapes of one shard.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
+#include "compiler/ir/builder.h"
 #include "compiler/ir/graph.h"
 #include "compiler/passes/pipeline.h"
+#include "ops/core/call.h"
+#include "runtime/plan/model/optimizers.h"
 
 namespace flow::passes {
 
@@ -83,5 +89,118 @@ std::vector<ir::ValueId> reads_of(const ir::Node& node);
 /// By ValueId: does each pass of the loop compute it? It depends on a state or on random numbers.
 /// Numbers that the first value of a state depends on are drawn once.
 std::vector<bool> values_of_passes(const ir::Graph& graph);
+
+/// A variable, what it is updated by, and the numbers that are its own.
+struct ComposedUpdate {
+  ir::Builder& builder;  // places what it adds where the variable lies
+  ir::ValueId variable, gradient;
+  ir::ValueId factor;     // on the gradient; invalid: none
+  bool may_skip = false;  // the factor may be NaN, and nothing is updated then
+  double scale = 1;       // of the gradient
+  double rate_scale = 1, weight_decay = 0;
+};
+
+/// The variable's new value. Adds the slots, and says of them and of the variable what they become.
+/// `rule.epsilon1` is not 0.
+ir::ValueId add_adafactor(const ComposedUpdate& update, const plan::optimizers::Adafactor& rule);
+
+/// The same of a matrix.
+ir::ValueId add_muon(const ComposedUpdate& update, const plan::optimizers::Muon& rule);
+
+/// The axis along which `part` is a part of `whole`; nothing where they are the same.
+std::optional<int> cut_axis(const Shape& whole, const Shape& part);
+
+class ShardShapes {
+ public:
+  /// `is_shared`: is the value the same on each shard? Borrows the graph, before its batch is cut.
+  ShardShapes(const ir::Graph& graph, std::function<bool(ir::ValueId)> is_shared);
+
+  /// The rows of the whole batch.
+  int64_t batch() const { return batch_; }
+  /// False if the extent is not a multiple of the number of shards.
+  bool cut(Shape& shape, int axis) const;
+  /// Extents of the result, cut along `axis`, and of what is read of the first operand.
+  void cut_attributes(ir::Node& node, int axis) const;
+
+  /// What the op makes of such operands; nothing where it refuses them.
+  std::vector<ops::Result> infer(const ops::OpSpec& op, std::vector<ops::Operand> operands,
+                                 const ir::Attributes& attributes, int64_t batch) const;
+  /// Cuts shapes of operands that all shards share until the node, whose attributes are a shard's,
+  /// makes `expected` of them. False where it does not.
+  bool fit(const ir::Node& node, const std::vector<ir::Value>& expected,
+           std::vector<Shape>& shapes) const;
+  std::vector<Shape> shapes_of_operands(const ir::Node& node) const;
+
+  /// The node that makes a shared value anew, cut along an axis, the value that it makes, and the
+  /// shapes of its operands. Nothing where that needs a slice of the value itself.
+  struct Remade {
+    ir::Node node;
+    ir::Value value;
+    std::vector<Shape> shapes;
+  };
+  std::optional<Remade> remake(ir::ValueId value, int axis) const;
+
+ private:
+  bool makes(const ir::Node& node, const std::vector<Shape>& shapes,
+             const std::vector<ir::Value>& expected) const;
+  bool fit(const ir::Node& node, const std::vector<ir::Value>& expected, std::vector<Shape>& shapes,
+           int& tries, size_t first) const;
+  bool keeps_rows(const ir::Node& maker, const std::vector<Shape>& shapes, int axis) const;
+
+  const ir::Graph& graph_;
+  const std::function<bool(ir::ValueId)> is_shared_;
+  const int64_t batch_;
+};
+
+/// The values that gradients flow through, from losses to what is trained or watched, and what is
+/// wrong with these.
+class GradientPaths {
+ public:
+  /// Borrows the graph, before gradients are added.
+  GradientPaths(const ir::Graph& graph, const Training& training, Diags& diags)
+      : graph_(graph),
+        training_(training),
+        diags_(diags),
+        forward_(graph.nodes.size()),
+        needed_(graph.values.size()),
+        reached_(graph.values.size()),
+        uses_(graph.values.size()) {}
+
+  /// Finds the paths from all losses; false where something is wrong with them, which is reported.
+  bool find();
+  /// A needed value is reached if a loss depends on it; counts the parts that its gradient has.
+  void reach(const std::vector<Loss>& losses);
+  bool is_wanted(ir::ValueId id) const { return needed_[id.index()]; }
+  /// How many parts the gradient of a value has.
+  int uses(ir::ValueId id) const { return uses_[id.index()]; }
+  bool is_on_path(const ir::Node& node) const;
+  /// Where the file says `sparse:` of this variable; null for other values.
+  const Span* sparse_at(ir::ValueId id) const;
+
+ private:
+  bool check_loss(const Loss& loss);
+  /// By ValueId: `roots`, and every float value through which gradients reach them (of any
+  /// float dtype; gradients themselves have the job's).
+  std::vector<bool> made_from(const std::vector<ir::ValueId>& roots) const;
+  /// A value is needed if it is, or is made from, something whose gradient is asked for.
+  void mark_needed();
+  void report_secondary(const ir::Node& node, ir::ValueId port);
+  /// Each loss must reach a variable; each variable that none reaches is worth a warning.
+  bool check_variables();
+  /// Rows of several shards lie on none of them.
+  bool check_sparse();
+  /// Is there a way to a variable, were it not for an op without a gradient?
+  void report_independence(const Loss& loss, const std::vector<bool>& made_from_variables);
+  /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
+  ir::NodeId find_blocking(const Loss& loss, const std::vector<bool>& made_from_variables) const;
+
+  const ir::Graph& graph_;
+  const Training& training_;
+  Diags& diags_;
+  const size_t forward_;  // nodes before this one are the user's
+  // All by ValueId of the forward graph.
+  std::vector<bool> needed_, reached_;
+  std::vector<int> uses_;
+};
 
 }  // namespace flow::passes

@@ -103,8 +103,7 @@ class Placement {
     if (need == Need::kNone) return;
     const ir::Value given = graph_[value];
     const DeviceKind to = other(given.device);
-    builder_.place_on(to);
-    builder_.compute_per_shard(graph_.is_own(value) ? ir::PerShard::kAlways : ir::PerShard::kNever);
+    builder_.place(to, graph_.is_own(value));
     copies_[value.index()] = builder_.add(
         "copy", given.name + (to == DeviceKind::kCpu ? ":cpu" : ":gpu"), {value}, {}, given.span);
     graph_.nodes.back().probe = need == Need::kProbe;

@@ -3,7 +3,6 @@
 // A variable, or another value that all shards share, may have a slice for each row of the batch.
 // Next to rows, each shard reads the slices of its own rows: a gather by the numbers of these rows,
 // which are an input of the job.
-#include "compiler/passes/shard_shapes.h"
 
 #include <fmt/format.h>
 

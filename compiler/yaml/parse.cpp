@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/yaml/tokens.h"
-#include "compiler/yaml/tree_builder.h"
+#include "compiler/yaml/parser.h"
 #include "runtime/base/display.h"
 
 namespace flow::yaml {

@@ -1,5 +1,5 @@
 // YAML that job files do not support, and lists without brackets.
-#include "compiler/yaml/restrictions.h"
+#include "compiler/yaml/parser.h"
 
 #include <fmt/format.h>
 

@@ -1,14 +1,13 @@
 // The parser stops where a text can no longer be YAML, which is often far from the mistake, and
 // for one of few reasons. Each of the functions below knows one mistake; the first that finds its
 // own before the place where the parser stopped explains the error.
-#include "compiler/yaml/tokens.h"
+#include "compiler/yaml/parser.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 
-#include "compiler/yaml/restrictions.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 

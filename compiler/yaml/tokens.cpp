@@ -1,5 +1,5 @@
 // Takes YAML text apart.
-#include "compiler/yaml/tokens.h"
+#include "compiler/yaml/parser.h"
 
 #include <algorithm>
 

@@ -122,15 +122,8 @@ Span place_in(const Node& node, std::string_view text, size_t begin, size_t end)
 }
 
 std::string_view name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kList:
-      return "a list";
-    case Kind::kMapping:
-      return "a mapping";
-    case Kind::kScalar:
-      break;
-  }
-  return "a string";
+  constexpr std::string_view kNames[] = {"a string", "a list", "a mapping"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string write(const Node& mapping) {

@@ -1,5 +1,5 @@
 // YAML events -> tree. The parser marks only starts, in bytes; ends come from the tokens.
-#include "compiler/yaml/tree_builder.h"
+#include "compiler/yaml/parser.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -9,8 +9,6 @@
 #include <sstream>
 #include <unordered_map>
 #include <utility>
-
-#include "compiler/yaml/restrictions.h"
 
 namespace flow::yaml {
 namespace {

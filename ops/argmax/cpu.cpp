@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "runtime/base/host_device.h"
+#include "ops/core/along_axis.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -72,37 +72,28 @@ int64_t place_in_row(const T* x, int64_t n) {
   return best.place;
 }
 
-/// x [outer, n, inner] -> out [outer, inner], elements [first, end) of it.
+/// x (outer, n, inner) -> out (outer, inner), a piece of it.
 template <bool kLargest, typename T>
-void places_piece(const T* x, int64_t n, int64_t inner, int64_t first, int64_t end, int64_t* out) {
-  if (inner == 1) {
-    for (int64_t i = first; i < end; ++i) out[i] = place_in_row<kLargest>(x + i * n, n);
-    return;
-  }
-  while (first < end) {
-    const int64_t column = first % inner;
-    const int64_t count = std::min({kBeside, inner - column, end - first});
-    places_beside<kLargest>(x + first / inner * n * inner + column, n, inner, count, out + first);
-    first += count;
+void places_piece(const ops::AlongAxis& x, const Piece& piece) {
+  int64_t* out = piece.output<int64_t>(0);
+  for (int64_t c = piece.first, count = 1; c < piece.end; c += count, out += count) {
+    const T* column = input<T>(piece.buffers, 0) + x.start(c);
+    if (x.inner == 1) {
+      *out = place_in_row<kLargest>(column, x.n);
+    } else {
+      count = std::min({kBeside, x.inner - c % x.inner, piece.end - c});
+      places_beside<kLargest>(column, x.n, x.inner, count, out);
+    }
   }
 }
 
 template <bool kLargest>
 Kernel places(const Request& request) {
-  const TensorDesc& x = request.inputs[0];
-  const int axis = axis_of(request);
-  const int64_t n = x.shape[axis], inner = x.shape.elements(axis + 1, x.shape.rank());
-  const int64_t count = request.outputs[0].shape.elements();
-  Kernel kernel;
-  visit_number(x.dtype, [&]<typename T>(T) {
-    kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
-      for_pieces(threads, count, std::max<int64_t>(1, kPiece / n), [&](int64_t first, int64_t end) {
-        places_piece<kLargest>(input<T>(buffers, 0), n, inner, first, end,
-                               output<int64_t>(buffers, 0));
-      });
-    };
+  const ops::AlongAxis x(request.inputs[0].shape, request.step.attributes);
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    return in_pieces(request, x.columns(), std::max<int64_t>(1, kPiece / x.n),
+                     [x](const Piece& piece) { places_piece<kLargest, T>(x, piece); });
   });
-  return kernel;
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Where the largest and the smallest element is.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -9,11 +8,9 @@ void infer_argmax(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand& x = call.operand(0);
-  std::vector<int64_t> extents = x.shape.extents();
-  extents.erase(extents.begin() + *axis);
   int batch_axis = batch_beside(x.batch_axis, *axis);
   if (batch_axis > *axis) --batch_axis;
-  call.result(DType::kInt64, Shape(std::move(extents)), batch_axis);
+  call.result(DType::kInt64, replaced_axes(x.shape, *axis, 1, {}), batch_axis);
 }
 
 OpSpec place_op(std::string_view name, std::string_view doc, std::string_view formula,
@@ -22,8 +19,7 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
           .doc = doc,
           .formula = formula,
           .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = {{"axis", AttributeType::kInteger, "-1", "axis to search"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
+          .attributes = {axis_attribute("-1", "axis to search")},
           .normalize = normalize_axis,
           .infer = infer_argmax,
           .flops = {1, Flops::Each::kFirst},
@@ -33,8 +29,8 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
 
 }  // namespace
 
-std::span<const OpSpec> argmax() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> argmax() {
+  return {
       place_op("argmax",
                "Index of the largest element along an axis, as int64; on ties, the first.",
                "y = the first i with x[i] = max x", "np.argmax(x, axis)",
@@ -45,7 +41,6 @@ std::span<const OpSpec> argmax() {
                "y = the first i with x[i] = min x", "np.argmin(x, axis)",
                {"argmin(f32[3,4])", "argmin(f32[2,3,4]) axis=1", "argmin(u8[3,4]) axis=0"}),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

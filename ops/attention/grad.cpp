@@ -1,8 +1,6 @@
 // Scaled dot product attention: its optional operands, and its gradients.
+#include "compiler/grad/common.h"
 #include "ops/attention/attention.h"
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {
@@ -33,11 +31,8 @@ std::vector<ValueId> attention_gradient(GradientContext& context) {
                                         given[2],           context.result(0), context.result(1)};
   std::vector<ValueId> operands = forward;
   operands.insert(operands.end(), given.begin() + 3, given.end());
-  AttributeSpans spans;
-  spans.op = context.node.span;
-  std::vector<ValueId> gradients =
-      context.builder.add(*ops::find_spec("scaled_dot_product_attention_grad"), context.names[0],
-                          std::move(operands), context.node.attributes, spans);
+  std::vector<ValueId> gradients = context.add_all("scaled_dot_product_attention_grad",
+                                                   std::move(operands), context.node.attributes);
   gradients.resize(given.size());
   if (!at.bias || !context.wanted[*at.bias]) return gradients;
   operands = forward;
@@ -51,10 +46,8 @@ std::vector<ValueId> attention_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> attention() {
-  static constexpr Rules kRules[] = {
-      {"scaled_dot_product_attention", attention_gradient, expand_attention}};
-  return kRules;
+std::vector<Rules> attention() {
+  return {{"scaled_dot_product_attention", attention_gradient, expand_attention}};
 }
 
 }  // namespace flow::grad

@@ -1,11 +1,8 @@
 // Scaled dot product attention.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <optional>
 
 #include "ops/attention/attention.h"
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -17,10 +14,8 @@ constexpr std::string_view kMaskInstead =
     "give an additive mask as `bias`, convert any other mask with `{op: cast, dtype: bool}`";
 
 /// `shape` without its last `dropped` axes, followed by `last`.
-Shape with_last_extents(const Shape& shape, int dropped, std::initializer_list<int64_t> last) {
-  std::vector<int64_t> extents(shape.begin(), shape.end() - dropped);
-  extents.insert(extents.end(), last);
-  return Shape(std::move(extents));
+Shape with_last_extents(const Shape& shape, int dropped, const Shape& last) {
+  return replaced_axes(shape, shape.rank() - dropped, dropped, last);
 }
 
 /// The operands of a call.
@@ -269,36 +264,32 @@ void infer_attention_grad_bias(Call& call) {
 
 /// Of the gradients.
 std::vector<AttributeSpec> attention_grad_attributes() {
-  return {
-      {"causal", AttributeType::kBool, "false",
-       "let query i attend to keys 0 to i only, or as `align` says"},
-      {"scale", AttributeType::kNumber, "1/sqrt(D)", "factor on the scores before the softmax"},
-      {.name = "window",
-       .type = AttributeType::kInteger,
-       .fallback = "none",
-       .doc = "with causal: number of keys that a query attends to, its own and those before it",
-       .min = 1,
-       .max = static_cast<double>(kMaxSize)}};
+  return {{"causal", AttributeType::kBool, "false",
+           "let query i attend to keys 0 to i only, or as `align` says"},
+          {"scale", AttributeType::kNumber, "1/sqrt(D)", "factor on the scores before the softmax"},
+          count_attribute(
+              "window",
+              "with causal: number of keys that a query attends to, its own and those before it",
+              "none")};
 }
 
 std::vector<AttributeSpec> attention_attributes() {
   std::vector<AttributeSpec> attributes = attention_grad_attributes();
   attributes.insert(
       attributes.begin() + 1,
-      {.name = "align",
-       .type = AttributeType::kText,
-       .fallback = "top_left",
-       .doc = "with causal, the last key of query i: key i for top_left, as in PyTorch; key i + S "
+      of_kind(
+          Kind::kUnplanned,
+          choice_attribute(
+              "align", "top_left",
+              "with causal, the last key of query i: key i for top_left, as in PyTorch; key i + S "
               "- T for bottom_right, as in flash-attention",
-       .choices = {"top_left", "bottom_right"}});
+              {"top_left", "bottom_right"})));
   return attributes;
 }
 
-std::vector<PlanAttribute> attention_plan_attributes() {
-  return {{"causal", Kind::kFlag},
-          {.name = "diagonal", .kind = Kind::kOffset, .optional = true},
-          {"scale", Kind::kFinite},
-          {.name = "window", .kind = Kind::kCount, .optional = true}};
+/// Of a call that is aligned at the bottom right.
+PlanAttribute diagonal_in_plans() {
+  return {.name = "diagonal", .kind = Kind::kOffset, .optional = true};
 }
 
 int64_t limit_of_keys(const Shape& key) { return key.rank() < 2 ? 1 : key[key.rank() - 2] + 1; }
@@ -326,11 +317,8 @@ OperandSpec attention_bias(bool optional = true) {
 }
 
 OperandSpec attention_lengths(LimitRule limit) {
-  return {.name = "lengths",
-          .doc = "(N), integers in [0, S]: the keys of each row; later ones are hidden",
-          .accepts = Accepts::kInteger,
-          .optional = true,
-          .limit = limit};
+  return optional_integers(
+      "lengths", "(N), integers in [0, S]: the keys of each row; later ones are hidden", limit);
 }
 
 /// dy to logsumexp, followed by `more`.
@@ -372,85 +360,78 @@ double attention_grad_bias_flops(std::span<const Shape> operands, const Shape&, 
 
 }  // namespace
 
-std::span<const OpSpec> attention() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "scaled_dot_product_attention",
-          .doc = "Scaled dot-product attention (Vaswani et al., 2017); 0 for a query that attends "
-                 "to no key. Of (N, H, T, D), groups of heads can share a key and a value.",
-          .formula = "y = softmax(scale query key^T + bias) value",
-          .operands = {{"query", "(..., T, D)"},
-                       {"key",
-                        "(..., S, D); of (N, K, S, D), where K divides the query's H, query "
-                        "head h attends to head h K / H"},
-                       {"value", "(..., S, V), with the leading dimensions of the key"},
-                       attention_mask(),
-                       attention_bias(),
-                       attention_lengths(limit_of_key_lengths)},
-          .attributes = attention_attributes(),
-          .plan_attributes = attention_plan_attributes(),
-          .results = {{"out"}, {.name = "logsumexp", .optional = true}},
-          .normalize = normalize_attention,
-          .infer = infer_attention,
-          .optional_by_dtype = true,
-          .flops = {.product = attention_flops},
-          .examples = {"scaled_dot_product_attention(f32[3,4], f32[5,4], f32[5,2])",
-                       "scaled_dot_product_attention(f32[2,3,5,4], f32[2,3,5,4], f32[2,3,5,4]) "
-                       "causal=true",
-                       "scaled_dot_product_attention(f32[2,6,3], f32[2,4,3], f32[2,4,3]) "
-                       "causal=true scale=2",
-                       "scaled_dot_product_attention(f32[2,3,4], f32[2,2,4], f32[2,2,3], "
-                       "bool[3,2])",
-                       "scaled_dot_product_attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,3], "
-                       "bool[2,1,1,5]) causal=true",
-                       "scaled_dot_product_attention(f32[70,4], f32[300,4], f32[300,3])",
-                       "scaled_dot_product_attention(f32[2,4,5,3], f32[2,2,6,3], f32[2,2,6,2])",
-                       "scaled_dot_product_attention(f32[1,6,5,4], f32[1,1,5,4], f32[1,1,5,4], "
-                       "f32[6,5,5]) causal=true",
-                       "scaled_dot_product_attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,3], "
-                       "bool[3,5], f32[2,1,1,5])",
-                       "scaled_dot_product_attention(f32[3,2,4], f32[3,5,4], f32[3,5,4], i32[3])",
-                       "scaled_dot_product_attention(f32[2,2,6,4], f32[2,1,6,4], f32[2,1,6,3], "
-                       "bool[6,1], f32[2,6,1], i64[2]) causal=true window=3",
-                       "scaled_dot_product_attention(f32[150,2], f32[150,2], f32[150,2]) "
-                       "causal=true window=70",
-                       "scaled_dot_product_attention(f32[2,3,4], f32[2,7,4], f32[2,7,4]) "
-                       "causal=true align=bottom_right window=4",
-                       "scaled_dot_product_attention(f32[2,6,4], f32[2,4,4], f32[2,4,4]) "
-                       "causal=true align=bottom_right"},
-      },
-      {
-          .name = "scaled_dot_product_attention_grad",
-          .doc = "Gradients of scaled_dot_product_attention with respect to query, key and value.",
-          .formula = "ds = p (dy value^T - dy . y), dquery = scale ds key, dkey = scale ds^T "
-                     "query, dvalue = p^T dy",
-          .operands = gradient_operands(
-              {attention_mask(), attention_bias(), attention_lengths(limit_of_key_lengths_back)}),
-          .attributes = attention_grad_attributes(),
-          .plan_attributes = attention_plan_attributes(),
-          .results = {{"dquery"}, {"dkey"}, {"dvalue"}},
-          .infer = infer_attention_grad,
-          .optional_by_dtype = true,
-          .linear = {0},
-          .flops = {.product = attention_grad_flops},
-          .internal = true,
-      },
-      {
-          .name = "scaled_dot_product_attention_grad_bias",
-          .doc = "Gradient of scaled_dot_product_attention with respect to its bias.",
-          .formula = "dbias = sum p (dy value^T - dy . y)",
-          .operands = gradient_operands({attention_bias(false), attention_mask(),
-                                         attention_lengths(limit_of_key_lengths_back)}),
-          .attributes = attention_grad_attributes(),
-          .plan_attributes = attention_plan_attributes(),
-          .infer = infer_attention_grad_bias,
-          .optional_by_dtype = true,
-          .linear = {0},
-          .flops = {.product = attention_grad_bias_flops},
-          .internal = true,
-      },
+std::vector<OpSpec> attention() {
+  return {
+      {.name = "scaled_dot_product_attention",
+       .doc = "Scaled dot-product attention (Vaswani et al., 2017); 0 for a query that attends "
+              "to no key. Of (N, H, T, D), groups of heads can share a key and a value.",
+       .formula = "y = softmax(scale query key^T + bias) value",
+       .operands = {{"query", "(..., T, D)"},
+                    {"key",
+                     "(..., S, D); of (N, K, S, D), where K divides the query's H, query "
+                     "head h attends to head h K / H"},
+                    {"value", "(..., S, V), with the leading dimensions of the key"},
+                    attention_mask(),
+                    attention_bias(),
+                    attention_lengths(limit_of_key_lengths)},
+       .attributes = attention_attributes(),
+       .plan_attributes = {diagonal_in_plans()},
+       .results = {{"out"}, {.name = "logsumexp", .optional = true}},
+       .normalize = normalize_attention,
+       .infer = infer_attention,
+       .optional_by_dtype = true,
+       .flops = {.product = attention_flops},
+       .examples = {"scaled_dot_product_attention(f32[3,4], f32[5,4], f32[5,2])",
+                    "scaled_dot_product_attention(f32[2,3,5,4], f32[2,3,5,4], f32[2,3,5,4]) "
+                    "causal=true",
+                    "scaled_dot_product_attention(f32[2,6,3], f32[2,4,3], f32[2,4,3]) "
+                    "causal=true scale=2",
+                    "scaled_dot_product_attention(f32[2,3,4], f32[2,2,4], f32[2,2,3], "
+                    "bool[3,2])",
+                    "scaled_dot_product_attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,3], "
+                    "bool[2,1,1,5]) causal=true",
+                    "scaled_dot_product_attention(f32[70,4], f32[300,4], f32[300,3])",
+                    "scaled_dot_product_attention(f32[2,4,5,3], f32[2,2,6,3], f32[2,2,6,2])",
+                    "scaled_dot_product_attention(f32[1,6,5,4], f32[1,1,5,4], f32[1,1,5,4], "
+                    "f32[6,5,5]) causal=true",
+                    "scaled_dot_product_attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,3], "
+                    "bool[3,5], f32[2,1,1,5])",
+                    "scaled_dot_product_attention(f32[3,2,4], f32[3,5,4], f32[3,5,4], i32[3])",
+                    "scaled_dot_product_attention(f32[2,2,6,4], f32[2,1,6,4], f32[2,1,6,3], "
+                    "bool[6,1], f32[2,6,1], i64[2]) causal=true window=3",
+                    "scaled_dot_product_attention(f32[150,2], f32[150,2], f32[150,2]) "
+                    "causal=true window=70",
+                    "scaled_dot_product_attention(f32[2,3,4], f32[2,7,4], f32[2,7,4]) "
+                    "causal=true align=bottom_right window=4",
+                    "scaled_dot_product_attention(f32[2,6,4], f32[2,4,4], f32[2,4,4]) "
+                    "causal=true align=bottom_right"}},
+      {.name = "scaled_dot_product_attention_grad",
+       .doc = "Gradients of scaled_dot_product_attention with respect to query, key and value.",
+       .formula = "ds = p (dy value^T - dy . y), dquery = scale ds key, dkey = scale ds^T "
+                  "query, dvalue = p^T dy",
+       .operands = gradient_operands(
+           {attention_mask(), attention_bias(), attention_lengths(limit_of_key_lengths_back)}),
+       .attributes = attention_grad_attributes(),
+       .plan_attributes = {diagonal_in_plans()},
+       .results = {{"dquery"}, {"dkey"}, {"dvalue"}},
+       .infer = infer_attention_grad,
+       .optional_by_dtype = true,
+       .linear = {0},
+       .flops = {.product = attention_grad_flops},
+       .internal = true},
+      {.name = "scaled_dot_product_attention_grad_bias",
+       .doc = "Gradient of scaled_dot_product_attention with respect to its bias.",
+       .formula = "dbias = sum p (dy value^T - dy . y)",
+       .operands = gradient_operands(
+           {attention_bias(false), attention_mask(), attention_lengths(limit_of_key_lengths_back)}),
+       .attributes = attention_grad_attributes(),
+       .plan_attributes = {diagonal_in_plans()},
+       .infer = infer_attention_grad_bias,
+       .optional_by_dtype = true,
+       .linear = {0},
+       .flops = {.product = attention_grad_bias_flops},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

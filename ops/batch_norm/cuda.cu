@@ -6,7 +6,7 @@
 
 #include "ops/batch_norm/cuda_statistics.h"
 #include "ops/core/known.h"
-#include "ops/unary/activations.h"
+#include "ops/unary/unary.h"
 #include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_device.h"

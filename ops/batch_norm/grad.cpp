@@ -2,10 +2,7 @@
 // primitives.
 #include <algorithm>
 
-#include "compiler/grad/layers.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -28,24 +25,22 @@ bool shards_have_rows(const ir::Graph& graph, const ir::Value& x, int axis) {
 void move_statistics(const LayerContext& context, ValueId normalized, int64_t count,
                      ValueId moving_mean, ValueId moving_variance) {
   ir::Graph& graph = context.builder.graph();
-  const ir::Node& node = *graph.producer_of(normalized);
   // The variance of a sample is that of where it comes from times (n - 1) / n.
   const double unbias = static_cast<double>(count) / static_cast<double>(count - 1);
   const ValueId moved = context.builder.add(
       "move_statistics", graph[moving_mean].name + ":update",
-      {node.results[1], node.results[2], latest(graph, moving_mean),
-       latest(graph, moving_variance)},
+      {context.result_beside(normalized, 1), context.result_beside(normalized, 2),
+       latest(graph, moving_mean), latest(graph, moving_variance)},
       {{"momentum", *context.attributes.find("momentum")}, {"unbias", unbias}}, context.spans.op);
   if (!moved.valid()) return;
   graph.set_updated(moving_mean, moved);
-  graph.set_updated(moving_variance, graph.producer_of(moved)->results[1]);
+  graph.set_updated(moving_variance, context.result_beside(moved, 1));
 }
 
 ValueId expand_batch_normalization(LayerContext& context) {
   const ir::Value x = context.operand(0);
-  ops::Call call = context.call();
-  const auto axis = ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), x.shape);
-  if (context.report(call)) return {};
+  const auto axis = context.axis();
+  if (!axis) return {};
   const Shape channels{x.shape[*axis]};
   const auto [gamma, beta] =
       add_affine(context, x.dtype, channels, context.attributes.get<bool>("scale"),
@@ -78,10 +73,9 @@ ValueId expand_batch_normalization(LayerContext& context) {
 
 /// The gradients of gamma and beta are sums that the gradient of x is made from, too.
 std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
-  const ir::Attributes& forward = context.node.attributes;
   std::vector<ValueId> operands = {context.gradient(), context.operand(0), context.operand(1),
                                    context.operand(2), context.result(1),  context.result(2)};
-  ir::Attributes attributes{{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}};
+  ir::Attributes attributes = context.attributes({"axis", "epsilon"});
   const auto add = [&](std::string_view op, size_t i) {
     return context.add(op, i, operands, attributes);
   };
@@ -91,7 +85,7 @@ std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   const ValueId dbeta = graph.producer_of(dgamma)->results[1];
   std::vector<ValueId> gradients = {{}, dgamma, dbeta};
   operands.insert(operands.end(), {dgamma, dbeta});
-  if (const auto* synchronized = forward.find("synchronized"))
+  if (const auto* synchronized = context.node.attributes.find("synchronized"))
     attributes.set("synchronized", *synchronized);
   if (context.wanted[0]) gradients[0] = add("batch_norm_grad", 0);
   return gradients;
@@ -106,9 +100,7 @@ std::vector<ValueId> batch_norm_predict_gradient(GradientContext& context) {
                 variance = context.operand(4);
   const auto constant = [&](std::string_view part, double value) {
     const ir::Value channels = context.value_of(variance);
-    return context.add(
-        "fill", 0, {},
-        {{"value", value}, {"shape", channels.shape.extents()}, {"dtype", channels.dtype}}, part);
+    return context.fill(0, value, channels.shape, channels.dtype, part);
   };
   const ValueId zeros = constant("zeros", 0);
   const auto times_r = [&](size_t i, ValueId value, ValueId factor, const ir::Attribute& along,
@@ -130,8 +122,7 @@ std::vector<ValueId> batch_norm_predict_gradient(GradientContext& context) {
   gradients[2] = dbeta;
   const ir::Attribute channel_axis = int64_t{0};
   if (context.wanted[3])
-    gradients[3] =
-        context.add("negative", 3, {times_r(3, dbeta, gamma, channel_axis, "scaled")}, {});
+    gradients[3] = context.add("negative", 3, {times_r(3, dbeta, gamma, channel_axis, "scaled")});
   if (context.wanted[4]) {
     const ValueId once = times_r(4, dgamma, gamma, channel_axis, "once");
     const ValueId twice = times_r(4, once, constant("ones", 1), channel_axis, "twice");
@@ -142,11 +133,10 @@ std::vector<ValueId> batch_norm_predict_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> batch_norm() {
-  static constexpr Rules kRules[] = {{"batch_normalization", nullptr, expand_batch_normalization},
-                                     {"batch_norm", batch_norm_gradient},
-                                     {"batch_norm_predict", batch_norm_predict_gradient}};
-  return kRules;
+std::vector<Rules> batch_norm() {
+  return {{"batch_normalization", nullptr, expand_batch_normalization},
+          {"batch_norm", batch_norm_gradient},
+          {"batch_norm_predict", batch_norm_predict_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,8 +1,6 @@
 // Batch normalization: the layer and its primitives, one for train jobs with its gradients, one for
 // predict jobs.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {
@@ -64,7 +62,7 @@ void infer_move_statistics(Call& call) {
 }
 
 std::vector<AttributeSpec> batch_norm_attributes() {
-  return {{"axis", AttributeType::kInteger, "1", "channel axis"}, epsilon_attribute("0.001")};
+  return {axis_attribute("1", "channel axis"), epsilon_attribute("0.001")};
 }
 
 std::vector<AttributeSpec> batch_norm_grad_attributes() {
@@ -81,12 +79,7 @@ PlanAttribute synchronized_in_plans() {
 }
 
 AttributeSpec momentum_attribute(std::string_view fallback, std::string_view doc) {
-  return {.name = "momentum",
-          .type = AttributeType::kNumber,
-          .fallback = fallback,
-          .doc = doc,
-          .min = 0,
-          .max = 1};
+  return number_attribute("momentum", fallback, doc, 0, 1);
 }
 
 std::vector<OperandSpec> with_statistics(std::vector<OperandSpec> operands) {
@@ -112,124 +105,100 @@ std::vector<OperandSpec> with_sums(std::vector<OperandSpec> operands) {
 
 }  // namespace
 
-std::span<const OpSpec> batch_norm() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "batch_normalization",
-          .doc = "Batch normalization (Ioffe and Szegedy, 2015): batch statistics in training, "
-                 "moving averages in inference mode.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "any shape that has the axis"}},
-          .attributes = {{"axis", AttributeType::kInteger, "1", "channel axis"},
-                         momentum_attribute(
-                             "0.99",
-                             "decay of the moving averages: fraction to keep in a train step"),
-                         epsilon_attribute("0.001"),
-                         center_attribute(),
-                         scale_attribute(),
-                         {"synchronized", AttributeType::kBool, "false",
-                          "with shards, use the batch statistics of the whole batch; requires "
-                          "`--distributed`, and a rank for each shard"}},
-          .takes_variables = true,
-          .trains_otherwise = true,
-      },
-      {
-          .name = "batch_norm",
-          .doc = "Normalizes each channel by its batch mean and biased variance.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}},
-          .attributes = batch_norm_attributes(),
-          .plan_attributes = {{"axis", Kind::kAxis},
-                              {"epsilon", Kind::kMagnitude},
-                              synchronized_in_plans()},
-          .results = {{"out"},
-                      {.name = "mean", .optional = true},
-                      {.name = "variance", .optional = true}},
-          .normalize = normalize_axis,
-          .infer = infer_batch_norm,
-          .takes = {Epilogue::kRelu},
-          .layer = "batch_normalization",
-          .flops = {8, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"batch_norm(f32[4,3,2,2], f32[3], f32[3])",
-                       "batch_norm(f32[7,5], f32[5], f32[5]) epsilon=0.1",
-                       "batch_norm(f32[2,3,5], f32[5], f32[5]) axis=-1",
-                       "batch_norm(f32[2,70,3], f32[2], f32[2]) axis=0"},
-      },
-      {
-          .name = "batch_norm_predict",
-          .doc = "Normalizes each channel by given statistics.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = with_statistics(
-              {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}}),
-          .attributes = batch_norm_attributes(),
-          .plan_attributes = {{"axis", Kind::kAxis}, {"epsilon", Kind::kMagnitude}},
-          .normalize = normalize_axis,
-          .infer = infer_batch_norm_predict,
-          .in_place = {0},
-          .elementwise = true,
-          .takes = {Epilogue::kRelu},
-          .layer = "batch_normalization",
-          .flops = {4, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"batch_norm_predict(f32[4,3,2,2], f32[3], f32[3], f32[3], f32[3]) epsilon=2",
-                       "batch_norm_predict(f32[2,70], f32[2], f32[2], f32[2], f32[2]) epsilon=3 "
-                       "axis=0"},
-      },
-      {
-          .name = "batch_norm_grad_affine",
-          .doc = "Gradients of batch_norm with respect to gamma and beta.",
-          .formula = "dgamma = sum dy (x - mean) / sqrt(variance + epsilon), dbeta = sum dy",
-          .operands = batch_norm_grad_operands(),
-          .attributes = batch_norm_grad_attributes(),
-          .plan_attributes = {{"axis", Kind::kAxis},
-                              {"epsilon", Kind::kMagnitude},
-                              {"rectified", Kind::kFlag}},
-          .results = {{"out"}, {"dbeta"}},
-          .normalize = normalize_axis,
-          .infer = infer_batch_norm_grad_affine,
-          .linear = {0},
-          .flops = {5, Flops::Each::kFirst},
-          .internal = true,
-      },
-      {
-          .name = "batch_norm_grad",
-          .doc = "Gradient of batch_norm with respect to x.",
-          .formula = "dx = gamma r (dy - dbeta / n - (x - mean) r dgamma / n), "
-                     "r = 1 / sqrt(variance + epsilon)",
-          .operands = with_sums(batch_norm_grad_operands()),
-          .attributes = batch_norm_grad_attributes(),
-          .plan_attributes = {{"axis", Kind::kAxis},
-                              {"epsilon", Kind::kMagnitude},
-                              {"rectified", Kind::kFlag},
-                              synchronized_in_plans()},
-          .normalize = normalize_axis,
-          .infer = infer_batch_norm_grad,
-          .in_place = {0, 1},
-          .elementwise = true,
-          .flops = {9, Flops::Each::kFirst},
-          .internal = true,
-      },
-      {
-          .name = "move_statistics",
-          .doc = "Updates the moving averages with the statistics of one batch.",
-          .formula = "updated = momentum moving + (1 - momentum) batch, with the batch variance "
-                     "times unbias",
-          .operands = {{"mean", "(C), of the batch"},
-                       {"variance", "(C), of the batch, biased"},
-                       {.name = "moving_mean", .doc = "(C)", .statistic = true},
-                       {.name = "moving_variance", .doc = "(C)", .statistic = true}},
-          .attributes = {momentum_attribute("", "fraction of the old average to keep"),
-                         {"unbias", AttributeType::kNumber, "",
-                          "n / (n - 1) for a variance over n elements"}},
-          .plan_attributes = {{"momentum", Kind::kFinite}, {"unbias", Kind::kFinite}},
-          .results = {{.name = "out", .moves = 2}, {.name = "updated_variance", .moves = 3}},
-          .infer = infer_move_statistics,
-          .flops = {6},
-          .internal = true,
-      },
+std::vector<OpSpec> batch_norm() {
+  return {
+      {.name = "batch_normalization",
+       .doc = "Batch normalization (Ioffe and Szegedy, 2015): batch statistics in training, "
+              "moving averages in inference mode.",
+       .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+       .operands = {{"in", "any shape that has the axis"}},
+       .attributes = {axis_attribute("1", "channel axis"),
+                      momentum_attribute(
+                          "0.99", "decay of the moving averages: fraction to keep in a train step"),
+                      epsilon_attribute("0.001"),
+                      center_attribute(),
+                      scale_attribute(),
+                      {"synchronized", AttributeType::kBool, "false",
+                       "with shards, use the batch statistics of the whole batch; requires "
+                       "`--distributed`, and a rank for each shard"}},
+       .takes_variables = true,
+       .trains_otherwise = true},
+      {.name = "batch_norm",
+       .doc = "Normalizes each channel by its batch mean and biased variance.",
+       .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+       .operands = {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}},
+       .attributes = batch_norm_attributes(),
+       .plan_attributes = {synchronized_in_plans()},
+       .results = {{"out"},
+                   {.name = "mean", .optional = true},
+                   {.name = "variance", .optional = true}},
+       .normalize = normalize_axis,
+       .infer = infer_batch_norm,
+       .takes = {Epilogue::kRelu},
+       .layer = "batch_normalization",
+       .flops = {8, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"batch_norm(f32[4,3,2,2], f32[3], f32[3])",
+                    "batch_norm(f32[7,5], f32[5], f32[5]) epsilon=0.1",
+                    "batch_norm(f32[2,3,5], f32[5], f32[5]) axis=-1",
+                    "batch_norm(f32[2,70,3], f32[2], f32[2]) axis=0"}},
+      {.name = "batch_norm_predict",
+       .doc = "Normalizes each channel by given statistics.",
+       .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+       .operands = with_statistics(
+           {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}}),
+       .attributes = batch_norm_attributes(),
+       .normalize = normalize_axis,
+       .infer = infer_batch_norm_predict,
+       .in_place = {0},
+       .elementwise = true,
+       .takes = {Epilogue::kRelu},
+       .layer = "batch_normalization",
+       .flops = {4, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"batch_norm_predict(f32[4,3,2,2], f32[3], f32[3], f32[3], f32[3]) epsilon=2",
+                    "batch_norm_predict(f32[2,70], f32[2], f32[2], f32[2], f32[2]) epsilon=3 "
+                    "axis=0"}},
+      {.name = "batch_norm_grad_affine",
+       .doc = "Gradients of batch_norm with respect to gamma and beta.",
+       .formula = "dgamma = sum dy (x - mean) / sqrt(variance + epsilon), dbeta = sum dy",
+       .operands = batch_norm_grad_operands(),
+       .attributes = batch_norm_grad_attributes(),
+       .results = {{"out"}, {"dbeta"}},
+       .normalize = normalize_axis,
+       .infer = infer_batch_norm_grad_affine,
+       .linear = {0},
+       .flops = {5, Flops::Each::kFirst},
+       .internal = true},
+      {.name = "batch_norm_grad",
+       .doc = "Gradient of batch_norm with respect to x.",
+       .formula = "dx = gamma r (dy - dbeta / n - (x - mean) r dgamma / n), "
+                  "r = 1 / sqrt(variance + epsilon)",
+       .operands = with_sums(batch_norm_grad_operands()),
+       .attributes = batch_norm_grad_attributes(),
+       .plan_attributes = {synchronized_in_plans()},
+       .normalize = normalize_axis,
+       .infer = infer_batch_norm_grad,
+       .in_place = {0, 1},
+       .elementwise = true,
+       .flops = {9, Flops::Each::kFirst},
+       .internal = true},
+      {.name = "move_statistics",
+       .doc = "Updates the moving averages with the statistics of one batch.",
+       .formula = "updated = momentum moving + (1 - momentum) batch, with the batch variance "
+                  "times unbias",
+       .operands = {{"mean", "(C), of the batch"},
+                    {"variance", "(C), of the batch, biased"},
+                    {.name = "moving_mean", .doc = "(C)", .statistic = true},
+                    {.name = "moving_variance", .doc = "(C)", .statistic = true}},
+       .attributes = {momentum_attribute("", "fraction of the old average to keep"),
+                      {"unbias", AttributeType::kNumber, "",
+                       "n / (n - 1) for a variance over n elements"}},
+       .results = {{.name = "out", .moves = 2}, {.name = "updated_variance", .moves = 3}},
+       .infer = infer_move_statistics,
+       .flops = {6},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

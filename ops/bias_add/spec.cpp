@@ -1,7 +1,4 @@
 // Adding a vector along one axis.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -38,49 +35,40 @@ void infer_bias_add_grad(Call& call) {
               combined(dy.batch_axis, Combine::kSum));
 }
 
-AttributeSpec bias_axis() {
-  return {"axis", AttributeType::kInteger, "1", "axis to add the bias along"};
-}
+AttributeSpec bias_axis() { return axis_attribute("1", "axis to add the bias along"); }
 
 }  // namespace
 
-std::span<const OpSpec> bias_add() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "bias_add",
-          .doc = "Adds a bias vector along one axis.",
-          .formula = "y[..., c, ...] = x[..., c, ...] + bias[c]",
-          .operands = {{"x", "any shape that has the axis"}, {"bias", "(C), the size of the axis"}},
-          .attributes = {bias_axis()},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_bias_add,
-          .in_place = {0},
-          .elementwise = true,
-          .linear_in_all = true,
-          .epilogue = Epilogue::kBias,
-          .numpy = "np.moveaxis(np.moveaxis(x, axis, -1) + bias, -1, axis)",
-          .examples = {"bias_add(f32[3,4], f32[4])", "bias_add(f32[2,3,5,7], f32[3])",
-                       "bias_add(f32[2,3,4], f32[4]) axis=-1", "bias_add(f32[5,2], f32[5]) axis=0"},
-      },
-      {
-          .name = "bias_add_grad",
-          .doc = "Gradient of bias_add with respect to the bias.",
-          .formula = "dbias[c] = sum dy[..., c, ...]",
-          .operands = {{.name = "dy", .doc = "any shape that has the axis", .low_precision = true}},
-          .attributes = {bias_axis()},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_bias_add_grad,
-          .linear = {0},
-          .gradient_of = Epilogue::kBias,
-          .flops = {1, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"bias_add_grad(f32[3,4])", "bias_add_grad(f32[2,3,5,7])",
-                       "bias_add_grad(f32[2,3,4]) axis=2", "bias_add_grad(f32[3000,5])"},
-      },
+std::vector<OpSpec> bias_add() {
+  return {
+      {.name = "bias_add",
+       .doc = "Adds a bias vector along one axis.",
+       .formula = "y[..., c, ...] = x[..., c, ...] + bias[c]",
+       .operands = {{"x", "any shape that has the axis"}, {"bias", "(C), the size of the axis"}},
+       .attributes = {bias_axis()},
+       .normalize = normalize_axis,
+       .infer = infer_bias_add,
+       .in_place = {0},
+       .elementwise = true,
+       .linear_in_all = true,
+       .epilogue = Epilogue::kBias,
+       .numpy = "np.moveaxis(np.moveaxis(x, axis, -1) + bias, -1, axis)",
+       .examples = {"bias_add(f32[3,4], f32[4])", "bias_add(f32[2,3,5,7], f32[3])",
+                    "bias_add(f32[2,3,4], f32[4]) axis=-1", "bias_add(f32[5,2], f32[5]) axis=0"}},
+      {.name = "bias_add_grad",
+       .doc = "Gradient of bias_add with respect to the bias.",
+       .formula = "dbias[c] = sum dy[..., c, ...]",
+       .operands = {{.name = "dy", .doc = "any shape that has the axis", .low_precision = true}},
+       .attributes = {bias_axis()},
+       .normalize = normalize_axis,
+       .infer = infer_bias_add_grad,
+       .linear = {0},
+       .gradient_of = Epilogue::kBias,
+       .flops = {1, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"bias_add_grad(f32[3,4])", "bias_add_grad(f32[2,3,5,7])",
+                    "bias_add_grad(f32[2,3,4]) axis=2", "bias_add_grad(f32[3000,5])"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

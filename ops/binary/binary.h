@@ -6,42 +6,34 @@
 
 namespace flow::functions {
 
+// Of floats: the operands are called a and b, or otherwise.
+#define FLOW_PAIR(Function, a, b, value)                       \
+  template <typename T>                                        \
+  struct Function {                                            \
+    FLOW_INLINE T operator()(T a, T b) const { return value; } \
+  }
+#define FLOW_PAIR_GRADIENT(Function, a, b, value)                    \
+  template <typename T>                                              \
+  struct Function {                                                  \
+    FLOW_INLINE T operator()(T dy, T a, T b) const { return value; } \
+  }
+
 // Integers wrap around, as NumPy's do.
-
-template <typename T>
-struct Add {
-  FLOW_INLINE T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else
-      return a + b;
+#define FLOW_WRAPPING(Function, op)                                                  \
+  template <typename T>                                                              \
+  struct Function {                                                                  \
+    FLOW_INLINE T operator()(T a, T b) const {                                       \
+      if constexpr (std::is_integral_v<T>)                                           \
+        return static_cast<T>(static_cast<uint64_t>(a) op static_cast<uint64_t>(b)); \
+      else                                                                           \
+        return a op b;                                                               \
+    }                                                                                \
   }
-};
 
-template <typename T>
-struct Subtract {
-  FLOW_INLINE T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-    else
-      return a - b;
-  }
-};
-
-template <typename T>
-struct Multiply {
-  FLOW_INLINE T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else
-      return a * b;
-  }
-};
-
-template <typename T>
-struct Divide {
-  FLOW_INLINE T operator()(T a, T b) const { return a / b; }
-};
+FLOW_WRAPPING(Add, +);
+FLOW_WRAPPING(Subtract, -);
+FLOW_WRAPPING(Multiply, *);
+FLOW_PAIR(Divide, a, b, a / b);
 
 // CPUs trap where integers are divided by 0, and where the least one is divided by -1.
 
@@ -140,37 +132,19 @@ struct Pow {
 };
 
 /// With respect to a; 0 of a constant 1.
-template <typename T>
-struct PowGradientBase {
-  FLOW_INLINE T operator()(T dy, T a, T b) const {
-    return b == T(0) ? T(0) : dy * (b * std::pow(a, b - T(1)));
-  }
-};
+FLOW_PAIR_GRADIENT(PowGradientBase, a, b, b == T(0) ? T(0) : dy * (b * std::pow(a, b - T(1))));
 
 /// With respect to b; 0 where the power is 0 for all b around.
-template <typename T>
-struct PowGradientExponent {
-  FLOW_INLINE T operator()(T dy, T a, T b) const {
-    return a == T(0) && b >= T(0) ? T(0) : dy * (std::pow(a, b) * std::log(a));
-  }
-};
+FLOW_PAIR_GRADIENT(PowGradientExponent, a, b,
+                   a == T(0) && b >= T(0) ? T(0) : dy * (std::pow(a, b) * std::log(a)));
 
-template <typename T>
-struct SquaredDifference {
-  FLOW_INLINE T operator()(T a, T b) const { return (a - b) * (a - b); }
-};
+FLOW_PAIR(SquaredDifference, a, b, (a - b) * (a - b));
 
 // The gradients of differences are those with respect to a.
 
-template <typename T>
-struct SquaredDifferenceGradient {
-  FLOW_INLINE T operator()(T dy, T a, T b) const { return dy * (T(2) * (a - b)); }
-};
+FLOW_PAIR_GRADIENT(SquaredDifferenceGradient, a, b, (T(2) * (a - b)) * dy);
 
-template <typename T>
-struct AbsoluteDifference {
-  FLOW_INLINE T operator()(T a, T b) const { return Abs<T>{}(a - b); }
-};
+FLOW_PAIR(AbsoluteDifference, a, b, Abs<T>{}(a - b));
 
 template <typename T>
 struct AbsoluteDifferenceGradient {
@@ -203,60 +177,26 @@ struct SmoothL1Gradient {
 };
 
 /// -z ln s - (1 - z) ln(1 - s) with s = sigmoid(x), which is max(x, 0) - x z + ln(1 + e^-|x|).
-template <typename T>
-struct SigmoidCrossEntropy {
-  FLOW_INLINE T operator()(T z, T x) const { return math::softplus(x) - x * z; }
-};
+FLOW_PAIR(SigmoidCrossEntropy, z, x, math::softplus(x) - x * z);
 
 /// With respect to x.
-template <typename T>
-struct SigmoidCrossEntropyGradient {
-  FLOW_INLINE T operator()(T dy, T z, T x) const { return dy * (math::sigmoid(x) - z); }
-};
+FLOW_PAIR_GRADIENT(SigmoidCrossEntropyGradient, z, x, (math::sigmoid(x) - z) * dy);
 
 // Integers of any two dtypes compare by value: the widest are signed.
 
-struct Equal {
-  template <typename A, typename B>
-  FLOW_INLINE bool operator()(A a, B b) const {
-    return a == b;
+#define FLOW_COMPARED(Function, op)               \
+  struct Function {                               \
+    template <typename A, typename B>             \
+    FLOW_INLINE bool operator()(A a, B b) const { \
+      return a op b;                              \
+    }                                             \
   }
-};
-
-struct NotEqual {
-  template <typename A, typename B>
-  FLOW_INLINE bool operator()(A a, B b) const {
-    return a != b;
-  }
-};
-
-struct Greater {
-  template <typename A, typename B>
-  FLOW_INLINE bool operator()(A a, B b) const {
-    return a > b;
-  }
-};
-
-struct GreaterEqual {
-  template <typename A, typename B>
-  FLOW_INLINE bool operator()(A a, B b) const {
-    return a >= b;
-  }
-};
-
-struct Less {
-  template <typename A, typename B>
-  FLOW_INLINE bool operator()(A a, B b) const {
-    return a < b;
-  }
-};
-
-struct LessEqual {
-  template <typename A, typename B>
-  FLOW_INLINE bool operator()(A a, B b) const {
-    return a <= b;
-  }
-};
+FLOW_COMPARED(Equal, ==);
+FLOW_COMPARED(NotEqual, !=);
+FLOW_COMPARED(Greater, >);
+FLOW_COMPARED(GreaterEqual, >=);
+FLOW_COMPARED(Less, <);
+FLOW_COMPARED(LessEqual, <=);
 
 struct And {
   FLOW_INLINE bool operator()(bool a, bool b) const { return a & b; }
@@ -265,5 +205,17 @@ struct And {
 struct Or {
   FLOW_INLINE bool operator()(bool a, bool b) const { return a | b; }
 };
+
+struct Choose {
+  template <typename T>
+  FLOW_INLINE T operator()(bool condition, T x, T y) const {
+    return condition ? x : y;
+  }
+};
+
+#undef FLOW_PAIR
+#undef FLOW_PAIR_GRADIENT
+#undef FLOW_WRAPPING
+#undef FLOW_COMPARED
 
 }  // namespace flow::functions

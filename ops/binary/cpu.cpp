@@ -3,29 +3,20 @@
 // them.
 #include <algorithm>
 #include <array>
+#include <functional>
 
-#include "ops/binary/binary.h"
 #include "ops/binary/cpu_loops.h"
-#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/broadcast.h"
-#include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
 
 Kernel prepare_scale(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [factor = static_cast<float>(request.step.attributes.get<double>("factor")),
-                   threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      scale_to(input<float>(buffers, 0) + first, factor, output<float>(buffers, 0) + first,
-               end - first);
-    });
-  };
-  return kernel;
+  return elementwise(
+      request, [factor = static_cast<float>(number(request, "factor"))](const Piece& piece) {
+        scale_to(piece.input<float>(0), factor, piece.output<float>(0), piece.size());
+      });
 }
 
 using Block = Broadcast::Block;
@@ -81,32 +72,20 @@ Kernel compare(const Request& request) {
   return visit_integer(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
 }
 
-struct ChooseByFlag {
-  template <typename T>
-  FLOW_INLINE T operator()(bool condition, T x, T y) const {
-    return condition ? x : y;
-  }
-};
-
 /// Elements of one size are chosen alike, whatever they mean.
 template <typename T>
 Kernel choose(const Request& request) {
   return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
-    apply_block(ChooseByFlag{}, block, input<bool>(buffers, 0), input<T>(buffers, 1),
+    apply_block(functions::Choose{}, block, input<bool>(buffers, 0), input<T>(buffers, 1),
                 input<T>(buffers, 2), output<T>(buffers, 0));
   });
 }
 
 Kernel prepare_logical_not(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      const bool* x = input<bool>(buffers, 0);
-      for (int64_t i = first; i < end; ++i) output<bool>(buffers, 0)[i] = !x[i];
-    });
-  };
-  return kernel;
+  return elementwise(request, [](const Piece& piece) {
+    const bool* x = piece.input<bool>(0);
+    std::transform(x, x + piece.size(), piece.output<bool>(0), std::logical_not());
+  });
 }
 
 Kernel prepare_where(const Request& request) {

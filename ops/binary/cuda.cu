@@ -1,14 +1,11 @@
 // Arithmetic of numbers that broadcast, and scale; comparisons of two floats of one dtype, two
 // integers of any dtypes, or two bools -> bool; what connects bools; and where, which chooses by
 // them.
-#include "ops/binary/binary.h"
 #include "ops/binary/cuda.cuh"
 #include "ops/core/spec.h"
-#include "ops/unary/activations.h"
-#include "runtime/base/element_types.h"
+#include "ops/unary/unary.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/map.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -73,12 +70,7 @@ __global__ void compare_integers(Loops<2> loops, Integers a, Integers b, bool* o
   }
 }
 
-struct Choose {
-  template <typename T>
-  __device__ T operator()(bool condition, T x, T y) const {
-    return condition ? x : y;
-  }
-};
+using functions::Choose;
 
 struct Not {
   __device__ bool operator()(bool x) const { return !x; }

@@ -1,6 +1,5 @@
 // Gradients of elementwise arithmetic and of choices.
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -8,10 +7,8 @@ namespace {
 using ir::ValueId;
 
 std::vector<ValueId> add_gradient(GradientContext& context) {
-  std::vector<ValueId> gradients(2);
-  for (size_t i = 0; i < 2; ++i)
-    if (context.wanted[i]) gradients[i] = sum_to_operand(context, i, context.gradient());
-  return gradients;
+  return context.each_wanted(
+      [&](size_t i) { return sum_to_operand(context, i, context.gradient()); });
 }
 
 std::vector<ValueId> subtract_gradient(GradientContext& context) {
@@ -22,11 +19,9 @@ std::vector<ValueId> subtract_gradient(GradientContext& context) {
 }
 
 std::vector<ValueId> multiply_gradient(GradientContext& context) {
-  std::vector<ValueId> gradients(2);
-  for (size_t i = 0; i < 2; ++i)
-    if (context.wanted[i])
-      gradients[i] = summed(context, i, "multiply", {context.gradient(), context.operand(1 - i)});
-  return gradients;
+  return context.each_wanted([&](size_t i) {
+    return summed(context, i, "multiply", {context.gradient(), context.operand(1 - i)});
+  });
 }
 
 /// da = dy / b, db = -dy y / b
@@ -43,11 +38,8 @@ std::vector<ValueId> divide_gradient(GradientContext& context) {
 
 /// The quotient is a whole number, constant between its steps.
 std::vector<ValueId> floor_divide_gradient(GradientContext& context) {
-  std::vector<ValueId> gradients(2);
-  for (size_t i = 0; i < 2; ++i)
-    if (context.wanted[i])
-      gradients[i] = zeros_like(context, i, context.value_of(context.operand(i)));
-  return gradients;
+  return context.each_wanted(
+      [&](size_t i) { return zeros_like(context, i, context.value_of(context.operand(i))); });
 }
 
 /// y = a - b q, with a constant whole number q = (a - y) / b: da = dy, db = dy (y - a) / b.
@@ -66,24 +58,19 @@ std::vector<ValueId> fmod_gradient(GradientContext& context) { return mod_gradie
 
 std::vector<ValueId> pow_gradient(GradientContext& context) {
   constexpr std::string_view kOps[] = {"pow_grad_base", "pow_grad_exponent"};
-  std::vector<ValueId> gradients(2);
-  for (size_t i = 0; i < 2; ++i)
-    if (context.wanted[i])
-      gradients[i] =
-          summed(context, i, kOps[i], {context.gradient(), context.operand(0), context.operand(1)});
-  return gradients;
+  return context.each_wanted([&](size_t i) {
+    return summed(context, i, kOps[i],
+                  {context.gradient(), context.operand(0), context.operand(1)});
+  });
 }
 
 /// Where `op` holds of the operands, the first takes the gradient, elsewhere the second.
 std::vector<ValueId> choice_gradient(GradientContext& context, std::string_view op) {
-  std::vector<ValueId> gradients(2);
-  for (size_t i = 0; i < 2; ++i) {
-    if (!context.wanted[i]) continue;
+  return context.each_wanted([&](size_t i) {
     const ValueId first =
         context.add(op, i, {context.operand(0), context.operand(1)}, {}, "condition");
-    gradients[i] = chosen_gradient(context, i, first, i == 0);
-  }
-  return gradients;
+    return chosen_gradient(context, i, first, i == 0);
+  });
 }
 
 std::vector<ValueId> maximum_gradient(GradientContext& context) {
@@ -95,27 +82,21 @@ std::vector<ValueId> minimum_gradient(GradientContext& context) {
 }
 
 std::vector<ValueId> scale_gradient(GradientContext& context) {
-  return {context.add("scale", 0, {context.gradient()},
-                      {{"factor", *context.node.attributes.find("factor")}})};
+  return {context.add("scale", 0, {context.gradient()}, context.attributes({"factor"}))};
 }
 
-std::vector<ir::ValueId> where_gradient(GradientContext& context) {
-  std::vector<ir::ValueId> gradients(3);
-  for (size_t i = 1; i < 3; ++i)
-    if (context.wanted[i]) gradients[i] = chosen_gradient(context, i, context.operand(0), i == 1);
-  return gradients;
+std::vector<ValueId> where_gradient(GradientContext& context) {
+  return context.each_wanted(
+      [&](size_t i) { return chosen_gradient(context, i, context.operand(0), i == 1); });
 }
 
 }  // namespace
 
-std::span<const Rules> binary() {
-  static constexpr Rules kRules[] = {
+std::vector<Rules> binary() {
+  return {
 #define FLOW_ARITHMETIC(op, ...) {#op, op##_gradient},
 #include "ops/binary/binary.def"
-      {"scale", scale_gradient},
-      {"where", where_gradient},
-  };
-  return kRules;
+      {"scale", scale_gradient}, {"where", where_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,8 +1,5 @@
 // Elementwise operations of two operands: the rows of binary.def, scale, what connects bools, and
 // the choice by them.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -99,8 +96,8 @@ OpSpec comparison_of(std::string_view name, Accepts accepts, InferRule infer, st
 
 }  // namespace
 
-std::span<const OpSpec> binary() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> binary() {
+  return {
 #define FLOW_ARITHMETIC(op, functor, domain, linearity, doc, formula, numpy, ...)            \
   arithmetic_spec(#op, Accepts::kNumber, Domain::domain, Linearity::linearity, doc, formula, \
                   numpy, {__VA_ARGS__}),
@@ -109,52 +106,44 @@ std::span<const OpSpec> binary() {
                   {__VA_ARGS__}),
 #define FLOW_ARITHMETIC_GRAD(op, functor, doc, formula) pow_grad_spec(#op, doc, formula),
 #include "ops/binary/binary.def"
-      {
-          .name = "scale",
-          .doc = "Multiplies by a constant.",
-          .formula = "y = factor x",
-          .operands = {{"x", "any shape"}},
-          .attributes = {{"factor", AttributeType::kNumber, "", "the constant factor"}},
-          .plan_attributes = {{"factor", Kind::kFinite}},
-          .infer = infer_like_operand,
-          .in_place = {0},
-          .elementwise = true,
-          .linear = {0},
-          .internal = true,
-          .examples = {"scale(f32[3,4]) factor=0.25"},
-      },
+      {.name = "scale",
+       .doc = "Multiplies by a constant.",
+       .formula = "y = factor x",
+       .operands = {{"x", "any shape"}},
+       .attributes = {{"factor", AttributeType::kNumber, "", "the constant factor"}},
+       .infer = infer_like_operand,
+       .in_place = {0},
+       .elementwise = true,
+       .linear = {0},
+       .internal = true,
+       .examples = {"scale(f32[3,4]) factor=0.25"}},
 #define FLOW_COMPARISON(op, functor, infer, doc, formula, numpy, ...) \
   comparison_of(#op, Accepts::kAny, infer, doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_LOGICAL(op, functor, doc, formula, numpy, ...) \
   comparison_of(#op, Accepts::kBool, infer_logical, doc, formula, numpy, {__VA_ARGS__}),
 #include "ops/binary/binary.def"
-      {
-          .name = "logical_not",
-          .doc = "True where the operand is false.",
-          .formula = "y = not x",
-          .operands = {{"in", "any shape", Accepts::kBool}},
-          .infer = infer_like_operand,
-          .in_place = {0},
-          .elementwise = true,
-          .numpy = "~x",
-          .examples = {"logical_not(bool[3,4])"},
-      },
-      {
-          .name = "where",
-          .doc = "Selects x where the condition is true and y elsewhere; shapes broadcast.",
-          .formula = "out = condition ? x : y",
-          .operands = {{"condition", "any shape", Accepts::kBool},
-                       {"x", "any shape", Accepts::kAny},
-                       {"y", "any shape, same dtype as x", Accepts::kAny}},
-          .infer = infer_where,
-          .in_place = {1, 2},
-          .numpy = "np.where(condition, x, y)",
-          .examples = {"where(bool[3,4], f32[3,4], f32[3,4])", "where(bool[3,1], f32[4], f32[])",
-                       "where(bool[], f32[2,1,4], f32[3,1])", "where(bool[5], i64[5], i64[])",
-                       "where(bool[5], u8[5], u8[5])"},
-      },
+      {.name = "logical_not",
+       .doc = "True where the operand is false.",
+       .formula = "y = not x",
+       .operands = {{"in", "any shape", Accepts::kBool}},
+       .infer = infer_like_operand,
+       .in_place = {0},
+       .elementwise = true,
+       .numpy = "~x",
+       .examples = {"logical_not(bool[3,4])"}},
+      {.name = "where",
+       .doc = "Selects x where the condition is true and y elsewhere; shapes broadcast.",
+       .formula = "out = condition ? x : y",
+       .operands = {{"condition", "any shape", Accepts::kBool},
+                    {"x", "any shape", Accepts::kAny},
+                    {"y", "any shape, same dtype as x", Accepts::kAny}},
+       .infer = infer_where,
+       .in_place = {1, 2},
+       .numpy = "np.where(condition, x, y)",
+       .examples = {"where(bool[3,4], f32[3,4], f32[3,4])", "where(bool[3,1], f32[4], f32[])",
+                    "where(bool[], f32[2,1,4], f32[3,1])", "where(bool[5], i64[5], i64[])",
+                    "where(bool[5], u8[5], u8[5])"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

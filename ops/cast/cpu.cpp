@@ -1,9 +1,7 @@
 // cast: every dtype to every other; runtime/base/element_types.h says what each value becomes.
 // copy: the same elements in memory that another device reaches.
 #include "ops/reshape/cpu.h"
-#include "runtime/base/element_types.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
@@ -27,15 +25,10 @@ void round_floats(const float* x, BFloat16* y, int64_t n) { round_to_bfloat16(x,
 void widen_floats(const BFloat16* x, float* y, int64_t n) { widen_bfloat16(&x->bits, y, n); }
 
 template <typename From, typename To>
-Kernel cast_with(const Request& request, void (*piece)(const From*, To*, int64_t)) {
-  Kernel kernel;
-  kernel.launch = [piece, threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      piece(input<From>(buffers, 0) + first, output<To>(buffers, 0) + first, end - first);
-    });
-  };
-  return kernel;
+Kernel cast_with(const Request& request, void (*cast)(const From*, To*, int64_t)) {
+  return elementwise(request, [cast](const Piece& piece) {
+    cast(piece.input<From>(0), piece.output<To>(0), piece.size());
+  });
 }
 
 Kernel prepare_cast(const Request& request) {

@@ -1,10 +1,7 @@
 // cast: every dtype to every other; runtime/base/element_types.h says what each value becomes.
 // copy: the same elements, between the device and host memory.
 #include "ops/reshape/cuda.h"
-#include "runtime/base/element_types.h"
-#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
@@ -60,7 +57,7 @@ Kernel prepare_cast(const Request& request) {
   const DType to = request.outputs[0].dtype;
   return visit_dtype(request.inputs[0].dtype, [&]<typename From>(From) -> Kernel {
     return {[to, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "cast", shape_for(ceil_div(n, kAtOnce)), cast_from<From>,
+      launch(state, "cast", shape_for(ceil_div(n, kAtOnce)), cast_from<From>,
              input<From>(buffers, 0), buffers.outputs[0], to, n);
     }};
   });

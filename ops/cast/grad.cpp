@@ -9,11 +9,6 @@ std::vector<ir::ValueId> cast_gradient(GradientContext& context) { return {conte
 
 }  // namespace
 
-std::span<const Rules> cast() {
-  static constexpr Rules kRules[] = {
-      {"cast", cast_gradient},
-  };
-  return kRules;
-}
+std::vector<Rules> cast() { return {{"cast", cast_gradient}}; }
 
 }  // namespace flow::grad

@@ -1,8 +1,5 @@
 // fill: a constant of any dtype. evenly_spaced: numbers at equal distances.
-#include "runtime/base/element_types.h"
-#include "runtime/base/host_device.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
@@ -18,8 +15,7 @@ __global__ void fill_with(T value, T* out, int64_t n) {
 template <typename Bits, typename T>
 Kernel fill_bits(T value, int64_t n) {
   return {[=, bits = bits_as<Bits>(value)](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, "fill", shape_for(n), fill_with<Bits>, bits,
-           output<Bits>(buffers, 0), n);
+    launch(state, "fill", shape_for(n), fill_with<Bits>, bits, output<Bits>(buffers, 0), n);
   }};
 }
 
@@ -47,8 +43,8 @@ Kernel prepare_evenly_spaced(const Request& request) {
                              attribute<double>(request, "last"), n);
   return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[=](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "evenly_spaced", shape_for(n), space_evenly<T>, numbers,
-             output<T>(buffers, 0), n);
+      launch(state, "evenly_spaced", shape_for(n), space_evenly<T>, numbers, output<T>(buffers, 0),
+             n);
     }};
   });
 }

@@ -1,11 +1,8 @@
 // Constants of job files: a fill whose value is checked, the identity matrix, and ranges as evenly
 // spaced numbers.
-#include <fmt/format.h>
-
 #include <cmath>
 
-#include "compiler/grad/layers.h"
-#include "ops/core/limits.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {
@@ -21,11 +18,8 @@ ir::ValueId expand_constant(LayerContext& context) {
 ir::ValueId expand_eye(LayerContext& context) {
   const auto extent = [&](const char* name) { return context.attributes.get<int64_t>(name); };
   const ir::Attributes diagonal = {{"diagonal", extent("diagonal")}};
-  const ir::ValueId ones =
-      context.add("fill", "ones", {},
-                  {{"value", 1.0},
-                   {"shape", std::vector<int64_t>{extent("rows"), extent("columns")}},
-                   {"dtype", context.attributes.get<DType>("dtype")}});
+  const ir::ValueId ones = context.fill("ones", 1, {extent("rows"), extent("columns")},
+                                        context.attributes.get<DType>("dtype"));
   const ir::ValueId lower = context.add("tril", "tril", {ones}, diagonal);
   return context.add("triu", "", {lower}, diagonal);
 }
@@ -94,14 +88,11 @@ ValueId expand_linspace(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> constants() {
-  static constexpr Rules kRules[] = {
-      {"constant", nullptr, expand_constant},
-      {"eye", nullptr, expand_eye},
-      {"range", nullptr, expand_range},
-      {"linspace", nullptr, expand_linspace},
-  };
-  return kRules;
+std::vector<Rules> constants() {
+  return {{"constant", nullptr, expand_constant},
+          {"eye", nullptr, expand_eye},
+          {"range", nullptr, expand_range},
+          {"linspace", nullptr, expand_linspace}};
 }
 
 }  // namespace flow::grad

@@ -8,19 +8,10 @@ namespace {
 /// has operand i's shape.
 ir::ValueId same_windows(GradientContext& context, std::string_view op, size_t i,
                          std::vector<ir::ValueId> operands, std::string_view shape_name = {}) {
-  const auto same = [&](const char* name) {
-    return ir::Attributes::Entry{name, *context.node.attributes.find(name)};
-  };
-  if (shape_name.empty())
-    return context.add(op, i, std::move(operands),
-                       {same("strides"), same("padding"), same("dilation"), same("groups")});
-  const Shape shape = context.value_of(context.operand(i)).shape;
-  return context.add(op, i, std::move(operands),
-                     {same("strides"),
-                      same("padding"),
-                      same("dilation"),
-                      same("groups"),
-                      {std::string(shape_name), shape.extents()}});
+  ir::Attributes windows = context.attributes({"strides", "padding", "dilation", "groups"});
+  if (!shape_name.empty())
+    windows.set(shape_name, context.value_of(context.operand(i)).shape.extents());
+  return context.add(op, i, std::move(operands), std::move(windows));
 }
 
 /// Input first, so that the weight is read no more when its own gradient is made.
@@ -46,10 +37,8 @@ std::vector<ir::ValueId> grad_data_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> convolution() {
-  static constexpr Rules kRules[] = {{"convolution", convolution_gradient},
-                                     {"convolution_grad_data", grad_data_gradient}};
-  return kRules;
+std::vector<Rules> convolution() {
+  return {{"convolution", convolution_gradient}, {"convolution_grad_data", grad_data_gradient}};
 }
 
 }  // namespace flow::grad

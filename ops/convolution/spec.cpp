@@ -1,9 +1,6 @@
 // Convolutions of images: the primitive and its two gradients.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "ops/core/windows.h"
 
@@ -17,7 +14,6 @@ constexpr WindowNames kPrimitiveNames = {"weight", "kernel"};
 struct Convolved {
   Shape x, weight, y;
   Windows windows;
-  std::vector<int64_t> padding;  // top, bottom, left, right
 };
 
 /// Reports shapes, of rank 4, and attributes that do not go together.
@@ -30,15 +26,13 @@ std::optional<Convolved> convolved(Call& call, const Shape& x, const Shape& weig
                               x[1], groups));
     return {};
   }
-  const auto strides = pair_of(call, "strides", call.integers("strides"));
-  const auto dilation = pair_of(call, "dilation", call.integers("dilation"));
+  const auto strides = sizes_of(call, "strides");
+  const auto dilation = sizes_of(call, "dilation");
   if (!strides || !dilation) return {};
-  const Windows windows{{weight[2], weight[3]}, *strides, *dilation};
-  const auto placed =
-      place_windows(call, {x[2], x[3]}, windows, call.attribute("padding"), kPrimitiveNames);
-  if (!placed) return {};
-  return Convolved{
-      x, weight, {x[0], weight[0], placed->count[0], placed->count[1]}, windows, placed->padding};
+  Windows windows = {{weight[2], (*strides)[0], (*dilation)[0]},
+                     {weight[3], (*strides)[1], (*dilation)[1]}};
+  if (!place_windows(call, {x[2], x[3]}, kPrimitiveNames, windows)) return {};
+  return Convolved{x, weight, {x[0], weight[0], windows[0].count, windows[1].count}, windows};
 }
 
 std::optional<Convolved> read_convolution(Call& call) {
@@ -66,12 +60,9 @@ std::optional<Convolved> read_convolution_grad_weight(Call& call) {
 
 void set_windows(Attributes& attributes, const std::optional<Convolved>& of) {
   if (!of) return;
-  const auto list = [](const std::array<int64_t, 2>& pair) {
-    return std::vector<int64_t>(pair.begin(), pair.end());
-  };
-  attributes.set("strides", list(of->windows.strides));
-  attributes.set("dilation", list(of->windows.dilation));
-  attributes.set("padding", of->padding);
+  attributes.set("strides", each_of(of->windows, &AxisWindows::stride));
+  attributes.set("dilation", each_of(of->windows, &AxisWindows::dilation));
+  attributes.set("padding", pads_of(of->windows));
 }
 
 void normalize_convolution(Call& call, Attributes& attributes) {
@@ -159,82 +150,62 @@ double convolution_grad_weight_flops(std::span<const Shape> operands, const Shap
 
 }  // namespace
 
-std::span<const OpSpec> convolution() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "convolution",
-          .doc = "2D cross-correlation of images with a weight.",
-          .formula = "y[n, o, i, j] = sum x[n, c, i s + u d - pad, j s + v d - pad] w[o, c, u, v]",
-          .operands = {activations("x", "(N, C, H, W)"), filters()},
-          .attributes = convolution_attributes(),
-          .plan_attributes = {{"dilation", Kind::kSizes},
-                              {"groups", Kind::kCount},
-                              {"padding", Kind::kPads},
-                              {"strides", Kind::kSizes}},
-          .results = {{.name = "out", .images = Images::kActivations}},
-          .normalize = normalize_convolution,
-          .infer = infer_convolution,
-          .product = true,
-          .linear = {0, 1},
-          .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast},
-          .bias_axis = 1,
-          .layer = "conv2d",
-          .flops = {.product = convolution_flops},
-          .internal = true,
-          .examples = {"convolution(f32[2,3,8,7], f32[4,3,3,3])",
-                       "convolution(f32[2,4,9,9], f32[6,2,3,3]) strides=2 padding=same groups=2",
-                       "convolution(f32[1,2,8,8], f32[3,2,2,3]) dilation=2 padding=[1,0,2,1]",
-                       "convolution(f32[2,1,6,6], f32[5,1,5,5]) padding=same",
-                       "convolution(f32[2,4,5,5], f32[4,1,3,3]) groups=4 padding=same_lower"},
-      },
-      {
-          .name = "convolution_grad_data",
-          .doc = "Gradient of a convolution with respect to its input.",
-          .formula = "dx = transposed convolution of dy",
-          .operands = {activations("dy", "(N, O, H', W')"), filters()},
-          .attributes = convolution_gradient_attributes("input_shape", "shape of x"),
-          .plan_attributes = {{"dilation", Kind::kSizes},
-                              {"groups", Kind::kCount},
-                              {.name = "input_shape", .kind = Kind::kShape, .of_result = true},
-                              {"padding", Kind::kPads},
-                              {"strides", Kind::kSizes}},
-          .results = {{.name = "out", .images = Images::kActivations}},
-          .normalize = normalize_convolution_grad_data,
-          .infer = infer_convolution_grad_data,
-          .product = true,
-          .linear = {0, 1},
-          .takes = {Epilogue::kCast},
-          .layer = "conv2d_transpose",
-          .flops = {.product = convolution_grad_data_flops},
-          .internal = true,
-          .examples = {"convolution_grad_data(f32[2,4,6,5], f32[4,3,3,3]) input_shape=[2,3,8,7]",
-                       "convolution_grad_data(f32[2,4,3,3], f32[4,2,3,3]) input_shape=[2,4,6,5] "
-                       "strides=2 padding=[0,1,1,1] groups=2"},
-      },
-      {
-          .name = "convolution_grad_weight",
-          .doc = "Gradient of a convolution with respect to its weight.",
-          .formula =
-              "dw[o, c, u, v] = sum x[n, c, i s + u d - pad, j s + v d - pad] dy[n, o, i, j]",
-          .operands = {activations("x", "(N, C, H, W)"), activations("dy", "(N, O, H', W')")},
-          .attributes = convolution_gradient_attributes("weight_shape", "shape of the weight"),
-          .plan_attributes = {{"dilation", Kind::kSizes},
-                              {"groups", Kind::kCount},
-                              {"padding", Kind::kPads},
-                              {"strides", Kind::kSizes},
-                              {.name = "weight_shape", .kind = Kind::kShape, .of_result = true}},
-          .results = {{.name = "out", .images = Images::kFilters}},
-          .normalize = normalize_convolution_grad_weight,
-          .infer = infer_convolution_grad_weight,
-          .product = true,
-          .linear = {0, 1},
-          .flops = {.product = convolution_grad_weight_flops},
-          .internal = true,
-          .examples = {"convolution_grad_weight(f32[2,3,8,7], f32[2,4,6,5]) "
-                       "weight_shape=[4,3,3,3]"},
-      },
+std::vector<OpSpec> convolution() {
+  return {
+      {.name = "convolution",
+       .doc = "2D cross-correlation of images with a weight.",
+       .formula = "y[n, o, i, j] = sum x[n, c, i s + u d - pad, j s + v d - pad] w[o, c, u, v]",
+       .operands = {activations("x", "(N, C, H, W)"), filters()},
+       .attributes = convolution_attributes(),
+       .results = {{.name = "out", .images = Images::kActivations}},
+       .normalize = normalize_convolution,
+       .infer = infer_convolution,
+       .product = true,
+       .linear = {0, 1},
+       .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast},
+       .bias_axis = 1,
+       .layer = "conv2d",
+       .flops = {.product = convolution_flops},
+       .internal = true,
+       .examples = {"convolution(f32[2,3,8,7], f32[4,3,3,3])",
+                    "convolution(f32[2,4,9,9], f32[6,2,3,3]) strides=2 padding=same groups=2",
+                    "convolution(f32[1,2,8,8], f32[3,2,2,3]) dilation=2 padding=[1,0,2,1]",
+                    "convolution(f32[2,1,6,6], f32[5,1,5,5]) padding=same",
+                    "convolution(f32[2,4,5,5], f32[4,1,3,3]) groups=4 padding=same_lower"}},
+      {.name = "convolution_grad_data",
+       .doc = "Gradient of a convolution with respect to its input.",
+       .formula = "dx = transposed convolution of dy",
+       .operands = {activations("dy", "(N, O, H', W')"), filters()},
+       .attributes = convolution_gradient_attributes("input_shape", "shape of x"),
+       .plan_attributes = {extents_of_result("input_shape")},
+       .results = {{.name = "out", .images = Images::kActivations}},
+       .normalize = normalize_convolution_grad_data,
+       .infer = infer_convolution_grad_data,
+       .product = true,
+       .linear = {0, 1},
+       .takes = {Epilogue::kCast},
+       .layer = "conv2d_transpose",
+       .flops = {.product = convolution_grad_data_flops},
+       .internal = true,
+       .examples = {"convolution_grad_data(f32[2,4,6,5], f32[4,3,3,3]) input_shape=[2,3,8,7]",
+                    "convolution_grad_data(f32[2,4,3,3], f32[4,2,3,3]) input_shape=[2,4,6,5] "
+                    "strides=2 padding=[0,1,1,1] groups=2"}},
+      {.name = "convolution_grad_weight",
+       .doc = "Gradient of a convolution with respect to its weight.",
+       .formula = "dw[o, c, u, v] = sum x[n, c, i s + u d - pad, j s + v d - pad] dy[n, o, i, j]",
+       .operands = {activations("x", "(N, C, H, W)"), activations("dy", "(N, O, H', W')")},
+       .attributes = convolution_gradient_attributes("weight_shape", "shape of the weight"),
+       .plan_attributes = {extents_of_result("weight_shape")},
+       .results = {{.name = "out", .images = Images::kFilters}},
+       .normalize = normalize_convolution_grad_weight,
+       .infer = infer_convolution_grad_weight,
+       .product = true,
+       .linear = {0, 1},
+       .flops = {.product = convolution_grad_weight_flops},
+       .internal = true,
+       .examples = {"convolution_grad_weight(f32[2,3,8,7], f32[2,4,6,5]) "
+                    "weight_shape=[4,3,3,3]"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -72,6 +72,13 @@ bool have_axes(Call& call, const Shape& shape) {
   return false;
 }
 
+Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside) {
+  std::vector<int64_t> extents = outside.extents();
+  const auto at = extents.erase(extents.begin() + axis, extents.begin() + axis + dropped);
+  extents.insert(at, inside.begin(), inside.end());
+  return Shape(std::move(extents));
+}
+
 int reshaped_batch(const Shape& from, int batch_axis, const Shape& to, int64_t batch) {
   if (batch_axis < 0) return batch_axis;
   if (batch <= 0 || from[batch_axis] % batch != 0) batch = from[batch_axis];
@@ -112,6 +119,21 @@ int batch_of_vector(int batch_axis, int axis) {
 }
 
 Combine combined(int batch_axis, Combine how) { return batch_axis >= 0 ? how : Combine::kNone; }
+
+void infer_along_axis(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand& x = call.operand(0);
+  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
+}
+
+void infer_along_axis_grad(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
+  const Operand& dy = call.operand(0);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_beside(batch_axis, *axis));
+}
 
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;

@@ -29,6 +29,9 @@ std::optional<int> axis_of(Call& call, size_t i = 0);
 /// Whether the normalized attribute `axes` are axes of that shape; reports them if not.
 bool have_axes(Call& call, const Shape& shape);
 
+/// Extents of `outside` but for axes [axis, axis + dropped), with `inside` in their place.
+Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside);
+
 // Each takes the batch axis of an operand and returns that of a result.
 
 /// The axis of `to` that carries the rows of `batch_axis` of `from`, of the same elements: what
@@ -51,6 +54,11 @@ int batch_of_vector(int batch_axis, int axis);
 /// What combines the results of shards where rows of that batch axis are reduced; kNone where there
 /// are no rows.
 Combine combined(int batch_axis, Combine how);
+
+/// Results like operand 0, of which all elements along the axis are computed together; and those of
+/// their gradients, whose operand 1 has the shape, too.
+void infer_along_axis(Call& call);
+void infer_along_axis_grad(Call& call);
 
 /// The shape of a result; nothing where the shapes do not broadcast.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);

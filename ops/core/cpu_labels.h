@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "runtime/base/index_maps.h"
 #include "runtime/cpu/loops/operands.h"
@@ -37,5 +38,16 @@ struct LabelCheck {
   int64_t rows, limit;
   WholeIndex place;
 };
+
+/// The kernel with a check before it that the integers in operand i are in [0, limit).
+inline Kernel checked(const Request& request, size_t i, int64_t limit, Kernel kernel) {
+  kernel.launch = [i, check = LabelCheck(request, request.inputs[i], limit),
+                   launch = std::move(kernel.launch)](const Buffers& buffers,
+                                                      const CallState& state) {
+    check.run(buffers.inputs[i], state);
+    launch(buffers, state);
+  };
+  return kernel;
+}
 
 }  // namespace flow::cpu

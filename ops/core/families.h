@@ -1,13 +1,18 @@
-// The functions behind families.def: each returns the records of its family.
+// The functions behind families.def, each of which returns the records of its family, and what
+// these are written with.
 #pragma once
 
-#include <span>
+#include <fmt/format.h>
 
+#include <vector>
+
+#include "ops/core/axes.h"
+#include "ops/core/shared_attributes.h"
 #include "ops/core/spec.h"
 
 namespace flow::ops {
 
-#define FLOW_FAMILY(family) std::span<const OpSpec> family();
+#define FLOW_FAMILY(family) std::vector<OpSpec> family();
 #include "ops/families.def"
 
 }  // namespace flow::ops

@@ -1,4 +1,4 @@
-// Attributes that ops of several families have, and checks of their values.
+// Operands and attributes that ops of several families have, and checks of their values.
 #include "ops/core/shared_attributes.h"
 
 #include <fmt/format.h>
@@ -8,16 +8,101 @@
 
 namespace flow::ops {
 
+OperandSpec integers(std::string_view name, std::string_view doc, LimitRule limit) {
+  return {.name = name, .doc = doc, .accepts = Accepts::kInteger, .limit = limit};
+}
+
+OperandSpec optional_integers(std::string_view name, std::string_view doc, LimitRule limit) {
+  OperandSpec operand = integers(name, doc, limit);
+  operand.optional = true;
+  return operand;
+}
+
+OperandSpec optional_floats(std::string_view name, std::string_view doc) {
+  return {.name = name, .doc = doc, .optional = true};
+}
+
+int64_t limit_of_axis(std::span<const Shape> operands, const Attributes& attributes) {
+  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
+}
+
+int64_t limit_of_extent(std::span<const Shape>, const Attributes& attributes) {
+  return attributes.get<int64_t>("extent");
+}
+
+AttributeSpec axis_attribute(std::string_view fallback, std::string_view doc) {
+  return of_kind(Kind::kAxis, {"axis", AttributeType::kInteger, fallback, doc});
+}
+
+AttributeSpec axes_attribute(std::string_view doc) {
+  return of_kind(Kind::kUnplanned, {"axis", AttributeType::kIntegers, "all", doc});
+}
+
+PlanAttribute axes_in_plans() { return {"axes", Kind::kAxes}; }
+
+AttributeSpec choice_attribute(std::string_view name, std::string_view fallback,
+                               std::string_view doc, std::vector<std::string_view> choices) {
+  return {name, AttributeType::kText, fallback, doc, std::move(choices)};
+}
+
+AttributeSpec number_attribute(std::string_view name, std::string_view fallback,
+                               std::string_view doc, std::optional<double> min,
+                               std::optional<double> max) {
+  return {name, AttributeType::kNumber, fallback, doc, {}, min, max};
+}
+
+AttributeSpec value_attribute(std::string_view name, std::string_view fallback,
+                              std::string_view doc) {
+  return of_kind(Kind::kValue, number_attribute(name, fallback, doc));
+}
+
+AttributeSpec fraction_attribute(std::string_view name, std::string_view fallback,
+                                 std::string_view doc) {
+  return {name, AttributeType::kNumber, fallback, doc, {}, 0, {}, 1};
+}
+
+AttributeSpec integer_attribute(std::string_view name, std::string_view fallback,
+                                std::string_view doc, std::optional<double> min,
+                                std::optional<double> max) {
+  return {name, AttributeType::kInteger, fallback, doc, {}, min, max};
+}
+
+AttributeSpec count_attribute(std::string_view name, std::string_view doc,
+                              std::string_view fallback) {
+  return integer_attribute(name, fallback, doc, 1, kMaxSize);
+}
+
+AttributeSpec offset_attribute(std::string_view name, std::string_view fallback,
+                               std::string_view doc) {
+  return integer_attribute(name, fallback, doc, -kMaxSize, kMaxSize);
+}
+
+AttributeSpec extent_attribute(std::string_view doc) {
+  return of_kind(Kind::kCount, {"extent", AttributeType::kInteger, "", doc});
+}
+
+AttributeSpec extents_attribute(std::string_view name, std::string_view fallback,
+                                std::string_view doc) {
+  return {name, AttributeType::kIntegers, fallback, doc, {}, 1};
+}
+
+PlanAttribute extents_of_result(std::string_view name) {
+  return {.name = name, .kind = Kind::kShape, .of_result = true};
+}
+
+AttributeSpec of_kind(Kind kind, AttributeSpec attribute) {
+  attribute.kind = kind;
+  return attribute;
+}
+
 AttributeSpec first_axis_attribute() {
-  return {"axis", AttributeType::kInteger, "-1", "first of the axes to normalize over"};
+  return axis_attribute("-1", "first of the axes to normalize over");
 }
 
 AttributeSpec epsilon_attribute(std::string_view fallback) {
-  return {.name = "epsilon",
-          .type = AttributeType::kNumber,
-          .fallback = fallback,
-          .doc = "added to the variance under the square root, for numerical stability",
-          .min = 0};
+  return number_attribute("epsilon", fallback,
+                          "added to the variance under the square root, for numerical stability",
+                          0);
 }
 
 AttributeSpec center_attribute() {

@@ -57,20 +57,6 @@ enum class AttributeType {
   kRegularizer /* {l1, l2}: attributes NAME.l1 and NAME.l2 */
 };
 
-/// An attribute as job files and passes write it.
-struct AttributeSpec {
-  std::string_view name;
-  AttributeType type;
-  /// As a job file would write it; empty: required. Lists "[]", "all" and "reversed" mean the empty
-  /// list. The name of an attribute further up takes over its value. An integer "none" is absent.
-  std::string_view fallback;
-  std::string_view doc;
-  std::vector<std::string_view> choices = {};
-  std::optional<double> min = {}, max = {};  // both included, of each number
-  std::optional<double> below = {};          // excluded
-  std::string_view instead = {};             // what to do where a number is wanted, and none stands
-};
-
 /// What a normalized attribute holds, for the plan check.
 enum class Kind {
   kFlag,
@@ -90,7 +76,23 @@ enum class Kind {
   kPairs,      // up to two an axis in [0, kMaxSize]
   kIntegers,   // up to one an axis
   kParts,      // counts, at least one
-  kShape       // extents of at least 1, up to kMaxRank, that can be counted
+  kShape,      // extents of at least 1, up to kMaxRank, that can be counted
+  kUnplanned   // job files alone have it: `normalize` replaces it
+};
+
+/// An attribute as job files and passes write it.
+struct AttributeSpec {
+  std::string_view name;
+  AttributeType type;
+  /// As a job file would write it; empty: required. Lists "[]", "all" and "reversed" mean the empty
+  /// list. The name of an attribute further up takes over its value. An integer "none" is absent.
+  std::string_view fallback;
+  std::string_view doc;
+  std::vector<std::string_view> choices = {};
+  std::optional<double> min = {}, max = {};  // both included, of each number
+  std::optional<double> below = {};          // excluded
+  std::string_view instead = {};             // what to do where a number is wanted, and none stands
+  std::optional<Kind> kind = {};             // in plans, where type and bounds do not tell
 };
 
 /// An attribute as plans, shape functions and kernels have it, after OpSpec::normalize.
@@ -175,7 +177,8 @@ struct OpSpec {
   std::string_view formula;  // "y = max(x, 0)"
   std::vector<OperandSpec> operands;
   std::vector<AttributeSpec> attributes = {};
-  /// Those of the primitive in a plan: exactly these, optional ones perhaps.
+  /// Those of the primitive in a plan: exactly these, optional ones perhaps. Records list what
+  /// differs from `attributes`, from which all others follow.
   std::vector<PlanAttribute> plan_attributes = {};
   /// The first is what an entry stands for, others are its ports.
   std::vector<ResultSpec> results = {{"out"}};

@@ -14,6 +14,49 @@ bool is_of_kind(DType dtype, Accepts accepts) {
   return accepts == Accepts::kBool && dtype == DType::kBool;
 }
 
+/// What a plan holds of an attribute.
+Kind kind_of(const AttributeSpec& attribute) {
+  const auto at_least = [&](double least) { return attribute.min && *attribute.min >= least; };
+  if (attribute.kind) return *attribute.kind;
+  switch (attribute.type) {
+    case AttributeType::kBool:
+      return Kind::kFlag;
+    case AttributeType::kInteger:
+      return at_least(1) ? Kind::kCount : Kind::kOffset;
+    case AttributeType::kNumber:
+      if (attribute.below) return Kind::kFraction;
+      return at_least(0) ? Kind::kMagnitude : Kind::kFinite;
+    case AttributeType::kText:
+      return Kind::kChoice;
+    case AttributeType::kIntegers:
+      if (attribute.max) return Kind::kSizes;
+      return attribute.min ? Kind::kShape : Kind::kIntegers;
+    case AttributeType::kPairs:
+      return Kind::kPairs;
+    case AttributeType::kDType:
+      return Kind::kDType;
+    case AttributeType::kPadding:
+      return Kind::kPads;
+    default:
+      return Kind::kUnplanned;
+  }
+}
+
+/// The record with what plans hold of all attributes. No plan has a layer.
+OpSpec completed(OpSpec spec) {
+  if (!spec.infer) return spec;
+  std::vector<PlanAttribute>& in_plans = spec.plan_attributes;
+  for (const AttributeSpec& attribute : spec.attributes) {
+    const Kind kind = kind_of(attribute);
+    if (kind == Kind::kUnplanned ||
+        std::ranges::count(in_plans, attribute.name, &PlanAttribute::name) > 0)
+      continue;
+    const bool optional = attribute.type == AttributeType::kInteger && attribute.fallback == "none";
+    in_plans.push_back({.name = attribute.name, .kind = kind, .optional = optional});
+  }
+  return spec;
+}
+
 }  // namespace
 
 const AttributeSpec* OpSpec::attribute(std::string_view attribute_name) const {
@@ -65,13 +108,18 @@ bool OpSpec::runs_once() const {
 bool rounds_always(const Attributes&) { return true; }
 
 std::span<const OpSpec* const> all_specs() {
-  static const std::vector<const OpSpec*> kAll = [] {
-    std::vector<const OpSpec*> all;
+  static const std::vector<OpSpec> kSpecs = [] {
+    std::vector<OpSpec> all;
     for (const auto family : {
 #define FLOW_FAMILY(family) family,
 #include "ops/families.def"
          })
-      for (const OpSpec& spec : family()) all.push_back(&spec);
+      for (OpSpec& spec : family()) all.push_back(completed(std::move(spec)));
+    return all;
+  }();
+  static const std::vector<const OpSpec*> kAll = [] {
+    std::vector<const OpSpec*> all;
+    for (const OpSpec& spec : kSpecs) all.push_back(&spec);
     return all;
   }();
   return kAll;

@@ -1,4 +1,4 @@
-// Windows that slide over the last two axes of [N, C, H, W]: convolutions and pooling.
+// Windows that slide over the axes after (N, C, ...): convolutions and pooling.
 #include "ops/core/windows.h"
 
 #include <fmt/format.h>
@@ -11,14 +11,14 @@
 namespace flow::ops {
 namespace {
 
-std::array<int64_t, 2> same_pads(int64_t input, int64_t span, int64_t stride, bool lower) {
-  const int64_t count = ceil_div(input, stride);
-  const int64_t total = std::max<int64_t>((count - 1) * stride + span - input, 0);
+std::array<int64_t, 2> same_pads(int64_t input, const AxisWindows& along, bool lower) {
+  const int64_t count = ceil_div(input, along.stride);
+  const int64_t total = std::max<int64_t>((count - 1) * along.stride + along.span() - input, 0);
   const int64_t less = total / 2;
   return lower ? std::array{total - less, less} : std::array{less, total - less};
 }
 
-void report_padding(Call& call, size_t given, int wanted) {
+void report_padding(Call& call, size_t given, size_t wanted) {
   constexpr std::string_view kCounts[] = {"no", "one", "two", "three"};
   call.bad_attribute("padding", Reason::kBadAttribute,
                      fmt::format("`padding` has {} {}; expected {}", kCounts[given],
@@ -31,15 +31,15 @@ bool looks_channels_last(const Shape& x) {
 }
 
 /// `extent`: "high"
-void report_misfit(Call& call, int64_t size, int64_t dilation, int64_t padded,
-                   std::string_view extent, const WindowNames& names) {
-  const std::string spans = dilation == 1 ? std::string()
-                                          : fmt::format(" (with dilation {} it spans {})", dilation,
-                                                        dilation * (size - 1) + 1);
-  const int64_t fits = (padded - 1) / dilation + 1;
+void report_misfit(Call& call, const AxisWindows& along, int64_t padded, std::string_view extent,
+                   const WindowNames& names) {
+  const std::string spans = along.dilation == 1 ? std::string()
+                                                : fmt::format(" (with dilation {} it spans {})",
+                                                              along.dilation, along.span());
+  const int64_t fits = (padded - 1) / along.dilation + 1;
   call.bad_attribute(names.size, Reason::kWindow,
                      fmt::format("{} {} does not fit{}: the padded input is {} {}", names.what,
-                                 size, spans, padded, extent))
+                                 along.size, spans, padded, extent))
       .with_hint(
           looks_channels_last(call.shape(0))
               ? "images are (N, C, H, W); convert (N, H, W, C) with `{op: transpose, perm: [0, 3, "
@@ -50,135 +50,95 @@ void report_misfit(Call& call, int64_t size, int64_t dilation, int64_t padded,
 
 }  // namespace
 
-int64_t span_of(const Windows& windows, size_t axis) {
-  return windows.dilation[axis] * (windows.size[axis] - 1) + 1;
+std::vector<int64_t> each_of(const Windows& windows, int64_t AxisWindows::*number) {
+  std::vector<int64_t> numbers;
+  for (const AxisWindows& along : windows) numbers.push_back(along.*number);
+  return numbers;
 }
 
-std::optional<std::vector<int64_t>> pads_of(Call& call, const Attribute& padding,
-                                            const WindowNames& names) {
-  std::vector<int64_t> pads = std::get<std::vector<int64_t>>(padding);
-  const size_t wanted = names.dimensions == 1 ? 2 : 4;
-  if (pads.size() == 1) pads = std::vector<int64_t>(wanted, pads[0]);
-  if (pads.size() != wanted) {
-    report_padding(call, pads.size() / 2, names.dimensions);
-    return {};
-  }
-  return names.dimensions == 2 ? pads : std::vector<int64_t>{0, 0, pads[0], pads[1]};
-}
-
-std::vector<int64_t> pads_of_word(const std::string& word, std::array<int64_t, 2> input,
-                                  const Windows& windows) {
-  std::vector<int64_t> pads(4, 0);
-  if (word == "valid") return pads;
-  for (size_t axis = 0; axis < 2; ++axis) {
-    const auto same =
-        same_pads(input[axis], span_of(windows, axis), windows.strides[axis], word == "same_lower");
-    std::ranges::copy(same, pads.begin() + static_cast<std::ptrdiff_t>(2 * axis));
-  }
+std::vector<int64_t> pads_of(const Windows& windows) {
+  std::vector<int64_t> pads;
+  for (const AxisWindows& along : windows)
+    pads.insert(pads.end(), along.pads.begin(), along.pads.end());
   return pads;
 }
 
-bool fits_windows(Call& call, std::array<int64_t, 2> input) {
-  if (std::max(input[0], input[1]) <= kMaxSize) return true;
+Windows with_height(Windows windows) {
+  if (windows.size() == 1) windows.insert(windows.begin(), AxisWindows());
+  return windows;
+}
+
+std::optional<std::vector<int64_t>> sizes_of(Call& call, std::string_view attribute,
+                                             int dimensions) {
+  constexpr std::string_view kOthers[] = {"", ", or two for height and width",
+                                          ", or three for depth, height and width"};
+  const auto axes = static_cast<size_t>(dimensions);
+  std::vector<int64_t> sizes = call.integers(attribute);
+  if (sizes.size() == 1) sizes.resize(axes, sizes[0]);
+  if (sizes.size() == axes) return sizes;
+  call.bad_attribute(attribute, Reason::kBadAttribute,
+                     fmt::format("`{}` has {} numbers; expected one{}", attribute, sizes.size(),
+                                 kOthers[axes - 1]));
+  return {};
+}
+
+std::optional<Windows> read_windows(Call& call, const WindowNames& names) {
+  const auto size = sizes_of(call, names.size, names.dimensions);
+  if (!size && names.dilation.empty()) return {};  // strides may have their default from it
+  const auto strides = sizes_of(call, "strides", names.dimensions);
+  const auto dilation = names.dilation.empty()
+                            ? std::vector<int64_t>(static_cast<size_t>(names.dimensions), 1)
+                            : sizes_of(call, names.dilation, names.dimensions);
+  if (!size || !strides || !dilation) return {};
+  Windows windows;
+  for (size_t axis = 0; axis < size->size(); ++axis)
+    windows.push_back({(*size)[axis], (*strides)[axis], (*dilation)[axis]});
+  return windows;
+}
+
+bool fits_windows(Call& call, const std::vector<int64_t>& extents) {
+  if (std::ranges::max(extents) <= kMaxSize) return true;
   call.bad_operand(0, Reason::kTensorTooLarge,
                    fmt::format("{} is too large; windows support at most {} elements per axis",
                                call.shape(0).str(), kMaxSize));
   return false;
 }
 
-std::optional<PlacedWindows> place_windows(Call& call, std::array<int64_t, 2> input,
-                                           const Windows& windows, const Attribute& padding,
-                                           const WindowNames& names) {
-  if (!fits_windows(call, input) || !fits_windows(call, windows.size)) return {};
-  const auto* word = std::get_if<std::string>(&padding);
-  const auto pads = word ? pads_of_word(*word, input, windows) : pads_of(call, padding, names);
-  if (!pads) return {};
-  PlacedWindows placed{*pads, {}};
-  for (size_t axis = 0; axis < 2; ++axis) {
-    const int64_t span = span_of(windows, axis);
-    const int64_t padded = input[axis] + (*pads)[2 * axis] + (*pads)[2 * axis + 1];
-    if (span > padded) {
-      report_misfit(call, windows.size[axis], windows.dilation[axis], padded,
-                    names.dimensions == 1 ? "long"
-                    : axis == 0           ? "high"
-                                          : "wide",
-                    names);
-      return {};
-    }
-    placed.count[axis] = (padded - span) / windows.strides[axis] + 1;
-  }
-  return placed;
-}
-
-std::optional<std::array<int64_t, 2>> pair_of(Call& call, std::string_view attribute,
-                                              const std::vector<int64_t>& sizes, int dimensions) {
-  if (dimensions == 1 && sizes.size() == 1) return std::array{int64_t{1}, sizes[0]};
-  if (dimensions == 2 && sizes.size() == 1) return std::array{sizes[0], sizes[0]};
-  if (dimensions == 2 && sizes.size() == 2) return std::array{sizes[0], sizes[1]};
-  call.bad_attribute(attribute, Reason::kBadAttribute,
-                     fmt::format("`{}` has {} numbers; expected one{}", attribute, sizes.size(),
-                                 dimensions == 2 ? ", or two for height and width" : ""));
-  return {};
-}
-
-std::optional<std::array<int64_t, 3>> triple_of(Call& call, std::string_view attribute) {
-  const std::vector<int64_t>& sizes = call.integers(attribute);
-  if (sizes.size() == 1) return std::array{sizes[0], sizes[0], sizes[0]};
-  if (sizes.size() == 3) return std::array{sizes[0], sizes[1], sizes[2]};
-  call.bad_attribute(attribute, Reason::kBadAttribute,
-                     fmt::format("`{}` has {} numbers; expected one, or three for depth, height "
-                                 "and width",
-                                 attribute, sizes.size()));
-  return {};
-}
-
-namespace {
-
-/// The pads of one axis; nothing where the attribute is of other dimensions, which is reported.
-std::optional<std::array<int64_t, 2>> pads_of_volume(Call& call, size_t axis, int64_t input,
-                                                     const AxisWindows& of) {
+bool pad_windows(Call& call, const std::vector<int64_t>& input, Windows& windows) {
   const Attribute& padding = call.attribute("padding");
   if (const auto* word = std::get_if<std::string>(&padding)) {
-    const Windows windows{{of.size, 1}, {of.stride, 1}, {of.dilation, 1}};
-    const std::vector<int64_t> pads = pads_of_word(*word, {input, 1}, windows);
-    return std::array{pads[0], pads[1]};
+    for (size_t axis = 0; axis < windows.size() && *word != "valid"; ++axis)
+      windows[axis].pads = same_pads(input[axis], windows[axis], *word == "same_lower");
+    return true;
   }
-  const auto& pads = std::get<std::vector<int64_t>>(padding);
-  if (pads.size() == 1) return std::array{pads[0], pads[0]};
-  if (pads.size() == 6) return std::array{pads[2 * axis], pads[2 * axis + 1]};
-  report_padding(call, pads.size() / 2, 3);
-  return {};
+  std::vector<int64_t> pads = std::get<std::vector<int64_t>>(padding);
+  if (pads.size() == 1) pads.resize(2 * windows.size(), pads[0]);
+  if (pads.size() != 2 * windows.size()) {
+    report_padding(call, pads.size() / 2, windows.size());
+    return false;
+  }
+  for (size_t axis = 0; axis < windows.size(); ++axis)
+    windows[axis].pads = {pads[2 * axis], pads[2 * axis + 1]};
+  return true;
 }
 
-}  // namespace
-
-std::optional<VolumeWindows> volume_windows(Call& call, const Shape& x, std::string_view strides,
-                                            std::string_view dilation, const WindowNames& names) {
+bool place_windows(Call& call, const std::vector<int64_t>& input, const WindowNames& names,
+                   Windows& windows) {
   constexpr std::string_view kExtents[] = {"deep", "high", "wide"};
-  const auto size = triple_of(call, names.size);
-  if (!size) return {};  // strides may have their default from it
-  const auto stride = triple_of(call, strides);
-  const auto holes =
-      dilation.empty() ? std::optional(std::array<int64_t, 3>{1, 1, 1}) : triple_of(call, dilation);
-  if (!stride || !holes) return {};
-  VolumeWindows windows;
-  for (size_t axis = 0; axis < 3; ++axis) {
-    const int64_t input = x[static_cast<int>(axis) + 2];
+  if (!fits_windows(call, input) || !fits_windows(call, each_of(windows, &AxisWindows::size)) ||
+      !pad_windows(call, input, windows))
+    return false;
+  for (size_t axis = 0; axis < windows.size(); ++axis) {
     AxisWindows& along = windows[axis];
-    along = {(*size)[axis], (*stride)[axis], (*holes)[axis]};
-    if (!fits_windows(call, {input, along.size})) return {};
-    const auto pads = pads_of_volume(call, axis, input, along);
-    if (!pads) return {};
-    along.pads = *pads;
-    const int64_t span = along.dilation * (along.size - 1) + 1;
-    const int64_t padded = input + along.pads[0] + along.pads[1];
-    if (span > padded) {
-      report_misfit(call, along.size, along.dilation, padded, kExtents[axis], names);
-      return {};
+    const int64_t padded = input[axis] + along.pads[0] + along.pads[1];
+    if (along.span() > padded) {
+      report_misfit(call, along, padded,
+                    windows.size() == 1 ? "long" : kExtents[axis + 3 - windows.size()], names);
+      return false;
     }
-    along.count = (padded - span) / along.stride + 1;
+    along.count = (padded - along.span()) / along.stride + 1;
   }
-  return windows;
+  return true;
 }
 
 bool has_rank(Call& call, size_t i, int rank, std::string_view expected) {

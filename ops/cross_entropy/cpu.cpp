@@ -5,73 +5,71 @@
 
 #include "ops/core/cpu_labels.h"
 #include "ops/softmax/cpu_row.h"
-#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/block_sums.h"
-#include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
 
-/// The row's loss; NaN where the label is out of range, which stops the run.
-float loss_row(const float* x, float* prob, int64_t classes, int64_t label) {
-  const RowSum row = softmax_and_sum(x, prob, classes);
-  if (label < 0 || label >= classes) return std::numeric_limits<float>::quiet_NaN();
-  return static_cast<float>(row.log_sum +
-                            (static_cast<double>(row.max) - static_cast<double>(x[label])));
+/// (rows, classes)
+struct Sizes {
+  int64_t rows, classes;
+
+  explicit Sizes(const TensorDesc& logits)
+      : rows(logits.shape.elements(0, logits.shape.rank() - 1)),
+        classes(logits.shape[logits.shape.rank() - 1]) {}
+};
+
+/// A Kernel of losses: loss_of(buffers, row, x, sum) is that of a row with the logits x and their
+/// sum. The second result is softmax(x).
+template <typename Loss>
+Kernel losses_of_rows(const Request& request, Loss loss_of) {
+  const Sizes sizes(request.inputs[1]);
+  const int64_t n = sizes.classes;
+  const bool keeps_prob = request.outputs[1].used;
+  Kernel kernel = by_rows(request, sizes.rows, 4 * n, [=](const Piece& piece, int64_t row) {
+    const Buffers& buffers = piece.buffers;
+    float* prob = keeps_prob ? output<float>(buffers, 1) + row * n
+                             : reinterpret_cast<float*>(buffers.workspace) + piece.worker * n;
+    const float* x = input<float>(buffers, 1) + row * n;
+    output<float>(buffers, 0)[row] =
+        static_cast<float>(loss_of(buffers, row, x, softmax_and_sum(x, prob, n)));
+  });
+  // Without a reader of prob each thread still needs a row to put it in.
+  if (!keeps_prob) kernel.workspace = static_cast<size_t>(request.threads * n) * sizeof(float);
+  return kernel;
+}
+
+/// NaN where the label is out of range, which stops the run.
+double loss_of_label(const float* x, const RowSum& sum, int64_t classes, int64_t label) {
+  if (label < 0 || label >= classes) return std::numeric_limits<double>::quiet_NaN();
+  return sum.log_sum + (static_cast<double>(sum.max) - static_cast<double>(x[label]));
 }
 
 Kernel prepare_sparse(const Request& request) {
-  const TensorDesc &labels = request.inputs[0], &logits = request.inputs[1];
-  const int64_t classes = logits.shape[logits.shape.rank() - 1];
-  const int64_t rows = labels.shape.elements();
-  const bool keeps_prob = request.outputs[1].used;
-  Kernel kernel;
-  // Without a reader of prob each thread still needs a row to put it in.
-  if (!keeps_prob)
-    kernel.workspace = static_cast<size_t>(request.threads * classes) * sizeof(float);
-  kernel.launch = [=, threads = request.threads, check = LabelCheck(request, labels, classes)](
-                      const Buffers& buffers, const CallState& state) {
-    check.run(buffers.inputs[0], state);
-    const float* x = input<float>(buffers, 1);
-    float* loss = output<float>(buffers, 0);
-    const int64_t rows_a_piece = std::max<int64_t>(1, kPiece / 4 / classes);
-    parallel_for(threads, ceil_div(rows, rows_a_piece), [&](int64_t piece, int worker) {
-      float* spare = reinterpret_cast<float*>(buffers.workspace) + worker * classes;
-      const int64_t end = std::min(rows, (piece + 1) * rows_a_piece);
-      for (int64_t row = piece * rows_a_piece; row < end; ++row) {
-        float* prob = keeps_prob ? output<float>(buffers, 1) + row * classes : spare;
-        const int64_t label = integer_at(check.dtype, buffers.inputs[0], row);
-        loss[row] = loss_row(x + row * classes, prob, classes, label);
-      }
-    });
+  const int64_t classes = Sizes(request.inputs[1]).classes;
+  const auto loss = [classes, dtype = request.inputs[0].dtype](const Buffers& buffers, int64_t row,
+                                                               const float* x, const RowSum& sum) {
+    return loss_of_label(x, sum, classes, integer_at(dtype, buffers.inputs[0], row));
   };
-  return kernel;
+  return checked(request, 0, classes, losses_of_rows(request, loss));
 }
 
 Kernel prepare_sparse_grad(const Request& request) {
-  const TensorDesc &labels = request.inputs[0], &prob = request.inputs[1];
-  const int64_t classes = prob.shape[prob.shape.rank() - 1];
-  Kernel kernel;
-  kernel.launch = [=, threads = request.threads, rows = labels.shape.elements(),
-                   dtype = labels.dtype](const Buffers& buffers, const CallState&) {
-    const float *p = input<float>(buffers, 1), *dy = input<float>(buffers, 2);
-    float* dx = output<float>(buffers, 0);
-    for_pieces(threads, rows, std::max<int64_t>(1, kPiece / classes),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t row = first; row < end; ++row) {
-                   const int64_t at = row * classes;
-                   const int64_t label = integer_at(dtype, buffers.inputs[0], row);
-                   const bool known = label >= 0 && label < classes;
-                   const float target = known ? p[at + label] : 0.0f;
-                   scale_to(p + at, dy[row], dx + at, classes);
-                   if (known) dx[at + label] = dy[row] * (target - 1.0f);
-                 }
-               });
-  };
-  return kernel;
+  const Sizes sizes(request.inputs[1]);
+  return by_rows(
+      request, sizes.rows, sizes.classes,
+      [n = sizes.classes, dtype = request.inputs[0].dtype](const Piece& piece, int64_t row) {
+        const float* p = input<float>(piece.buffers, 1) + row * n;
+        const float dy = input<float>(piece.buffers, 2)[row];
+        float* dx = output<float>(piece.buffers, 0) + row * n;
+        const int64_t label = integer_at(dtype, piece.buffers.inputs[0], row);
+        const bool known = label >= 0 && label < n;
+        const float target = known ? p[label] : 0.0f;
+        scale_to(p, dy, dx, n);
+        if (known) dx[label] = dy * (target - 1.0f);
+      });
 }
 
 /// sum z ((max - x) + log_sum)
@@ -93,55 +91,23 @@ FLOW_VECTORIZED void gradient_row(const float* z, const float* p, float sum, flo
   for (int64_t i = 0; i < n; ++i) dx[i] = dy * (sum * p[i] - z[i]);
 }
 
-/// [rows, classes]
-struct Sizes {
-  int64_t rows, classes;
-
-  explicit Sizes(const TensorDesc& logits)
-      : rows(logits.shape.elements(0, logits.shape.rank() - 1)),
-        classes(logits.shape[logits.shape.rank() - 1]) {}
-  int64_t rows_a_piece() const { return std::max<int64_t>(1, kPiece / 4 / classes); }
-};
-
 Kernel prepare_dense(const Request& request) {
-  const Sizes sizes(request.inputs[1]);
-  const bool keeps_prob = request.outputs[1].used;
-  Kernel kernel;
-  // Without a reader of prob each thread still needs a row to put it in.
-  if (!keeps_prob)
-    kernel.workspace = static_cast<size_t>(request.threads * sizes.classes) * sizeof(float);
-  kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
-    const float *z = input<float>(buffers, 0), *x = input<float>(buffers, 1);
-    const int64_t rows_a_piece = sizes.rows_a_piece(), n = sizes.classes;
-    parallel_for(threads, ceil_div(sizes.rows, rows_a_piece), [&](int64_t piece, int worker) {
-      float* spare = reinterpret_cast<float*>(buffers.workspace) + worker * n;
-      const int64_t end = std::min(sizes.rows, (piece + 1) * rows_a_piece);
-      for (int64_t row = piece * rows_a_piece; row < end; ++row) {
-        float* prob = keeps_prob ? output<float>(buffers, 1) + row * n : spare;
-        const RowSum sum = softmax_and_sum(x + row * n, prob, n);
-        output<float>(buffers, 0)[row] =
-            static_cast<float>(weighted_sum(z + row * n, x + row * n, sum, n));
-      }
-    });
-  };
-  return kernel;
+  return losses_of_rows(request,
+                        [n = Sizes(request.inputs[1]).classes](const Buffers& buffers, int64_t row,
+                                                               const float* x, const RowSum& sum) {
+                          return weighted_sum(input<float>(buffers, 0) + row * n, x, sum, n);
+                        });
 }
 
 Kernel prepare_dense_grad(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [threads = request.threads, sizes = Sizes(request.inputs[1])](
-                      const Buffers& buffers, const CallState&) {
-    const float *z = input<float>(buffers, 0), *p = input<float>(buffers, 1);
-    const float* dy = input<float>(buffers, 2);
-    for_pieces(threads, sizes.rows, sizes.rows_a_piece(), [&](int64_t first, int64_t end) {
-      for (int64_t row = first; row < end; ++row) {
-        const int64_t at = row * sizes.classes;
-        const auto sum = static_cast<float>(sum_of(z + at, sizes.classes));
-        gradient_row(z + at, p + at, sum, dy[row], output<float>(buffers, 0) + at, sizes.classes);
-      }
-    });
-  };
-  return kernel;
+  const Sizes sizes(request.inputs[1]);
+  return by_rows(
+      request, sizes.rows, 4 * sizes.classes, [n = sizes.classes](const Piece& piece, int64_t row) {
+        const float* z = input<float>(piece.buffers, 0) + row * n;
+        const float* p = input<float>(piece.buffers, 1) + row * n;
+        gradient_row(z, p, static_cast<float>(sum_of(z, n)), input<float>(piece.buffers, 2)[row],
+                     output<float>(piece.buffers, 0) + row * n, n);
+      });
 }
 
 }  // namespace

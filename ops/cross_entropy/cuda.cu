@@ -6,9 +6,7 @@
 #include "runtime/base/vector_math.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -105,24 +103,19 @@ __global__ void dense_grad_rows(const T* labels, const T* prob, const T* dy, Siz
   });
 }
 
-template <typename T>
-Launch sparse_launch(DType label_dtype, Sizes sizes, const RangeCheck& check) {
-  LaunchShape shape = shape_for_rows(sizes.rows, sizes.classes);
-  ++shape.grid.x;  // the check
-  const auto kernel = is_long_row(sizes.classes) ? sparse_rows<T, kThreads> : sparse_rows<T, kWarp>;
-  return [=](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, "loss", shape, kernel,
-           Integers{buffers.inputs[0], label_dtype}, input<T>(buffers, 1), sizes,
-           output<T>(buffers, 0), output<T>(buffers, 1), check, state.call, state.fault);
-  };
-}
-
 Kernel prepare_sparse(const Request& request) {
   const TensorDesc &labels = request.inputs[0], &logits = request.inputs[1];
   const Sizes sizes = sizes_of(logits);
-  const RangeCheck check = add_check(request, labels, sizes.classes);
+  LaunchShape shape = shape_for_rows(sizes.rows, sizes.classes);
+  ++shape.grid.x;  // the check
   return visit_float(logits.dtype, [&]<typename T>(T) -> Kernel {
-    return {sparse_launch<T>(labels.dtype, sizes, check)};
+    const auto kernel =
+        is_long_row(sizes.classes) ? sparse_rows<T, kThreads> : sparse_rows<T, kWarp>;
+    return {[=, dtype = labels.dtype, check = add_check(request, labels, sizes.classes)](
+                const Buffers& buffers, const LaunchState& state) {
+      launch(state, "loss", shape, kernel, Integers{buffers.inputs[0], dtype}, input<T>(buffers, 1),
+             sizes, output<T>(buffers, 0), output<T>(buffers, 1), check, state.call, state.fault);
+    }};
   });
 }
 
@@ -131,9 +124,9 @@ Kernel prepare_sparse_grad(const Request& request) {
   return visit_float(prob.dtype, [&]<typename T>(T) -> Kernel {
     return {[dtype = labels.dtype, sizes = sizes_of(prob), n = prob.shape.elements()](
                 const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "loss_grad", shape_for(n), sparse_grad<T>,
-             Integers{buffers.inputs[0], dtype}, input<T>(buffers, 1), input<T>(buffers, 2), sizes,
-             Divider(sizes.classes), output<T>(buffers, 0));
+      launch(state, "loss_grad", shape_for(n), sparse_grad<T>, Integers{buffers.inputs[0], dtype},
+             input<T>(buffers, 1), input<T>(buffers, 2), sizes, Divider(sizes.classes),
+             output<T>(buffers, 0));
     }};
   });
 }
@@ -143,8 +136,8 @@ Kernel prepare_dense(const Request& request) {
     const Sizes sizes = sizes_of(request.inputs[1]);
     const auto kernel = is_long_row(sizes.classes) ? dense_rows<T, kThreads> : dense_rows<T, kWarp>;
     return {[=](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "cross_entropy", shape_for_rows(sizes.rows, sizes.classes),
-             kernel, input<T>(buffers, 0), input<T>(buffers, 1), sizes, output<T>(buffers, 0),
+      launch(state, "cross_entropy", shape_for_rows(sizes.rows, sizes.classes), kernel,
+             input<T>(buffers, 0), input<T>(buffers, 1), sizes, output<T>(buffers, 0),
              output<T>(buffers, 1));
     }};
   });
@@ -156,9 +149,9 @@ Kernel prepare_dense_grad(const Request& request) {
     const auto kernel =
         is_long_row(sizes.classes) ? dense_grad_rows<T, kThreads> : dense_grad_rows<T, kWarp>;
     return {[=](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "cross_entropy_grad",
-             shape_for_rows(sizes.rows, sizes.classes), kernel, input<T>(buffers, 0),
-             input<T>(buffers, 1), input<T>(buffers, 2), sizes, output<T>(buffers, 0));
+      launch(state, "cross_entropy_grad", shape_for_rows(sizes.rows, sizes.classes), kernel,
+             input<T>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2), sizes,
+             output<T>(buffers, 0));
     }};
   });
 }

@@ -1,10 +1,7 @@
 // Losses of classes: their gradients, and what weights, left out labels and smoothing add to them.
 #include "ops/cross_entropy/cross_entropy.h"
 
-#include <fmt/format.h>
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/array.h"
 
 namespace flow::grad {
@@ -43,12 +40,13 @@ class ClassLoss {
     if (!ignored()) return context_.operands[0];
     if (!class_labels_.valid()) {
       const DType dtype = labels().dtype;
-      left_out_ = context_.add(
-          "equal", "ignored",
-          {context_.operands[0], number("ignore_index", static_cast<double>(*ignored()), dtype)},
-          {});
-      class_labels_ = context_.add(
-          "where", "labels", {left_out_, number("class_0", 0, dtype), context_.operands[0]}, {});
+      left_out_ =
+          context_.add("equal", "ignored",
+                       {context_.operands[0],
+                        context_.number("ignore_index", static_cast<double>(*ignored()), dtype)});
+      class_labels_ =
+          context_.add("where", "labels",
+                       {left_out_, context_.number("class_0", 0, dtype), context_.operands[0]});
     }
     return class_labels_;
   }
@@ -75,11 +73,6 @@ class ClassLoss {
 
   LayerContext& context() const { return context_; }
 
-  ValueId number(std::string_view part, double value, DType dtype) const {
-    return context_.add("fill", part, {},
-                        {{"value", value}, {"shape", std::vector<int64_t>{}}, {"dtype", dtype}});
-  }
-
  private:
   const ir::Value& labels() const { return context_.operand(0); }
   static ir::Attributes all_axes() {
@@ -88,13 +81,12 @@ class ClassLoss {
 
   ValueId without_ignored(std::string_view part, ValueId rows) {
     class_labels();
-    return context_.add("where", part,
-                        {left_out_, number("zero", 0, context_.compute_dtype()), rows}, {});
+    return context_.add("where", part, {left_out_, context_.number("zero", 0), rows});
   }
 
   /// Of sums over the whole batch, however many shards add to them.
   ValueId quotient(ValueId sum, ValueId weight) {
-    const ValueId mean = context_.add("divide", "mean", {sum, weight}, {});
+    const ValueId mean = context_.add("divide", "mean", {sum, weight});
     ir::Graph& graph = context_.builder.graph();
     if (mean.valid() && graph.shards > 1 && graph[sum].combine && graph[weight].combine)
       graph.nodes.back().once = true;
@@ -103,7 +95,7 @@ class ClassLoss {
 
   /// The sum of the weights of the labels that count.
   ValueId total_weight() {
-    ValueId rows = is_weighted() ? row_weights() : number("one", 1, context_.compute_dtype());
+    ValueId rows = is_weighted() ? row_weights() : context_.number("one", 1);
     if (ignored()) rows = without_ignored("counted", rows);
     return context_.add("reduce_sum", "total_weight", {rows}, all_axes());
   }
@@ -119,13 +111,12 @@ ValueId expand_nll(LayerContext& context) {
   const ValueId hit = context.add(
       "one_hot", "label", {loss.class_labels()},
       {{"depth", loss.classes()}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", DType::kBool}});
-  const ValueId zero = loss.number("other", 0, context.compute_dtype());
-  const ValueId picked = context.add("where", "picked", {hit, loss.scores(), zero}, {});
+  const ValueId zero = context.number("other", 0);
+  const ValueId picked = context.add("where", "picked", {hit, loss.scores(), zero});
   const ValueId sum = context.add("reduce_sum", "log_prob", {picked},
                                   {{"axis", std::vector<int64_t>{-1}}, {"keepdims", false}});
-  ValueId rows = context.add("negative", "rows", {sum}, {});
-  if (loss.is_weighted())
-    rows = context.add("multiply", "weighted", {rows, loss.row_weights()}, {});
+  ValueId rows = context.add("negative", "rows", {sum});
+  if (loss.is_weighted()) rows = context.add("multiply", "weighted", {rows, loss.row_weights()});
   return loss.reduced(rows);
 }
 
@@ -138,9 +129,8 @@ ValueId smoothed_losses(ClassLoss& loss, double smoothing) {
                                 {"on_value", 1 - smoothing + share},
                                 {"off_value", share},
                                 {"dtype", context.compute_dtype()}});
-  if (loss.is_weighted())
-    shares = context.add("multiply", "weighted", {shares, loss.weights()}, {});
-  return context.add("softmax_cross_entropy_with_logits", "rows", {shares, loss.scores()}, {});
+  if (loss.is_weighted()) shares = context.add("multiply", "weighted", {shares, loss.weights()});
+  return context.add("softmax_cross_entropy_with_logits", "rows", {shares, loss.scores()});
 }
 
 ValueId expand_sparse_loss(LayerContext& context) {
@@ -155,11 +145,11 @@ ValueId expand_sparse_loss(LayerContext& context) {
         .front();
   if (!loss.fits()) return {};
   ValueId rows = smoothing > 0 ? smoothed_losses(loss, smoothing)
-                               : context.add(kOp, "rows", {loss.class_labels(), loss.scores()}, {});
+                               : context.add(kOp, "rows", {loss.class_labels(), loss.scores()});
   if (!rows.valid()) return {};
   context.builder.alias(context.name + ".prob", context.graph().producer_of(rows)->results[1]);
   if (smoothing == 0 && loss.is_weighted())
-    rows = context.add("multiply", "weighted", {rows, loss.row_weights()}, {});
+    rows = context.add("multiply", "weighted", {rows, loss.row_weights()});
   return loss.reduced(rows);
 }
 
@@ -169,33 +159,29 @@ std::vector<ir::ValueId> dense_gradient(GradientContext& context) {
   if (context.wanted[0]) {
     std::vector<int64_t> column = context.value_of(context.gradient()).shape.extents();
     column.push_back(1);
-    const ir::ValueId dy =
-        context.add("reshape", 0, {context.gradient()}, {{"shape", column}}, "reshape");
+    const ir::ValueId dy = context.reshape(0, context.gradient(), column, "reshape");
     const ir::ValueId log =
         context.add("log_softmax", 0, {context.operand(1)}, {{"axis", int64_t{-1}}}, "log_softmax");
     const ir::ValueId product = context.add("multiply", 0, {log, dy}, {}, "multiply");
-    gradients[0] = context.add("negative", 0, {product}, {});
+    gradients[0] = context.add("negative", 0, {product});
   }
   if (context.wanted[1])
     gradients[1] = context.add("softmax_cross_entropy_with_logits_grad", 1,
-                               {context.operand(0), context.result(1), context.gradient()}, {});
+                               {context.operand(0), context.result(1), context.gradient()});
   return gradients;
 }
 
 std::vector<ir::ValueId> loss_gradient(GradientContext& context) {
-  return {ir::ValueId(),
-          context.add("sparse_softmax_cross_entropy_with_logits_grad", 1,
-                      {context.operand(0), context.result(1), context.gradient()}, {})};
+  return {ir::ValueId(), context.add("sparse_softmax_cross_entropy_with_logits_grad", 1,
+                                     {context.operand(0), context.result(1), context.gradient()})};
 }
 
 }  // namespace
 
-std::span<const Rules> cross_entropy() {
-  static constexpr Rules kRules[] = {
-      {"sparse_softmax_cross_entropy_with_logits", loss_gradient, expand_sparse_loss},
-      {"nll", nullptr, expand_nll},
-      {"softmax_cross_entropy_with_logits", dense_gradient}};
-  return kRules;
+std::vector<Rules> cross_entropy() {
+  return {{"sparse_softmax_cross_entropy_with_logits", loss_gradient, expand_sparse_loss},
+          {"nll", nullptr, expand_nll},
+          {"softmax_cross_entropy_with_logits", dense_gradient}};
 }
 
 }  // namespace flow::grad

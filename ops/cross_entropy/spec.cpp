@@ -1,9 +1,6 @@
 // Losses of classes.
 #include "ops/cross_entropy/cross_entropy.h"
 
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -34,20 +31,13 @@ int batch_beside_classes(const Operand& logits) {
   return batch_beside(logits.batch_axis, logits.shape.rank() - 1);
 }
 
-/// [4] -> [4, 1]
-Shape with_one_class(const Shape& shape) {
-  std::vector<int64_t> extents = shape.extents();
-  extents.push_back(1);
-  return Shape(std::move(extents));
-}
-
 /// What mistake labels that do not fit their logits may come from.
 std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
   const Shape rows = without_classes(logits);
   if (labels == logits)
     return "convert one-hot labels with `{op: argmax}`, or pass them as floats to "
            "`softmax_cross_entropy_with_logits`";
-  if (labels == with_one_class(rows))
+  if (labels == replaced_axes(rows, rows.rank(), 0, {1}))
     return "remove the last axis of the labels with `{op: squeeze, axis: -1}`";
   // Logits of pixels as PyTorch has them: [N, C, H, W] beside [N, H, W].
   if (logits.rank() == 4 && labels == Shape{logits[0], logits[2], logits[3]})
@@ -169,26 +159,22 @@ OperandSpec class_weights() {
 std::vector<AttributeSpec> label_attributes() {
   return {{"ignore_index", AttributeType::kInteger, "none",
            "label of rows to leave out: their loss and gradient are 0"},
-          {.name = "reduction",
-           .type = AttributeType::kText,
-           .fallback = "none",
-           .doc = "none: a loss for each row; mean: their sum divided by the weights of the labels "
-                  "that count; sum",
-           .choices = {"none", "mean", "sum"}}};
+          choice_attribute(
+              "reduction", "none",
+              "none: a loss for each row; mean: their sum divided by the weights of the labels "
+              "that count; sum",
+              {"none", "mean", "sum"})};
 }
 
 AttributeSpec label_smoothing() {
-  return {.name = "label_smoothing",
-          .type = AttributeType::kNumber,
-          .fallback = "0",
-          .doc = "fraction of each label to spread over all classes",
-          .min = 0,
-          .max = 1};
+  return number_attribute("label_smoothing", "0",
+                          "fraction of each label to spread over all classes", 0, 1);
 }
 
 std::vector<AttributeSpec> sparse_loss_attributes() {
   std::vector<AttributeSpec> attributes = label_attributes();
   attributes.push_back(label_smoothing());
+  for (AttributeSpec& attribute : attributes) attribute.kind = Kind::kUnplanned;
   return attributes;
 }
 
@@ -201,74 +187,62 @@ int64_t classes_of(const Call& call) { return call.shape(1)[call.shape(1).rank()
 
 bool class_labels_fit(Call& call) { return labels_fit(call) && class_weights_fit(call); }
 
-std::span<const OpSpec> cross_entropy() {
-  static const OpSpec kOps[] = {
-      {
-          .name = kSparseLoss,
-          .doc = "Cross entropy of softmax(logits) against class indices; one loss per row.",
-          .formula =
-              "loss = weights[label] (log(sum exp(logits)) - logits[label]); label_smoothing: "
-              "(1 - label_smoothing) loss + label_smoothing / C sum weights (log(sum "
-              "exp(logits)) - logits)",
-          .operands = {class_labels(), {"logits", "(..., C)"}, class_weights()},
-          .attributes = sparse_loss_attributes(),
-          .results = {{"out"}, {.name = "prob", .optional = true}},
-          .normalize = drop_attributes,
-          .infer = infer_loss,
-          .flops = {5, Flops::Each::kSecond},
-          .examples = {"sparse_softmax_cross_entropy_with_logits(i32[5], f32[5,10])",
-                       "sparse_softmax_cross_entropy_with_logits(i64[2,3], f32[2,3,4])",
-                       "sparse_softmax_cross_entropy_with_logits(u8[5], f32[5,3])",
-                       "sparse_softmax_cross_entropy_with_logits(i8[], f32[7])"},
-      },
-      {
-          .name = "nll",
-          .doc = "Negative log-likelihood of class indices, from log-probabilities; one loss per "
-                 "row.",
-          .formula = "loss = -weights[label] log_probs[label]",
-          .operands = {class_labels(), {"log_probs", "(..., C)"}, class_weights()},
-          .attributes = label_attributes(),
-      },
-      {
-          .name = kDenseLoss,
-          .doc = "Cross entropy of softmax(logits) against class probabilities; one loss per row. "
-                 "The labels can have any sum.",
-          .formula = "loss = sum labels (log(sum exp(logits)) - logits)",
-          .operands = {{.name = "labels", .doc = "(..., C)", .instead = kClassNumbers},
-                       {"logits", "(..., C)"}},
-          .results = {{"out"}, {.name = "prob", .optional = true}},
-          .infer = infer_dense_loss,
-          .flops = {7, Flops::Each::kSecond},
-          .examples = {"softmax_cross_entropy_with_logits(f32[5,10], f32[5,10])",
-                       "softmax_cross_entropy_with_logits(f32[2,3,4], f32[2,3,4])",
-                       "softmax_cross_entropy_with_logits(f32[70], f32[70])"},
-      },
-      {
-          .name = kDenseLossGrad,
-          .doc = "Gradient of the loss with respect to the logits.",
-          .formula = "dlogits = dy (sum(labels) prob - labels)",
-          .operands = {{"labels", "(..., C)"}, {"prob", "softmax(logits)"}, {"dy", "(...)"}},
-          .infer = infer_dense_loss_grad,
-          .linear = {0, 2},
-          .flops = {2},
-          .internal = true,
-      },
-      {
-          .name = kSparseLossGrad,
-          .doc = "Gradient of the loss with respect to the logits.",
-          .formula = "dlogits = dy (prob - onehot(label))",
-          .operands = {class_labels(), {"prob", "softmax(logits), (..., C)"}, {"dy", "(...)"}},
-          .infer = infer_loss_grad,
-          .linear = {2},
-          .origin = Origin{.operand = 1,
-                           .op = kSparseLoss,
-                           .same_operand = true,
-                           .expected = "the loss with these labels"},
-          .flops = {2},
-          .internal = true,
-      },
+std::vector<OpSpec> cross_entropy() {
+  return {
+      {.name = kSparseLoss,
+       .doc = "Cross entropy of softmax(logits) against class indices; one loss per row.",
+       .formula = "loss = weights[label] (log(sum exp(logits)) - logits[label]); label_smoothing: "
+                  "(1 - label_smoothing) loss + label_smoothing / C sum weights (log(sum "
+                  "exp(logits)) - logits)",
+       .operands = {class_labels(), {"logits", "(..., C)"}, class_weights()},
+       .attributes = sparse_loss_attributes(),
+       .results = {{"out"}, {.name = "prob", .optional = true}},
+       .normalize = drop_attributes,
+       .infer = infer_loss,
+       .flops = {5, Flops::Each::kSecond},
+       .examples = {"sparse_softmax_cross_entropy_with_logits(i32[5], f32[5,10])",
+                    "sparse_softmax_cross_entropy_with_logits(i64[2,3], f32[2,3,4])",
+                    "sparse_softmax_cross_entropy_with_logits(u8[5], f32[5,3])",
+                    "sparse_softmax_cross_entropy_with_logits(i8[], f32[7])"}},
+      {.name = "nll",
+       .doc = "Negative log-likelihood of class indices, from log-probabilities; one loss per "
+              "row.",
+       .formula = "loss = -weights[label] log_probs[label]",
+       .operands = {class_labels(), {"log_probs", "(..., C)"}, class_weights()},
+       .attributes = label_attributes()},
+      {.name = kDenseLoss,
+       .doc = "Cross entropy of softmax(logits) against class probabilities; one loss per row. "
+              "The labels can have any sum.",
+       .formula = "loss = sum labels (log(sum exp(logits)) - logits)",
+       .operands = {{.name = "labels", .doc = "(..., C)", .instead = kClassNumbers},
+                    {"logits", "(..., C)"}},
+       .results = {{"out"}, {.name = "prob", .optional = true}},
+       .infer = infer_dense_loss,
+       .flops = {7, Flops::Each::kSecond},
+       .examples = {"softmax_cross_entropy_with_logits(f32[5,10], f32[5,10])",
+                    "softmax_cross_entropy_with_logits(f32[2,3,4], f32[2,3,4])",
+                    "softmax_cross_entropy_with_logits(f32[70], f32[70])"}},
+      {.name = kDenseLossGrad,
+       .doc = "Gradient of the loss with respect to the logits.",
+       .formula = "dlogits = dy (sum(labels) prob - labels)",
+       .operands = {{"labels", "(..., C)"}, {"prob", "softmax(logits)"}, {"dy", "(...)"}},
+       .infer = infer_dense_loss_grad,
+       .linear = {0, 2},
+       .flops = {2},
+       .internal = true},
+      {.name = kSparseLossGrad,
+       .doc = "Gradient of the loss with respect to the logits.",
+       .formula = "dlogits = dy (prob - onehot(label))",
+       .operands = {class_labels(), {"prob", "softmax(logits), (..., C)"}, {"dy", "(...)"}},
+       .infer = infer_loss_grad,
+       .linear = {2},
+       .origin = Origin{.operand = 1,
+                        .op = kSparseLoss,
+                        .same_operand = true,
+                        .expected = "the loss with these labels"},
+       .flops = {2},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

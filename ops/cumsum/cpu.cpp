@@ -2,9 +2,8 @@
 // the order depends on nothing else. Floats are added and multiplied in double; integers wrap
 // around.
 #include <algorithm>
-#include <type_traits>
 
-#include "runtime/base/host_device.h"
+#include "ops/cumsum/problem.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -13,85 +12,55 @@ namespace {
 
 constexpr int64_t kMostColumns = 32;  // next to each other
 
-struct AddUp {
-  static constexpr int kFirst = 0;
-  template <typename T>
-  [[gnu::always_inline]] static T join(T a, T b) {
-    return a + b;
-  }
-};
-
-struct MultiplyUp {
-  static constexpr int kFirst = 1;
-  template <typename T>
-  [[gnu::always_inline]] static T join(T a, T b) {
-    return a * b;
-  }
-};
-
 /// `count` columns next to each other, whose n elements lie `step` apart. May be in place.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void scan_columns(const T* x, int64_t n, int64_t step, int64_t count,
                                                 bool exclusive, T* y) {
-  using Value = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
+  using Value = ops::ScanValue<T>;
   Value all[kMostColumns];
   std::fill_n(all, count, static_cast<Value>(Op::kFirst));
   for (int64_t k = 0; k < n; ++k) {
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
       const Value before = all[i];
-      all[i] = Op::join(before, static_cast<Value>(x[k * step + i]));
+      all[i] = Op{}(before, static_cast<Value>(x[k * step + i]));
       y[k * step + i] = static_cast<T>(exclusive ? before : all[i]);
     }
   }
 }
 
 /// The columns of a step, several next to each other at a time.
-struct Columns {
-  Columns(const Request& request, bool reverse) {
-    const Shape& x = request.inputs[0].shape;
-    const int axis = axis_of(request);
-    n = x[axis], inner = x.elements(axis + 1, x.rank());
-    first_row = reverse ? (n - 1) * inner : 0, step = reverse ? -inner : inner;
-    width = std::min(inner, kMostColumns), across = ceil_div(inner, width);
-    blocks = x.elements(0, axis) * across;
-  }
+struct Columns : ops::Scan {
+  explicit Columns(const Request& request)
+      : Scan(request.inputs[0].shape, request.step.attributes),
+        width(std::min(inner, kMostColumns)),
+        across(ceil_div(inner, width)) {}
+  int64_t blocks() const { return outer * across; }
   int64_t columns_at(int64_t block) const {
     return std::min(width, inner - block % across * width);
   }
   /// Where the first element of a block lies, in the order of the scan.
   int64_t start(int64_t block) const {
-    return block / across * n * inner + first_row + block % across * width;
-  }
-  template <typename Body>
-  void each(int threads, Body body) const {
-    for_pieces(threads, blocks, std::max<int64_t>(1, kPiece / (n * width)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t block = begin; block < end; ++block) body(block);
-               });
+    return at(block / across, 0, block % across * width) + first();
   }
 
-  int64_t n, inner, first_row, step, width, across, blocks;
+  int64_t width, across;
 };
 
 template <typename Op>
 Kernel prepare_scan(const Request& request) {
-  const bool exclusive = request.step.attributes.get<bool>("exclusive");
-  const Columns columns(request, request.step.attributes.get<bool>("reverse"));
-  Kernel kernel;
-  visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
-      columns.each(threads, [&](int64_t block) {
-        const T* from = input<T>(buffers, 0) + columns.start(block);
-        T* to = output<T>(buffers, 0) + columns.start(block);
-        if (columns.inner == 1)
-          scan_columns<Op>(from, columns.n, columns.step, 1, exclusive, to);
-        else
-          scan_columns<Op>(from, columns.n, columns.step, columns.columns_at(block), exclusive, to);
-      });
-    };
+  const Columns scan(request);
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    return by_rows(
+        request, scan.blocks(), scan.n * scan.width, [=](const Piece& piece, int64_t block) {
+          const T* from = input<T>(piece.buffers, 0) + scan.start(block);
+          T* to = output<T>(piece.buffers, 0) + scan.start(block);
+          if (scan.inner == 1)
+            scan_columns<Op>(from, scan.n, scan.step(), 1, scan.exclusive, to);
+          else
+            scan_columns<Op>(from, scan.n, scan.step(), scan.columns_at(block), scan.exclusive, to);
+        });
   });
-  return kernel;
 }
 
 /// dx[j] = p[j] s[j], where p[j] is the product of what comes before x[j], and
@@ -114,23 +83,19 @@ void differentiate_column(const T* dy, const T* x, int64_t n, int64_t step, bool
 }
 
 Kernel prepare_cumprod_grad(const Request& request) {
-  const bool exclusive = request.step.attributes.get<bool>("exclusive");
-  const Columns columns(request, request.step.attributes.get<bool>("reverse"));
-  Kernel kernel;
-  kernel.workspace = static_cast<size_t>(request.threads * columns.n) * sizeof(double);
-  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
-      auto* before = reinterpret_cast<double*>(buffers.workspace);
-      parallel_for(threads, columns.blocks, [&](int64_t block, int thread) {
-        for (int64_t i = 0; i < columns.columns_at(block); ++i) {
-          const int64_t at = columns.start(block) + i;
-          differentiate_column(input<T>(buffers, 0) + at, input<T>(buffers, 1) + at, columns.n,
-                               columns.step, exclusive, output<T>(buffers, 0) + at,
-                               before + thread * columns.n);
-        }
-      });
-    };
+  const Columns scan(request);
+  Kernel kernel = visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    return in_pieces(request, scan.blocks(), 1, [=](const Piece& piece) {
+      const Buffers& buffers = piece.buffers;
+      auto* before = reinterpret_cast<double*>(buffers.workspace) + piece.worker * scan.n;
+      for (int64_t i = 0; i < scan.columns_at(piece.first); ++i) {
+        const int64_t at = scan.start(piece.first) + i;
+        differentiate_column(input<T>(buffers, 0) + at, input<T>(buffers, 1) + at, scan.n,
+                             scan.step(), scan.exclusive, output<T>(buffers, 0) + at, before);
+      }
+    });
   });
+  kernel.workspace = static_cast<size_t>(request.threads * scan.n) * sizeof(double);
   return kernel;
 }
 
@@ -138,8 +103,12 @@ Kernel prepare_cumprod_grad(const Request& request) {
 
 std::span<const KernelEntry> cumsum() {
   static constexpr KernelEntry kKernels[] = {
-      {.op = "cumsum", .prepare = prepare_scan<AddUp>, .float64 = prepare_scan<AddUp>},
-      {.op = "cumprod", .prepare = prepare_scan<MultiplyUp>, .float64 = prepare_scan<MultiplyUp>},
+      {.op = "cumsum",
+       .prepare = prepare_scan<ops::ScanSum>,
+       .float64 = prepare_scan<ops::ScanSum>},
+      {.op = "cumprod",
+       .prepare = prepare_scan<ops::ScanProduct>,
+       .float64 = prepare_scan<ops::ScanProduct>},
       {.op = "cumprod_grad", .prepare = prepare_cumprod_grad, .float64 = prepare_cumprod_grad},
   };
   return kKernels;

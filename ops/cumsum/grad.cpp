@@ -20,9 +20,6 @@ std::vector<ir::ValueId> cumprod_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> cumsum() {
-  static constexpr Rules kRules[] = {{"cumsum", cumsum_gradient}, {"cumprod", cumprod_gradient}};
-  return kRules;
-}
+std::vector<Rules> cumsum() { return {{"cumsum", cumsum_gradient}, {"cumprod", cumprod_gradient}}; }
 
 }  // namespace flow::grad

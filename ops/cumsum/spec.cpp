@@ -1,34 +1,14 @@
 // Cumulative sums and products along an axis.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-void infer_cumsum(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis) return;
-  const Operand& x = call.operand(0);
-  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
-}
-
-void infer_cumprod_grad(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
-  call.result(
-      call.dtype(0), call.shape(0),
-      batch_beside(common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis), *axis));
-}
-
 std::vector<AttributeSpec> cumulative_attributes(std::string_view axis, std::string_view exclusive,
                                                  std::string_view reverse) {
-  return {{"axis", AttributeType::kInteger, "", axis},
+  return {axis_attribute("", axis),
           {"exclusive", AttributeType::kBool, "false", exclusive},
           {"reverse", AttributeType::kBool, "false", reverse}};
-}
-
-std::vector<PlanAttribute> cumulative_plan_attributes() {
-  return {{"axis", Kind::kAxis}, {"exclusive", Kind::kFlag}, {"reverse", Kind::kFlag}};
 }
 
 std::vector<AttributeSpec> cumprod_attributes() {
@@ -39,62 +19,52 @@ std::vector<AttributeSpec> cumprod_attributes() {
 
 }  // namespace
 
-std::span<const OpSpec> cumsum() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "cumsum",
-          .doc = "Cumulative sum along an axis; integers wrap around.",
-          .formula = "y[i] = x[0] + x[1] + ... + x[i]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = cumulative_attributes(
-              "axis to sum along", "leave each element out of its own sum; the first sum is 0",
-              "sum from the last element to the first"),
-          .plan_attributes = cumulative_plan_attributes(),
-          .normalize = normalize_axis,
-          .infer = infer_cumsum,
-          .in_place = {0},
-          .linear = {0},
-          .numpy = "(np.flip(np.cumsum(np.flip(x, axis), axis, x.dtype), axis) if reverse"
-                   " else np.cumsum(x, axis, x.dtype)) - exclusive * x",
-          .examples = {"cumsum(f32[3,4,2]) axis=1", "cumsum(f32[3,4]) axis=-1 exclusive=true",
-                       "cumsum(f32[5,3]) axis=0 reverse=true",
-                       "cumsum(f32[2,6]) axis=1 exclusive=true reverse=true",
-                       "cumsum(f32[4,1,3]) axis=1", "cumsum(f32[2,1100]) axis=1",
-                       "cumsum(i32[6]) axis=0", "cumsum(i64[2,3]) axis=0 exclusive=true",
-                       "cumsum(u8[2,300]) axis=1 reverse=true"},
-      },
-      {
-          .name = "cumprod",
-          .doc = "Cumulative product along an axis; integers wrap around.",
-          .formula = "y[i] = x[0] x[1] ... x[i]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = cumprod_attributes(),
-          .plan_attributes = cumulative_plan_attributes(),
-          .normalize = normalize_axis,
-          .infer = infer_cumsum,
-          .in_place = {0},
-          .numpy = "multiplied(x, axis, exclusive, reverse)",
-          .examples = {"cumprod(f32[3,4,2]) axis=1", "cumprod(f32[3,4]) axis=-1 exclusive=true",
-                       "cumprod(f32[5,3]) axis=0 reverse=true",
-                       "cumprod(f32[2,6]) axis=1 exclusive=true reverse=true",
-                       "cumprod(f32[4,1,3]) axis=1", "cumprod(f32[2,1100]) axis=1",
-                       "cumprod(i32[6]) axis=0", "cumprod(i64[2,3]) axis=0 exclusive=true",
-                       "cumprod(u8[2,300]) axis=1 reverse=true"},
-      },
-      {
-          .name = "cumprod_grad",
-          .doc = "Gradient of cumprod, without a division: right where elements are 0.",
-          .formula = "dx[j] = sum of dy[i] x[0] ... x[i] without x[j] over i >= j",
-          .operands = {{"dy", "any shape except a scalar"}, {"x", "the operand of cumprod"}},
-          .attributes = cumprod_attributes(),
-          .plan_attributes = cumulative_plan_attributes(),
-          .normalize = normalize_axis,
-          .infer = infer_cumprod_grad,
-          .linear = {0},
-          .internal = true,
-      },
+std::vector<OpSpec> cumsum() {
+  return {
+      {.name = "cumsum",
+       .doc = "Cumulative sum along an axis; integers wrap around.",
+       .formula = "y[i] = x[0] + x[1] + ... + x[i]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+       .attributes = cumulative_attributes(
+           "axis to sum along", "leave each element out of its own sum; the first sum is 0",
+           "sum from the last element to the first"),
+       .normalize = normalize_axis,
+       .infer = infer_along_axis,
+       .in_place = {0},
+       .linear = {0},
+       .numpy = "(np.flip(np.cumsum(np.flip(x, axis), axis, x.dtype), axis) if reverse"
+                " else np.cumsum(x, axis, x.dtype)) - exclusive * x",
+       .examples = {"cumsum(f32[3,4,2]) axis=1", "cumsum(f32[3,4]) axis=-1 exclusive=true",
+                    "cumsum(f32[5,3]) axis=0 reverse=true",
+                    "cumsum(f32[2,6]) axis=1 exclusive=true reverse=true",
+                    "cumsum(f32[4,1,3]) axis=1", "cumsum(f32[2,1100]) axis=1",
+                    "cumsum(i32[6]) axis=0", "cumsum(i64[2,3]) axis=0 exclusive=true",
+                    "cumsum(u8[2,300]) axis=1 reverse=true"}},
+      {.name = "cumprod",
+       .doc = "Cumulative product along an axis; integers wrap around.",
+       .formula = "y[i] = x[0] x[1] ... x[i]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+       .attributes = cumprod_attributes(),
+       .normalize = normalize_axis,
+       .infer = infer_along_axis,
+       .in_place = {0},
+       .numpy = "multiplied(x, axis, exclusive, reverse)",
+       .examples = {"cumprod(f32[3,4,2]) axis=1", "cumprod(f32[3,4]) axis=-1 exclusive=true",
+                    "cumprod(f32[5,3]) axis=0 reverse=true",
+                    "cumprod(f32[2,6]) axis=1 exclusive=true reverse=true",
+                    "cumprod(f32[4,1,3]) axis=1", "cumprod(f32[2,1100]) axis=1",
+                    "cumprod(i32[6]) axis=0", "cumprod(i64[2,3]) axis=0 exclusive=true",
+                    "cumprod(u8[2,300]) axis=1 reverse=true"}},
+      {.name = "cumprod_grad",
+       .doc = "Gradient of cumprod, without a division: right where elements are 0.",
+       .formula = "dx[j] = sum of dy[i] x[0] ... x[i] without x[j] over i >= j",
+       .operands = {{"dy", "any shape except a scalar"}, {"x", "the operand of cumprod"}},
+       .attributes = cumprod_attributes(),
+       .normalize = normalize_axis,
+       .infer = infer_along_axis_grad,
+       .linear = {0},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -2,9 +2,8 @@
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
 #include <bit>
 
+#include "ops/random_draws/cpu_words.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/random_words.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -30,41 +29,27 @@ FLOW_VECTORIZED void mask_piece(const float* x, const bool* mask, float factor, 
 }
 
 float factor_of(const Request& request) {
-  return static_cast<float>(dropout_factor(request.step.attributes.get<double>("rate")));
+  return static_cast<float>(dropout_factor(number(request, "rate")));
 }
 
 Kernel prepare_dropout(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
-                   draw = random_words_of(request),
-                   threshold = dropout_threshold(number(request, "rate")),
-                   factor = factor_of(request)](const Buffers& buffers, const CallState& state) {
-    const float* x = input<float>(buffers, 0);
-    float* y = output<float>(buffers, 0);
-    bool* mask = output<bool>(buffers, 1);
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      bool kept[kRandomWords];
-      for_random_words(draw, state, first, end,
-                       [&](int64_t i, const uint32_t* words, int64_t skipped, int64_t count) {
-                         bool* to = mask ? mask + i : kept;
-                         keep_words(words + skipped, threshold, to, count);
-                         mask_piece(x + i, to, factor, y + i, count);
-                       });
-    });
-  };
-  return kernel;
+  return drawing_kernel(
+      request, [threshold = dropout_threshold(number(request, "rate")),
+                factor = factor_of(request)](const Buffers& buffers, const DrawnWords& drawn) {
+        bool kept[kRandomWords];
+        bool* mask = output<bool>(buffers, 1);
+        bool* to = mask ? mask + drawn.first : kept;
+        keep_words(drawn.own(), threshold, to, drawn.count);
+        mask_piece(input<float>(buffers, 0) + drawn.first, to, factor,
+                   output<float>(buffers, 0) + drawn.first, drawn.count);
+      });
 }
 
 Kernel prepare_dropout_grad(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
-                   factor = factor_of(request)](const Buffers& buffers, const CallState&) {
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      mask_piece(input<float>(buffers, 0) + first, input<bool>(buffers, 1) + first, factor,
-                 output<float>(buffers, 0) + first, end - first);
-    });
-  };
-  return kernel;
+  return elementwise(request, [factor = factor_of(request)](const Piece& piece) {
+    mask_piece(piece.input<float>(0), piece.input<bool>(1), factor, piece.output<float>(0),
+               piece.size());
+  });
 }
 
 }  // namespace

@@ -1,16 +1,13 @@
 // dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element), the
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
-#include "runtime/base/host_device.h"
-#include "runtime/base/index_maps.h"
-#include "runtime/base/philox.h"
+#include "ops/random_draws/problem.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
 
 namespace flow::cuda {
 namespace {
 
-constexpr int kWords = 4;  // of a Philox block: elements of a thread at a time
+constexpr int kWords = ops::WordSource::kBlock;  // elements of a thread at a time
 
 template <typename T>
 struct alignas(kWords * sizeof(T) < 16 ? kWords * sizeof(T) : 16) Four {
@@ -18,9 +15,8 @@ struct alignas(kWords * sizeof(T) < 16 ? kWords * sizeof(T) : 16) Four {
 };
 
 struct Drop {
-  PhiloxKey key;
+  ops::WordSource source;
   uint64_t threshold;
-  WholeIndex place;
 };
 
 /// y = keep ? x * factor : 0; mask = keep, unless null. REQUIRES: four elements that lie together
@@ -28,11 +24,11 @@ struct Drop {
 template <typename T>
 __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
                                 const CallBlock* call) {
-  const auto step = static_cast<uint32_t>(call->step), pass = static_cast<uint32_t>(call->pass);
   for (int64_t block = first_index(); block * kWords < n; block += index_step()) {
     const int64_t first = block * kWords;
-    const int64_t drawn = drop.place.per_shard ? drop.place.at(first, call->shard) / kWords : block;
-    const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(drawn), pass);
+    const WholeIndex& place = drop.source.place;
+    const PhiloxBlock words =
+        drop.source.block(place.per_shard ? place.at(first, call->shard) : first, *call);
     const bool whole = first + kWords <= n;
     Four<T> four;
     Four<bool> kept;
@@ -56,12 +52,9 @@ __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop dr
 template <typename T>
 __global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
                                  const CallBlock* call) {
-  const auto step = static_cast<uint32_t>(call->step), pass = static_cast<uint32_t>(call->pass);
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    const int64_t at = drop.place.at(i, call->shard);
-    const PhiloxBlock words =
-        philox_block(drop.key, step, static_cast<uint64_t>(at / kWords), pass);
-    const bool kept = words.word(at % kWords) >= drop.threshold;
+    const int64_t at = drop.source.place.at(i, call->shard);
+    const bool kept = drop.source.block(at, *call).word(at % kWords) >= drop.threshold;
     y[i] = kept ? x[i] * factor : T{0};
     if (mask) mask[i] = kept;
   }
@@ -90,15 +83,12 @@ T factor_of(const Request& request) {
 }
 
 Kernel prepare_dropout(const Request& request) {
-  const TensorDesc& out = request.outputs[0];
-  const Drop drop{philox_key(request.seed, attribute<std::string>(request, "consumer")),
-                  dropout_threshold(attribute<double>(request, "rate")),
-                  whole_index(out.shape, out.batch_axis, request.shards)};
+  const Drop drop{ops::word_source(request), dropout_threshold(attribute<double>(request, "rate"))};
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    const bool fours = drop.place.per_shard == 0 || drop.place.run % kWords == 0;
+    const bool fours = drop.source.keeps_blocks();
     return {[drop, fours, n = result_elements(request), factor = factor_of<T>(request)](
                 const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "dropout", fours ? shape_for_fours(n) : shape_for(n),
+      launch(state, "dropout", fours ? shape_for_fours(n) : shape_for(n),
              fours ? dropout_forward<T> : dropout_elements<T>, input<T>(buffers, 0),
              output<T>(buffers, 0), output<bool>(buffers, 1), n, drop, factor, state.call);
     }};
@@ -109,8 +99,8 @@ Kernel prepare_dropout_grad(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[n = result_elements(request), factor = factor_of<T>(request)](
                 const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "dropout_grad", shape_for_fours(n), dropout_backward<T>,
-             input<T>(buffers, 0), input<bool>(buffers, 1), output<T>(buffers, 0), n, factor);
+      launch(state, "dropout_grad", shape_for_fours(n), dropout_backward<T>, input<T>(buffers, 0),
+             input<bool>(buffers, 1), output<T>(buffers, 0), n, factor);
     }};
   });
 }

@@ -14,14 +14,11 @@ ir::ValueId expand_dropout(LayerContext& context) {
 
 std::vector<ir::ValueId> dropout_gradient(GradientContext& context) {
   return {context.add("dropout_grad", 0, {context.gradient(), context.result(1)},
-                      {{"rate", *context.node.attributes.find("rate")}})};
+                      context.attributes({"rate"}))};
 }
 
 }  // namespace
 
-std::span<const Rules> dropout() {
-  static constexpr Rules kRules[] = {{"dropout", dropout_gradient, expand_dropout}};
-  return kRules;
-}
+std::vector<Rules> dropout() { return {{"dropout", dropout_gradient, expand_dropout}}; }
 
 }  // namespace flow::grad

@@ -1,5 +1,4 @@
 // Dropout: a layer that is nothing in predict jobs, a primitive in train jobs.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -25,51 +24,40 @@ void infer_dropout_grad(Call& call) {
 }
 
 AttributeSpec rate_attribute() {
-  return {.name = "rate",
-          .type = AttributeType::kNumber,
-          .fallback = "",
-          .doc = "fraction of elements to drop",
-          .min = 0,
-          .below = 1};
+  return fraction_attribute("rate", "", "fraction of elements to drop");
 }
 
 }  // namespace
 
-std::span<const OpSpec> dropout() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "dropout",
-          .doc = "Dropout (Srivastava et al., 2014): zeroes random elements and rescales the rest; "
-                 "the identity in inference mode.",
-          .formula = "y = x mask / (1 - rate)",
-          .operands = {{"in", "any shape"}},
-          .attributes = {rate_attribute()},
-          .plan_attributes = {{"consumer", Kind::kText}, {"rate", Kind::kFraction}},
-          .results = {{"out"}, {.name = "mask", .optional = true}},
-          .normalize = normalize_dropout,
-          .infer = infer_dropout,
-          .in_place = {0},
-          .trains_otherwise = true,
-          .elementwise = true,
-          .examples = {"dropout(f32[30,40]) rate=0.5", "dropout(f32[7]) rate=0.1",
-                       "dropout(f32[3,4]) rate=0"},
-      },
-      {
-          .name = "dropout_grad",
-          .doc = "Gradient of dropout.",
-          .formula = "dx = dy mask / (1 - rate)",
-          .operands = {{"dy", "any shape"}, {"mask", "elements that dropout kept", Accepts::kBool}},
-          .attributes = {rate_attribute()},
-          .plan_attributes = {{"rate", Kind::kFraction}},
-          .infer = infer_dropout_grad,
-          .in_place = {0},
-          .elementwise = true,
-          .linear = {0},
-          .internal = true,
-          .examples = {"dropout_grad(f32[30,40], bool[30,40]) rate=0.5"},
-      },
+std::vector<OpSpec> dropout() {
+  return {
+      {.name = "dropout",
+       .doc = "Dropout (Srivastava et al., 2014): zeroes random elements and rescales the rest; "
+              "the identity in inference mode.",
+       .formula = "y = x mask / (1 - rate)",
+       .operands = {{"in", "any shape"}},
+       .attributes = {rate_attribute()},
+       .plan_attributes = {{"consumer", Kind::kText}},
+       .results = {{"out"}, {.name = "mask", .optional = true}},
+       .normalize = normalize_dropout,
+       .infer = infer_dropout,
+       .in_place = {0},
+       .trains_otherwise = true,
+       .elementwise = true,
+       .examples = {"dropout(f32[30,40]) rate=0.5", "dropout(f32[7]) rate=0.1",
+                    "dropout(f32[3,4]) rate=0"}},
+      {.name = "dropout_grad",
+       .doc = "Gradient of dropout.",
+       .formula = "dx = dy mask / (1 - rate)",
+       .operands = {{"dy", "any shape"}, {"mask", "elements that dropout kept", Accepts::kBool}},
+       .attributes = {rate_attribute()},
+       .infer = infer_dropout_grad,
+       .in_place = {0},
+       .elementwise = true,
+       .linear = {0},
+       .internal = true,
+       .examples = {"dropout_grad(f32[30,40], bool[30,40]) rate=0.5"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

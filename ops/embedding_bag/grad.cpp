@@ -1,10 +1,6 @@
 // embedding_bag, and the gradients of the sum and the maximum of a bag: a row for each index, added
 // up as those of gather.
-#include <fmt/format.h>
-
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/array.h"
 
 namespace flow::grad {
@@ -23,14 +19,13 @@ Integers with_axis(const Shape& shape, int64_t extent, int from_end) {
 /// A value on the way to the gradient of operand i, with one more axis of size 1.
 ValueId beside(GradientContext& context, size_t i, ValueId value, int from_end,
                std::string_view part) {
-  return context.add("reshape", i, {value},
-                     {{"shape", with_axis(context.value_of(value).shape, 1, from_end)}}, part);
+  return context.reshape(i, value, with_axis(context.value_of(value).shape, 1, from_end), part);
 }
 
 /// The gradient of weight i of a bag: the product of its row with the gradient of the bag.
 ValueId weights_gradient(GradientContext& context, ValueId dy) {
   const DType dtype = context.value_of(context.operand(1)).dtype;
-  const ValueId zero = filled(context, 2, 0, Shape{}, dtype, "first");
+  const ValueId zero = context.fill(2, 0, Shape{}, dtype, "first");
   const ValueId known = context.add("greater_equal", 2, {context.operand(1), zero}, {}, "known");
   const ValueId indices = context.add("maximum", 2, {context.operand(1), zero}, {}, "indices");
   const ValueId rows =
@@ -38,8 +33,8 @@ ValueId weights_gradient(GradientContext& context, ValueId dy) {
   const ValueId products = context.add("multiply", 2, {rows, dy}, {}, "products");
   const ValueId sums = context.add("reduce_sum", 2, {products},
                                    {{"axis", Integers{-1}}, {"keepdims", false}}, "sums");
-  const ValueId none = filled(context, 2, 0, Shape{}, context.value_of(sums).dtype, "none");
-  return context.add("where", 2, {known, sums, none}, {});
+  const ValueId none = context.fill(2, 0, Shape{}, context.value_of(sums).dtype, "none");
+  return context.add("where", 2, {known, sums, none});
 }
 
 std::vector<ValueId> bag_sum_gradient(GradientContext& context) {
@@ -72,12 +67,11 @@ std::vector<ValueId> bag_max_gradient(GradientContext& context) {
                                        {"count", count},
                                        {"dtype", DType::kInt64}},
                                       "numbers");
-  const ValueId column =
-      context.add("reshape", 0, {numbers}, {{"shape", Integers{count, 1}}}, "column");
+  const ValueId column = context.reshape(0, numbers, Integers{count, 1}, "column");
   const ValueId places = beside(context, 0, context.result(1), 1, "places");
   const ValueId largest = context.add("equal", 0, {column, places}, {}, "largest");
   const ValueId dy = beside(context, 0, context.gradient(), 1, "dy");
-  const ValueId zero = filled(context, 0, 0, Shape{}, context.value_of(dy).dtype, "zero");
+  const ValueId zero = context.fill(0, 0, Shape{}, context.value_of(dy).dtype, "zero");
   const ValueId rows = context.add("where", 0, {largest, dy, zero}, {}, "rows");
   return {context.add_picked(context.operand(1), rows), {}};
 }
@@ -92,11 +86,11 @@ class BagLayer {
     if (!fits()) return {};
     const ValueId table = context_.add_table();
     const ValueId indices = marked_indices();
-    if (mode() == "max") return context_.add("bag_max", "bag_max", {table, indices}, {});
+    if (mode() == "max") return context_.add("bag_max", "bag_max", {table, indices});
     std::vector<ValueId> operands{table, indices};
     if (has(2)) operands.push_back(context_.operands[2]);
-    const ValueId sum = context_.add("bag_sum", "bag_sum", std::move(operands), {});
-    return mode() == "mean" ? context_.add("divide", "mean", {sum, counts(indices)}, {}) : sum;
+    const ValueId sum = context_.add("bag_sum", "bag_sum", std::move(operands));
+    return mode() == "mean" ? context_.add("divide", "mean", {sum, counts(indices)}) : sum;
   }
 
  private:
@@ -135,17 +129,12 @@ class BagLayer {
   /// How many indices of each bag count, as divisors: 1 where none does.
   ValueId counts(ValueId indices) {
     const DType dtype = context_.compute_dtype();
-    const ValueId counted =
-        context_.add("greater_equal", "counted", {indices, number("first", 0, DType::kInt64)}, {});
+    const ValueId counted = context_.add("greater_equal", "counted",
+                                         {indices, context_.number("first", 0, DType::kInt64)});
     const ValueId ones = context_.add("cast", "ones", {counted}, {{"dtype", dtype}});
     const ValueId sums =
         context_.add("reduce_sum", "sums", {ones}, {{"axis", Integers{-1}}, {"keepdims", true}});
-    return context_.add("maximum", "counts", {sums, number("one", 1, dtype)}, {});
-  }
-
-  ValueId number(std::string_view part, double value, DType dtype) {
-    return context_.add("fill", part, {},
-                        {{"value", value}, {"shape", Integers{}}, {"dtype", dtype}});
+    return context_.add("maximum", "counts", {sums, context_.number("one", 1, dtype)});
   }
 
   LayerContext& context_;
@@ -155,13 +144,10 @@ ValueId expand_embedding_bag(LayerContext& context) { return BagLayer(context).e
 
 }  // namespace
 
-std::span<const Rules> embedding_bag() {
-  static constexpr Rules kRules[] = {
-      {"embedding_bag", nullptr, expand_embedding_bag},
-      {"bag_sum", bag_sum_gradient},
-      {"bag_max", bag_max_gradient},
-  };
-  return kRules;
+std::vector<Rules> embedding_bag() {
+  return {{"embedding_bag", nullptr, expand_embedding_bag},
+          {"bag_sum", bag_sum_gradient},
+          {"bag_max", bag_max_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,16 +1,8 @@
 // Bags of indices whose vectors are added up, or of which the largest elements are taken.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {
-
-int64_t extent_of_table(std::span<const Shape>, const Attributes& attributes) {
-  return attributes.get<int64_t>("extent");
-}
 
 /// A bag has at most as many indices as the last axis.
 int64_t limit_of_bag_lengths(std::span<const Shape> operands, const Attributes&) {
@@ -73,10 +65,8 @@ std::optional<Bags> bags_of(Call& call) {
   }
   const auto axis = axis_of_bags(call, 1);
   if (!axis) return {};
-  std::vector<int64_t> extents = indices.shape.first(*axis).extents();
-  extents.push_back(table.shape[1]);
   const int of_table = table.batch_axis == 1 ? *axis : batch_beside(table.batch_axis, 0);
-  return Bags{Shape(std::move(extents)),
+  return Bags{replaced_axes(indices.shape, *axis, 1, {table.shape[1]}),
               common_batch(of_table, batch_beside(indices.batch_axis, *axis))};
 }
 
@@ -107,113 +97,80 @@ void infer_bag_max(Call& call) {
 }
 
 OperandSpec bag_indices_operand() {
-  return {.name = "indices",
-          .doc = "bags along the last axis; an index outside the table is left out",
-          .accepts = Accepts::kInteger,
-          .limit = rows_of_table};
+  return integers("indices", "bags along the last axis; an index outside the table is left out",
+                  rows_of_table);
 }
 
 AttributeSpec bag_padding_attribute() {
-  return {.name = "padding",
-          .type = AttributeType::kInteger,
-          .fallback = "none",
-          .doc = "integer that fills up bags; it never counts",
-          .min = -static_cast<double>(kMaxSize),
-          .max = static_cast<double>(kMaxSize)};
+  return offset_attribute("padding", "none", "integer that fills up bags; it never counts");
 }
 
 OperandSpec bag_lengths() {
-  return {.name = "lengths",
-          .doc = "(...), how many indices of each bag count; default: all",
-          .accepts = Accepts::kInteger,
-          .optional = true,
-          .limit = limit_of_bag_lengths};
+  return optional_integers("lengths", "(...), how many indices of each bag count; default: all",
+                           limit_of_bag_lengths);
 }
 
 }  // namespace
 
-std::span<const OpSpec> embedding_bag() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "embedding_bag",
-          .doc = "Looks up one vector per integer in a weight (vocab_size, units), and reduces "
-                 "those of each bag: their sum, mean or largest elements. An empty bag gives 0.",
-          .formula = "y[..., :] = sum of weights[..., i] W[x[..., i], :] over the indices i that "
-                     "count; mean: divided by their count; max: the largest elements",
-          .operands = {{"in", "integers (..., n): bags along the last axis", Accepts::kInteger},
-                       {.name = "lengths",
-                        .doc = "(...), how many indices of each bag count; default: all",
-                        .accepts = Accepts::kInteger,
-                        .optional = true},
-                       {.name = "weights",
-                        .doc = "shape of x, factor on each vector of a sum; default: 1",
-                        .optional = true}},
-          .attributes = embedding_attributes({{.name = "mode",
-                                               .type = AttributeType::kText,
-                                               .fallback = "mean",
-                                               .doc = "how the vectors of a bag are reduced",
-                                               .choices = {"sum", "mean", "max"}},
-                                              bag_padding_attribute()}),
-          .takes_variables = true,
-          .optional_by_dtype = true,
-      },
-      {
-          .name = "bag_indices",
-          .doc = "Marks the indices of bags that do not count by -1.",
-          .formula =
-              "y[..., i] = -1 where i >= lengths[...] or x[..., i] = padding, else x[..., i]",
-          .operands = {{.name = "in",
-                        .doc = "bags along the last axis; those that count are in [0, extent)",
-                        .accepts = Accepts::kInteger,
-                        .limit = extent_of_table},
-                       bag_lengths()},
-          .attributes = {count_attribute("extent", "rows of the table"), bag_padding_attribute()},
-          .plan_attributes = {{"extent", Kind::kCount},
-                              {.name = "padding", .kind = Kind::kOffset, .optional = true}},
-          .infer = infer_bag_indices,
-          .flops = {0},
-          .internal = true,
-          .examples = {"bag_indices(i32[4,3]) extent=10",
-                       "bag_indices(i64[4,3]) extent=10 padding=2",
-                       "bag_indices(u8[2,5], i32[2]) extent=10",
-                       "bag_indices(i8[2,3,4], i64[2,3]) extent=4 padding=0",
-                       "bag_indices(i32[6], i32[]) extent=10"},
-      },
-      {
-          .name = "bag_sum",
-          .doc = "Adds up the rows of a table whose indices are in a bag.",
-          .formula = "y[..., :] = sum of weights[..., i] params[indices[..., i], :] over i",
-          .operands = {{"params", "(V, U)"},
-                       bag_indices_operand(),
-                       {.name = "weights",
-                        .doc = "shape of the indices; default: 1",
-                        .optional = true}},
-          .infer = infer_bag_sum,
-          .linear = {0, 2},
-          .layer = "embedding_bag",
-          .flops = {.product = flops_of_sums},
-          .internal = true,
-          .examples = {"bag_sum(f32[10,3], i32[4,5])", "bag_sum(f32[10,3], i64[4,5], f32[4,5])",
-                       "bag_sum(f32[10,20], u8[2,3,4], f32[2,3,4])", "bag_sum(f32[5,7], i64[6])"},
-      },
-      {
-          .name = "bag_max",
-          .doc =
-              "Largest elements of the rows of a table whose indices are in a bag; 0 where it is "
+std::vector<OpSpec> embedding_bag() {
+  return {
+      {.name = "embedding_bag",
+       .doc = "Looks up one vector per integer in a weight (vocab_size, units), and reduces "
+              "those of each bag: their sum, mean or largest elements. An empty bag gives 0.",
+       .formula = "y[..., :] = sum of weights[..., i] W[x[..., i], :] over the indices i that "
+                  "count; mean: divided by their count; max: the largest elements",
+       .operands = {{"in", "integers (..., n): bags along the last axis", Accepts::kInteger},
+                    optional_integers("lengths",
+                                      "(...), how many indices of each bag count; default: all"),
+                    optional_floats("weights",
+                                    "shape of x, factor on each vector of a sum; default: 1")},
+       .attributes = embedding_attributes(
+           {choice_attribute("mode", "mean", "how the vectors of a bag are reduced",
+                             {"sum", "mean", "max"}),
+            bag_padding_attribute()}),
+       .takes_variables = true,
+       .optional_by_dtype = true},
+      {.name = "bag_indices",
+       .doc = "Marks the indices of bags that do not count by -1.",
+       .formula = "y[..., i] = -1 where i >= lengths[...] or x[..., i] = padding, else x[..., i]",
+       .operands = {integers("in", "bags along the last axis; those that count are in [0, extent)",
+                             limit_of_extent),
+                    bag_lengths()},
+       .attributes = {count_attribute("extent", "rows of the table"), bag_padding_attribute()},
+       .infer = infer_bag_indices,
+       .flops = {0},
+       .internal = true,
+       .examples = {"bag_indices(i32[4,3]) extent=10", "bag_indices(i64[4,3]) extent=10 padding=2",
+                    "bag_indices(u8[2,5], i32[2]) extent=10",
+                    "bag_indices(i8[2,3,4], i64[2,3]) extent=4 padding=0",
+                    "bag_indices(i32[6], i32[]) extent=10"}},
+      {.name = "bag_sum",
+       .doc = "Adds up the rows of a table whose indices are in a bag.",
+       .formula = "y[..., :] = sum of weights[..., i] params[indices[..., i], :] over i",
+       .operands = {{"params", "(V, U)"},
+                    bag_indices_operand(),
+                    optional_floats("weights", "shape of the indices; default: 1")},
+       .infer = infer_bag_sum,
+       .linear = {0, 2},
+       .layer = "embedding_bag",
+       .flops = {.product = flops_of_sums},
+       .internal = true,
+       .examples = {"bag_sum(f32[10,3], i32[4,5])", "bag_sum(f32[10,3], i64[4,5], f32[4,5])",
+                    "bag_sum(f32[10,20], u8[2,3,4], f32[2,3,4])", "bag_sum(f32[5,7], i64[6])"}},
+      {.name = "bag_max",
+       .doc = "Largest elements of the rows of a table whose indices are in a bag; 0 where it is "
               "empty.",
-          .formula = "y[..., k] = max of params[indices[..., i], k] over i; places: the i that has "
-                     "it, the first on ties, or -1",
-          .operands = {{"params", "(V, U)"}, bag_indices_operand()},
-          .results = {{"out"}, {.name = "places", .optional = true}},
-          .infer = infer_bag_max,
-          .layer = "embedding_bag",
-          .flops = {.product = flops_of_maxima},
-          .internal = true,
-          .examples = {"bag_max(f32[10,3], i32[4,5])", "bag_max(f32[10,20], i64[2,3,4])",
-                       "bag_max(f32[5,7], u8[6])"},
-      },
+       .formula = "y[..., k] = max of params[indices[..., i], k] over i; places: the i that has "
+                  "it, the first on ties, or -1",
+       .operands = {{"params", "(V, U)"}, bag_indices_operand()},
+       .results = {{"out"}, {.name = "places", .optional = true}},
+       .infer = infer_bag_max,
+       .layer = "embedding_bag",
+       .flops = {.product = flops_of_maxima},
+       .internal = true,
+       .examples = {"bag_max(f32[10,3], i32[4,5])", "bag_max(f32[10,20], i64[2,3,4])",
+                    "bag_max(f32[5,7], u8[6])"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

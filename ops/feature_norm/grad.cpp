@@ -1,9 +1,6 @@
 // Layer normalization and root mean square normalization: the layers, and the gradients of their
 // primitives.
-#include "compiler/grad/layers.h"
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -16,11 +13,9 @@ ir::Attributes normalized_from(int64_t axis, const LayerContext& context) {
 
 ValueId expand_layer_norm(LayerContext& context) {
   const ir::Value x = context.operand(0);
-  ops::Call call = context.call();
-  const auto axis = ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), x.shape);
-  if (context.report(call)) return {};
-  if (!has_values(context, x.shape.from(*axis).elements(), "row",
-                  "normalize over more axes, or use more units"))
+  const auto axis = context.axis();
+  if (!axis || !has_values(context, x.shape.from(*axis).elements(), "row",
+                           "normalize over more axes, or use more units"))
     return {};
   const auto [gamma, beta] =
       add_affine(context, x.dtype, x.shape.from(*axis), context.attributes.get<bool>("scale"),
@@ -30,48 +25,36 @@ ValueId expand_layer_norm(LayerContext& context) {
 }
 
 std::vector<ValueId> layer_normalize_gradient(GradientContext& context) {
-  const ir::Attributes& forward = context.node.attributes;
-  const ValueId dx =
-      context.add("layer_normalize_grad", 0,
-                  {context.gradient(), context.operand(0), context.operand(1), context.result(1),
-                   context.result(2)},
-                  {{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}});
-  if (!dx.valid()) return std::vector<ValueId>(3);
-  const ir::Graph& graph = context.builder.graph();
-  return graph.producer_of(dx)->results;
+  return context.add_all("layer_normalize_grad",
+                         {context.gradient(), context.operand(0), context.operand(1),
+                          context.result(1), context.result(2)},
+                         context.attributes({"axis", "epsilon"}));
 }
 
 ValueId expand_rms_norm(LayerContext& context) {
   const ir::Value x = context.operand(0);
-  ops::Call call = context.call();
-  const auto axis = ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), x.shape);
-  if (context.report(call)) return {};
+  const auto axis = context.axis();
+  if (!axis) return {};
   const ValueId gamma =
       add_gamma(context, x.dtype, x.shape.from(*axis), context.attributes.get<bool>("scale"));
   return context.add("rms_normalize", "normalize", {context.operands[0], gamma},
-                     {{"axis", int64_t{*axis}}, {"epsilon", *context.attributes.find("epsilon")}});
+                     normalized_from(*axis, context));
 }
 
 std::vector<ValueId> rms_normalize_gradient(GradientContext& context) {
-  const ValueId dx =
-      context.add("rms_normalize_grad", 0,
-                  {context.gradient(), context.operand(0), context.operand(1), context.result(1)},
-                  {{"axis", *context.node.attributes.find("axis")}});
-  if (!dx.valid()) return std::vector<ValueId>(2);
-  const ir::Graph& graph = context.builder.graph();
-  return graph.producer_of(dx)->results;
+  return context.add_all(
+      "rms_normalize_grad",
+      {context.gradient(), context.operand(0), context.operand(1), context.result(1)},
+      context.attributes({"axis"}));
 }
 
 }  // namespace
 
-std::span<const Rules> feature_norm() {
-  static constexpr Rules kRules[] = {
-      {"layer_norm", nullptr, expand_layer_norm},
-      {"layer_normalize", layer_normalize_gradient},
-      {"rms_norm", nullptr, expand_rms_norm},
-      {"rms_normalize", rms_normalize_gradient},
-  };
-  return kRules;
+std::vector<Rules> feature_norm() {
+  return {{"layer_norm", nullptr, expand_layer_norm},
+          {"layer_normalize", layer_normalize_gradient},
+          {"rms_norm", nullptr, expand_rms_norm},
+          {"rms_normalize", rms_normalize_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,6 +1,5 @@
 // The gradients of gather, scatter_add and scatter_update, and embedding.
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -15,7 +14,7 @@ std::vector<ir::ValueId> scatter_add_gradient(GradientContext& context) {
   if (context.wanted[0]) gradients[0] = context.gradient();
   if (context.wanted[2])
     gradients[2] = context.add("gather", 2, {context.gradient(), context.operand(1)},
-                               {{"axis", *context.node.attributes.find("axis")}});
+                               context.attributes({"axis"}));
   return gradients;
 }
 
@@ -27,10 +26,9 @@ ir::ValueId last_slices(GradientContext& context) {
   const Shape indices = context.value_of(context.operand(1)).shape;
   const ir::Attributes first = {{"axis", int64_t{0}}};
   const Shape count = {indices.elements()}, extent = {x[axis]};
-  const ir::ValueId flat =
-      context.add("reshape", 2, {context.operand(1)}, {{"shape", count.extents()}}, "indices");
-  const ir::ValueId ones = filled(context, 2, 1, count, DType::kInt64, "ones");
-  const ir::ValueId none = filled(context, 2, 0, extent, DType::kInt64, "none");
+  const ir::ValueId flat = context.reshape(2, context.operand(1), count.extents(), "indices");
+  const ir::ValueId ones = context.fill(2, 1, count, DType::kInt64, "ones");
+  const ir::ValueId none = context.fill(2, 0, extent, DType::kInt64, "none");
   const ir::ValueId numbers =
       context.add("cumsum", 2, {ones},
                   {{"axis", int64_t{0}}, {"exclusive", false}, {"reverse", false}}, "numbers");
@@ -40,14 +38,14 @@ ir::ValueId last_slices(GradientContext& context) {
   const ir::ValueId last = context.add("equal", 2, {found, numbers}, {}, "equal");
   std::vector<int64_t> shape = indices.extents();
   shape.resize(shape.size() + static_cast<size_t>(x.rank() - axis - 1), 1);
-  return context.add("reshape", 2, {last}, {{"shape", shape}}, "last");
+  return context.reshape(2, last, shape, "last");
 }
 
 std::vector<ir::ValueId> scatter_update_gradient(GradientContext& context) {
   std::vector<ir::ValueId> gradients(3);
   const ir::Value updates = context.value_of(context.operand(2));
   const ir::ValueId dy = context.gradient(), indices = context.operand(1);
-  const ir::Attributes axis = {{"axis", *context.node.attributes.find("axis")}};
+  const ir::Attributes axis = context.attributes({"axis"});
   if (context.wanted[0]) {
     const ir::ValueId zeros = zeros_like(context, 0, updates, "zeros");
     gradients[0] = context.add("scatter_update", 0, {dy, indices, zeros}, axis);
@@ -55,25 +53,22 @@ std::vector<ir::ValueId> scatter_update_gradient(GradientContext& context) {
   if (!context.wanted[2]) return gradients;
   const ir::ValueId last = last_slices(context);
   const ir::ValueId picked = context.add("gather", 2, {dy, indices}, axis, "gather");
-  const ir::ValueId zero = filled(context, 2, 0, Shape{}, updates.dtype, "zero");
-  gradients[2] = context.add("where", 2, {last, picked, zero}, {});
+  const ir::ValueId zero = context.fill(2, 0, Shape{}, updates.dtype, "zero");
+  gradients[2] = context.add("where", 2, {last, picked, zero});
   return gradients;
 }
 
 ir::ValueId expand_embedding(LayerContext& context) {
-  return context.add("gather", "gather", {context.add_table(), context.operands[0]}, {});
+  return context.add("gather", "gather", {context.add_table(), context.operands[0]});
 }
 
 }  // namespace
 
-std::span<const Rules> gather() {
-  static constexpr Rules kRules[] = {
-      {"embedding", nullptr, expand_embedding},
-      {"gather", gather_gradient},
-      {"scatter_add", scatter_add_gradient},
-      {"scatter_update", scatter_update_gradient},
-  };
-  return kRules;
+std::vector<Rules> gather() {
+  return {{"embedding", nullptr, expand_embedding},
+          {"gather", gather_gradient},
+          {"scatter_add", scatter_add_gradient},
+          {"scatter_update", scatter_update_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,20 +1,8 @@
 // Slices picked by indices, added up at them or written there, and indices as vectors.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {
-
-/// Extents of `outside` but for axes [axis, axis + dropped), with `inside` in their place.
-Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside) {
-  std::vector<int64_t> extents = outside.extents();
-  const auto at = extents.erase(extents.begin() + axis, extents.begin() + axis + dropped);
-  extents.insert(at, inside.begin(), inside.end());
-  return Shape(std::move(extents));
-}
 
 /// The batch axis of indices in the place of `axis`.
 int batch_of_indices(const Operand& indices, int axis) {
@@ -88,19 +76,9 @@ void infer_one_hot(Call& call) {
   const Operand& indices = call.operand(0);
   const auto dtype = call.attribute<DType>("dtype");
   if (!can_store(call, "on_value", dtype) || !can_store(call, "off_value", dtype)) return;
-  std::vector<int64_t> extents = indices.shape.extents();
-  extents.push_back(call.attribute<int64_t>("depth"));
-  call.result(dtype, Shape(std::move(extents)), indices.batch_axis);
-}
-
-/// Of indices along an axis of the operand before them.
-int64_t indexed_extent(std::span<const Shape> operands, const Attributes& attributes) {
-  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
-}
-
-/// The same where the operand is not there, but its extent.
-int64_t given_extent(std::span<const Shape>, const Attributes& attributes) {
-  return attributes.get<int64_t>("extent");
+  const Shape depth{call.attribute<int64_t>("depth")};
+  call.result(dtype, replaced_axes(indices.shape, indices.shape.rank(), 0, depth),
+              indices.batch_axis);
 }
 
 int64_t depth_of(std::span<const Shape>, const Attributes& attributes) {
@@ -109,148 +87,109 @@ int64_t depth_of(std::span<const Shape>, const Attributes& attributes) {
 
 }  // namespace
 
-std::span<const OpSpec> gather() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "embedding",
-          .doc = "Looks up one vector per integer in a weight (vocab_size, units).",
-          .formula = "y[...] = W[x[...]]",
-          .operands = {{"in", "integers of any shape", Accepts::kInteger}},
-          .attributes = embedding_attributes(),
-          .takes_variables = true,
-      },
-      {
-          .name = "gather",
-          .doc = "Gathers slices along an axis by index.",
-          .formula = "y[..., i, ...] = params[..., indices[i], ...]",
-          .operands = {{"params", "any shape except a scalar", Accepts::kAny},
-                       {.name = "indices",
-                        .doc = "integers of any shape, in [0, size of the axis)",
-                        .accepts = Accepts::kInteger,
-                        .limit = indexed_extent}},
-          .attributes = {{"axis", AttributeType::kInteger, "0", "axis to gather along"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_gather,
-          .linear = {0},
-          .moves_elements = true,
-          .layer = "embedding",
-          .flops = {0},
-          .numpy = "np.take(params, indices, axis)",
-          .examples = {"gather(f32[10,3], i32[4])", "gather(f32[10,3], i64[2,3])",
-                       "gather(f32[2,10,3], i32[5]) axis=1", "gather(f32[2,10], u8[2,2]) axis=-1",
-                       "gather(f32[10], i32[])", "gather(i64[10,2], i8[3])"},
-      },
-      {
-          .name = "gather_grad",
-          .doc = "Gradient of gather: adds up the gradients of repeated indices.",
-          .formula = "dx[..., j, ...] = sum of dy[..., i, ...] with indices[i] = j",
-          .operands = {{.name = "indices",
-                        .doc = "indices of the forward op",
-                        .accepts = Accepts::kInteger,
-                        .limit = given_extent},
-                       {"dy", "same shape as the gathered result"}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the slices"},
-                         {"extent", AttributeType::kInteger, "", "size of the axis"}},
-          .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
-          .infer = infer_gather_grad,
-          .linear = {1},
-          .flops = {1, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",
-                       "gather_grad(i64[2,3], f32[4,2,3,2]) axis=1 extent=10"},
-      },
-      {
-          .name = "sparse_gather_grad",
-          .doc = "Gradient of gather along the first axis, as the rows that it picked.",
-          .formula = "indices: the indices without repetitions, in ascending order, then -1; "
-                     "rows[r, ...] = sum of dy[i, ...] with x[i] = indices[r], then 0",
-          .operands = {{.name = "in",
-                        .doc = "a vector of indices; those out of range are left out",
-                        .accepts = Accepts::kInteger,
-                        .limit = given_extent},
-                       {"dy", "a row for each index"}},
-          .attributes = {{"extent", AttributeType::kInteger, "", "size of the first axis"}},
-          .plan_attributes = {{"extent", Kind::kCount}},
-          .results = {{"rows"}, {"indices"}},
-          .infer = infer_sparse_gather_grad,
-          .flops = {1, Flops::Each::kSecond},
-          .internal = true,
-          .examples = {"sparse_gather_grad(i32[6], f32[6,3]) extent=10",
-                       "sparse_gather_grad(i64[40], f32[40,2,3]) extent=10",
-                       "sparse_gather_grad(u8[7], f32[7]) extent=10"},
-      },
-      {
-          .name = "scatter_add",
-          .doc = "Adds slices along an axis by index, the reverse of gather; repeated indices add "
-                 "up in their order.",
-          .formula = "y = x, then y[..., indices[i], ...] += updates[..., i, ...] for each i",
-          .operands = {{"in", "any shape except a scalar"},
-                       {.name = "indices",
-                        .doc = "integers of any shape, in [0, size of the axis)",
-                        .accepts = Accepts::kInteger,
-                        .limit = indexed_extent},
-                       {"updates",
-                        "shape of x with the shape of the indices in place of the axis"}},
-          .attributes = {{"axis", AttributeType::kInteger, "0", "axis of the slices"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_scatter,
-          .examples = {"scatter_add(f32[10,3], i32[6], f32[6,3])",
-                       "scatter_add(f32[10,3], i64[2,3], f32[2,3,3])",
-                       "scatter_add(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
-                       "scatter_add(f32[2,10], u8[40], f32[2,40]) axis=-1",
-                       "scatter_add(f32[10,2], i32[], f32[2])"},
-      },
-      {
-          .name = "scatter_update",
-          .doc = "Replaces slices along an axis by index; of equal indices, the last counts.",
-          .formula = "y = x, then y[..., indices[i], ...] = updates[..., i, ...] for each i",
-          .operands = {{"in", "any shape except a scalar", Accepts::kAny},
-                       {.name = "indices",
-                        .doc = "integers of any shape, in [0, size of the axis)",
-                        .accepts = Accepts::kInteger,
-                        .limit = indexed_extent},
-                       {"updates",
-                        "shape of x with the shape of the indices in place of the axis, dtype of x",
-                        Accepts::kAny}},
-          .attributes = {{"axis", AttributeType::kInteger, "0", "axis of the slices"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_scatter,
-          .in_place = {0},
-          .flops = {0},
-          .examples = {"scatter_update(f32[10,3], i32[6], f32[6,3])",
-                       "scatter_update(f32[10,3], i64[2,3], f32[2,3,3])",
-                       "scatter_update(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
-                       "scatter_update(f32[2,10], u8[40], f32[2,40]) axis=-1",
-                       "scatter_update(u8[10,2], i32[], u8[2])"},
-      },
-      {
-          .name = "one_hot",
-          .doc = "One-hot encodes integers along a new last axis.",
-          .formula = "y[..., i] = on_value where x[...] = i, else off_value",
-          .operands = {{.name = "in",
-                        .doc = "integers of any shape, in [0, depth)",
-                        .accepts = Accepts::kInteger,
-                        .limit = depth_of}},
-          .attributes = {count_attribute("depth", "size of the new last axis"),
-                         {"on_value", AttributeType::kNumber, "1", "value at the index"},
-                         {"off_value", AttributeType::kNumber, "0", "value elsewhere"},
-                         {"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
-          .plan_attributes = {{"depth", Kind::kCount},
-                              {"dtype", Kind::kDType},
-                              {"off_value", Kind::kValue},
-                              {"on_value", Kind::kValue}},
-          .infer = infer_one_hot,
-          .flops = {0},
-          .numpy = "np.where(x[..., None] == np.arange(depth), on_value, off_value).astype(dtype)",
-          .examples = {"one_hot(i32[4]) depth=10", "one_hot(i64[2,3]) depth=10 on_value=0.9",
-                       "one_hot(u8[3]) depth=10 dtype=bool",
-                       "one_hot(i32[]) depth=10 on_value=5 off_value=-1 dtype=int64"},
-      },
+std::vector<OpSpec> gather() {
+  return {
+      {.name = "embedding",
+       .doc = "Looks up one vector per integer in a weight (vocab_size, units).",
+       .formula = "y[...] = W[x[...]]",
+       .operands = {{"in", "integers of any shape", Accepts::kInteger}},
+       .attributes = embedding_attributes(),
+       .takes_variables = true},
+      {.name = "gather",
+       .doc = "Gathers slices along an axis by index.",
+       .formula = "y[..., i, ...] = params[..., indices[i], ...]",
+       .operands = {{"params", "any shape except a scalar", Accepts::kAny},
+                    integers("indices", "integers of any shape, in [0, size of the axis)",
+                             limit_of_axis)},
+       .attributes = {axis_attribute("0", "axis to gather along")},
+       .normalize = normalize_axis,
+       .infer = infer_gather,
+       .linear = {0},
+       .moves_elements = true,
+       .layer = "embedding",
+       .flops = {0},
+       .numpy = "np.take(params, indices, axis)",
+       .examples = {"gather(f32[10,3], i32[4])", "gather(f32[10,3], i64[2,3])",
+                    "gather(f32[2,10,3], i32[5]) axis=1", "gather(f32[2,10], u8[2,2]) axis=-1",
+                    "gather(f32[10], i32[])", "gather(i64[10,2], i8[3])"}},
+      {.name = "gather_grad",
+       .doc = "Gradient of gather: adds up the gradients of repeated indices.",
+       .formula = "dx[..., j, ...] = sum of dy[..., i, ...] with indices[i] = j",
+       .operands = {integers("indices", "indices of the forward op", limit_of_extent),
+                    {"dy", "same shape as the gathered result"}},
+       .attributes = {axis_attribute("", "axis of the slices"),
+                      extent_attribute("size of the axis")},
+       .infer = infer_gather_grad,
+       .linear = {1},
+       .flops = {1, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",
+                    "gather_grad(i64[2,3], f32[4,2,3,2]) axis=1 extent=10"}},
+      {.name = "sparse_gather_grad",
+       .doc = "Gradient of gather along the first axis, as the rows that it picked.",
+       .formula = "indices: the indices without repetitions, in ascending order, then -1; "
+                  "rows[r, ...] = sum of dy[i, ...] with x[i] = indices[r], then 0",
+       .operands = {integers("in", "a vector of indices; those out of range are left out",
+                             limit_of_extent),
+                    {"dy", "a row for each index"}},
+       .attributes = {extent_attribute("size of the first axis")},
+       .results = {{"rows"}, {"indices"}},
+       .infer = infer_sparse_gather_grad,
+       .flops = {1, Flops::Each::kSecond},
+       .internal = true,
+       .examples = {"sparse_gather_grad(i32[6], f32[6,3]) extent=10",
+                    "sparse_gather_grad(i64[40], f32[40,2,3]) extent=10",
+                    "sparse_gather_grad(u8[7], f32[7]) extent=10"}},
+      {.name = "scatter_add",
+       .doc = "Adds slices along an axis by index, the reverse of gather; repeated indices add "
+              "up in their order.",
+       .formula = "y = x, then y[..., indices[i], ...] += updates[..., i, ...] for each i",
+       .operands = {{"in", "any shape except a scalar"},
+                    integers("indices", "integers of any shape, in [0, size of the axis)",
+                             limit_of_axis),
+                    {"updates", "shape of x with the shape of the indices in place of the axis"}},
+       .attributes = {axis_attribute("0", "axis of the slices")},
+       .normalize = normalize_axis,
+       .infer = infer_scatter,
+       .examples = {"scatter_add(f32[10,3], i32[6], f32[6,3])",
+                    "scatter_add(f32[10,3], i64[2,3], f32[2,3,3])",
+                    "scatter_add(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
+                    "scatter_add(f32[2,10], u8[40], f32[2,40]) axis=-1",
+                    "scatter_add(f32[10,2], i32[], f32[2])"}},
+      {.name = "scatter_update",
+       .doc = "Replaces slices along an axis by index; of equal indices, the last counts.",
+       .formula = "y = x, then y[..., indices[i], ...] = updates[..., i, ...] for each i",
+       .operands = {{"in", "any shape except a scalar", Accepts::kAny},
+                    integers("indices", "integers of any shape, in [0, size of the axis)",
+                             limit_of_axis),
+                    {"updates",
+                     "shape of x with the shape of the indices in place of the axis, dtype of x",
+                     Accepts::kAny}},
+       .attributes = {axis_attribute("0", "axis of the slices")},
+       .normalize = normalize_axis,
+       .infer = infer_scatter,
+       .in_place = {0},
+       .flops = {0},
+       .examples = {"scatter_update(f32[10,3], i32[6], f32[6,3])",
+                    "scatter_update(f32[10,3], i64[2,3], f32[2,3,3])",
+                    "scatter_update(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
+                    "scatter_update(f32[2,10], u8[40], f32[2,40]) axis=-1",
+                    "scatter_update(u8[10,2], i32[], u8[2])"}},
+      {.name = "one_hot",
+       .doc = "One-hot encodes integers along a new last axis.",
+       .formula = "y[..., i] = on_value where x[...] = i, else off_value",
+       .operands = {integers("in", "integers of any shape, in [0, depth)", depth_of)},
+       .attributes = {count_attribute("depth", "size of the new last axis"),
+                      value_attribute("on_value", "1", "value at the index"),
+                      value_attribute("off_value", "0", "value elsewhere"),
+                      {"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
+       .infer = infer_one_hot,
+       .flops = {0},
+       .numpy = "np.where(x[..., None] == np.arange(depth), on_value, off_value).astype(dtype)",
+       .examples = {"one_hot(i32[4]) depth=10", "one_hot(i64[2,3]) depth=10 on_value=0.9",
+                    "one_hot(u8[3]) depth=10 dtype=bool",
+                    "one_hot(i32[]) depth=10 on_value=5 off_value=-1 dtype=int64"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -1,6 +1,4 @@
 // What is done to gradients before variables are updated.
-#include <fmt/format.h>
-
 #include "ops/core/families.h"
 #include "ops/optimizer/updates.h"
 
@@ -32,7 +30,6 @@ OpSpec regularize() {
                        {"variable", "same shape as the gradient"}},
           .attributes = {required_number("l1", "L1 or L2 coefficient, unscaled like the gradient"),
                          required_number("l2", "L1 or L2 coefficient, unscaled like the gradient")},
-          .plan_attributes = {{"l1", Kind::kFinite}, {"l2", Kind::kFinite}},
           .results = {{"regularized"}},
           .infer = infer_regularize,
           .in_place = {0},
@@ -43,14 +40,13 @@ OpSpec regularize() {
 }
 
 std::vector<AttributeSpec> norm_clipping() {
-  return {required_number("clip_norm", "largest global norm; 0 disables clipping"),
+  return {required_magnitude("clip_norm", "largest global norm; 0 disables clipping"),
           gradient_scale()};
 }
 
-std::vector<PlanAttribute> norm_clipping_in_plans() {
-  return {{"clip_norm", Kind::kMagnitude},
-          {.name = "epsilon", .kind = Kind::kMagnitude, .optional = true},
-          {"scale", Kind::kFinite}};
+/// Added to the norm, where there is such.
+PlanAttribute norm_epsilon() {
+  return {.name = "epsilon", .kind = Kind::kMagnitude, .optional = true};
 }
 
 std::vector<ResultSpec> factor_and_norm() {
@@ -64,7 +60,7 @@ OpSpec clip_factor() {
       .formula = "min(1, clip_norm / (|scale g| + epsilon)), the norm over all g; clip_norm 0: 1",
       .operands = {{.name = "gradients", .doc = "gradient of the summed loss", .variadic = true}},
       .attributes = norm_clipping(),
-      .plan_attributes = norm_clipping_in_plans(),
+      .plan_attributes = {norm_epsilon()},
       .results = factor_and_norm(),
       .infer = infer_clip_factor,
       .for_updates = true,
@@ -82,7 +78,7 @@ OpSpec unscale_factor() {
       .operands = {{"loss_scale", "a scalar"},
                    {.name = "gradients", .doc = "gradients of the scaled loss", .variadic = true}},
       .attributes = norm_clipping(),
-      .plan_attributes = norm_clipping_in_plans(),
+      .plan_attributes = {norm_epsilon()},
       .results = factor_and_norm(),
       .infer = infer_unscale_factor,
       .for_updates = true,
@@ -102,9 +98,6 @@ OpSpec move_loss_scale() {
           .attributes = {required_number("backoff_factor", "factor to shrink by"),
                          required_number("growth_factor", "factor to grow by"),
                          required_number("growth_interval", "finite steps before the scale grows")},
-          .plan_attributes = {{"backoff_factor", Kind::kFinite},
-                              {"growth_factor", Kind::kFinite},
-                              {"growth_interval", Kind::kFinite}},
           .results = updated_with({"finite_steps"}),
           .infer = infer_move_loss_scale,
           .for_updates = true,
@@ -113,9 +106,8 @@ OpSpec move_loss_scale() {
 
 }  // namespace
 
-std::span<const OpSpec> gradients() {
-  static const OpSpec kOps[] = {regularize(), clip_factor(), unscale_factor(), move_loss_scale()};
-  return kOps;
+std::vector<OpSpec> gradients() {
+  return {regularize(), clip_factor(), unscale_factor(), move_loss_scale()};
 }
 
 }  // namespace flow::ops

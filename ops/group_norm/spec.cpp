@@ -1,7 +1,5 @@
 // Group normalization: the layer, its primitive and that one's gradient.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {
@@ -31,77 +29,62 @@ void infer_group_normalize_grad(Call& call) {
 }
 
 AttributeSpec channel_groups_attribute() {
-  return {.name = "groups",
-          .type = AttributeType::kInteger,
-          .fallback = "",
-          .doc = "number of channel groups to normalize separately",
-          .min = 1};
+  return integer_attribute("groups", "", "number of channel groups to normalize separately", 1);
 }
 
 }  // namespace
 
-std::span<const OpSpec> group_norm() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "group_norm",
-          .doc = "Group normalization (Wu and He, 2018): normalizes each group of channels by its "
-                 "own mean and variance.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "(N, C, ...)"}},
-          .attributes = {channel_groups_attribute(), epsilon_attribute("1e-5")},
-          .takes_variables = true,
-      },
-      {
-          .name = "instance_norm",
-          .doc = "Instance normalization (Ulyanov et al., 2016): normalizes each channel of each "
-                 "sample by its own mean and variance.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "(N, C, ...)"}},
-          .attributes = {epsilon_attribute("1e-5")},
-          .takes_variables = true,
-      },
-      {
-          .name = "group_normalize",
-          .doc = "Normalizes each group of channels by its own mean and biased variance.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"x", "(N, C, ...)"}, {"gamma", "(C)"}, {"beta", "(C)"}},
-          .attributes = {channel_groups_attribute(), epsilon_attribute("1e-5")},
-          .plan_attributes = {{"epsilon", Kind::kMagnitude}, {"groups", Kind::kCount}},
-          .results = {{"out"},
-                      {.name = "mean", .optional = true},
-                      {.name = "variance", .optional = true}},
-          .infer = infer_group_normalize,
-          .layer = "group_norm",
-          .flops = {8, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"group_normalize(f32[2,6,3,2], f32[6], f32[6]) groups=3",
-                       "group_normalize(f32[3,4,5], f32[4], f32[4]) groups=1 epsilon=0.1",
-                       "group_normalize(f32[2,3,9], f32[3], f32[3]) groups=3",
-                       "group_normalize(f32[5,8], f32[8], f32[8]) groups=2"},
-      },
-      {
-          .name = "group_normalize_grad",
-          .doc = "Gradients of group_normalize.",
-          .formula = "dx = r (dy gamma - mean(dy gamma) - n mean(dy gamma n)), "
-                     "n = (x - mean) r, r = 1 / sqrt(variance + epsilon); "
-                     "dgamma = sum dy n, dbeta = sum dy",
-          .operands = {{"dy", "(N, C, ...)"},
-                       {"x", "same shape as dy"},
-                       {"gamma", "(C)"},
-                       {"mean", "(N, groups)"},
-                       {"variance", "(N, groups)"}},
-          .attributes = {channel_groups_attribute(), epsilon_attribute("1e-5")},
-          .plan_attributes = {{"epsilon", Kind::kMagnitude}, {"groups", Kind::kCount}},
-          .results = {{"out"},
-                      {.name = "dgamma", .optional = true},
-                      {.name = "dbeta", .optional = true}},
-          .infer = infer_group_normalize_grad,
-          .linear = {0},
-          .flops = {13, Flops::Each::kFirst},
-          .internal = true,
-      },
+std::vector<OpSpec> group_norm() {
+  return {
+      {.name = "group_norm",
+       .doc = "Group normalization (Wu and He, 2018): normalizes each group of channels by its "
+              "own mean and variance.",
+       .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+       .operands = {{"in", "(N, C, ...)"}},
+       .attributes = {channel_groups_attribute(), epsilon_attribute("1e-5")},
+       .takes_variables = true},
+      {.name = "instance_norm",
+       .doc = "Instance normalization (Ulyanov et al., 2016): normalizes each channel of each "
+              "sample by its own mean and variance.",
+       .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+       .operands = {{"in", "(N, C, ...)"}},
+       .attributes = {epsilon_attribute("1e-5")},
+       .takes_variables = true},
+      {.name = "group_normalize",
+       .doc = "Normalizes each group of channels by its own mean and biased variance.",
+       .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+       .operands = {{"x", "(N, C, ...)"}, {"gamma", "(C)"}, {"beta", "(C)"}},
+       .attributes = {channel_groups_attribute(), epsilon_attribute("1e-5")},
+       .results = {{"out"},
+                   {.name = "mean", .optional = true},
+                   {.name = "variance", .optional = true}},
+       .infer = infer_group_normalize,
+       .layer = "group_norm",
+       .flops = {8, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"group_normalize(f32[2,6,3,2], f32[6], f32[6]) groups=3",
+                    "group_normalize(f32[3,4,5], f32[4], f32[4]) groups=1 epsilon=0.1",
+                    "group_normalize(f32[2,3,9], f32[3], f32[3]) groups=3",
+                    "group_normalize(f32[5,8], f32[8], f32[8]) groups=2"}},
+      {.name = "group_normalize_grad",
+       .doc = "Gradients of group_normalize.",
+       .formula = "dx = r (dy gamma - mean(dy gamma) - n mean(dy gamma n)), "
+                  "n = (x - mean) r, r = 1 / sqrt(variance + epsilon); "
+                  "dgamma = sum dy n, dbeta = sum dy",
+       .operands = {{"dy", "(N, C, ...)"},
+                    {"x", "same shape as dy"},
+                    {"gamma", "(C)"},
+                    {"mean", "(N, groups)"},
+                    {"variance", "(N, groups)"}},
+       .attributes = {channel_groups_attribute(), epsilon_attribute("1e-5")},
+       .results = {{"out"},
+                   {.name = "dgamma", .optional = true},
+                   {.name = "dbeta", .optional = true}},
+       .infer = infer_group_normalize_grad,
+       .linear = {0},
+       .flops = {13, Flops::Each::kFirst},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -3,24 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/core/along_axis.h"
 #include "ops/core/cpu_labels.h"
-#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
 namespace {
 
-/// x [outer, n, inner], indices [outer, count, inner].
-struct AlongAxis {
-  int64_t outer, n, count, inner;
-};
-
-AlongAxis sizes_along(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const int axis = axis_of(request);
-  return {x.elements(0, axis), x[axis], request.inputs[1].shape[axis],
-          x.elements(axis + 1, x.rank())};
+/// From x to what the indices pick.
+ops::PickedAlongAxis sizes_along(const Request& request) {
+  return {request.inputs[0].shape, request.inputs[1].shape, request.step.attributes};
 }
 
 /// Elements [low, high) of x along the axis, in the columns [first, end) of part `o`.
@@ -31,7 +23,7 @@ struct Slab {
 /// Calls body(slab) for slabs that make up x, on several threads. Where there are few columns, each
 /// is cut along the axis: who works on a slab looks at all indices of its columns.
 template <typename Body>
-void for_slabs(int threads, const AlongAxis& sizes, Body body) {
+void for_slabs(int threads, const ops::PickedAlongAxis& sizes, Body body) {
   constexpr int64_t kMostColumns = 1024, kMostParts = 16;
   const int64_t width = std::min(sizes.inner, kMostColumns), across = ceil_div(sizes.inner, width);
   const int64_t blocks = sizes.outer * across, work = (sizes.count + sizes.n) * width;
@@ -51,48 +43,42 @@ void for_slabs(int threads, const AlongAxis& sizes, Body body) {
 
 /// Zero where the index is out of range, which stops the run.
 template <typename T, typename I>
-void take_row(const AlongAxis& sizes, const T* x, const I* indices, T* y, int64_t o, int64_t i) {
-  const int64_t row = (o * sizes.count + i) * sizes.inner;
+void take_row(const ops::PickedAlongAxis& sizes, const Buffers& buffers, int64_t row) {
+  const T* x = input<T>(buffers, 0);
+  const I* indices = input<I>(buffers, 1) + row * sizes.inner;
+  T* y = output<T>(buffers, 0) + row * sizes.inner;
+  const int64_t o = row / sizes.count;
   for (int64_t k = 0; k < sizes.inner; ++k) {
-    const auto index = static_cast<int64_t>(indices[row + k]);
-    const bool known = 0 <= index && index < sizes.n;
-    y[row + k] = known ? x[(o * sizes.n + index) * sizes.inner + k] : T{};
+    const auto index = static_cast<int64_t>(indices[k]);
+    y[k] = 0 <= index && index < sizes.n ? x[sizes.at(o, index, k)] : T{};
   }
 }
 
 Kernel prepare_take_along_axis(const Request& request) {
-  const TensorDesc& indices = request.inputs[1];
-  const AlongAxis sizes = sizes_along(request);
-  Kernel kernel;
-  visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) {
-    visit_integer(indices.dtype, [&]<typename I>(I) {
-      kernel.launch = [sizes, threads = request.threads,
-                       check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
-                                                                      const CallState& state) {
-        check.run(buffers.inputs[1], state);
-        for_pieces(threads, sizes.outer * sizes.count, std::max<int64_t>(1, kPiece / sizes.inner),
-                   [&](int64_t first, int64_t end) {
-                     for (int64_t row = first; row < end; ++row)
-                       take_row(sizes, input<T>(buffers, 0), input<I>(buffers, 1),
-                                output<T>(buffers, 0), row / sizes.count, row % sizes.count);
-                   });
-      };
-    });
+  const ops::PickedAlongAxis sizes = sizes_along(request);
+  const auto taking = [&]<typename T, typename I>(T, I) {
+    return by_rows(
+        request, sizes.outer * sizes.count, sizes.inner,
+        [sizes](const Piece& piece, int64_t row) { take_row<T, I>(sizes, piece.buffers, row); });
+  };
+  Kernel kernel = visit_size(size_of(request.inputs[0].dtype), [&](auto element) {
+    return visit_integer(request.inputs[1].dtype,
+                         [&](auto index) { return taking(element, index); });
   });
-  return kernel;
+  return checked(request, 1, sizes.n, std::move(kernel));
 }
 
 /// Calls update(y element, update) for the updates of a slab, in the order of their indices; leaves
 /// out indices out of range.
 template <typename T, typename I, typename Update>
-void update_slab(const AlongAxis& sizes, const I* indices, const T* updates, T* y, const Slab& slab,
-                 Update update) {
+void update_slab(const ops::PickedAlongAxis& sizes, const I* indices, const T* updates, T* y,
+                 const Slab& slab, Update update) {
   for (int64_t i = 0; i < sizes.count; ++i) {
     const int64_t row = (slab.o * sizes.count + i) * sizes.inner;
     for (int64_t k = slab.first; k < slab.end; ++k) {
       const auto index = static_cast<int64_t>(indices[row + k]);
       if (slab.low <= index && index < slab.high)
-        update(y[(slab.o * sizes.n + index) * sizes.inner + k], updates[row + k]);
+        update(y[sizes.at(slab.o, index, k)], updates[row + k]);
     }
   }
 }
@@ -100,26 +86,22 @@ void update_slab(const AlongAxis& sizes, const I* indices, const T* updates, T* 
 /// A kernel on elements of type T. May be in place.
 template <typename T, typename Update>
 Kernel updating(const Request& request, Update update) {
-  const TensorDesc& indices = request.inputs[1];
-  const AlongAxis sizes = sizes_along(request);
+  const ops::PickedAlongAxis sizes = sizes_along(request);
   Kernel kernel;
-  visit_integer(indices.dtype, [&]<typename I>(I) {
-    kernel.launch = [sizes, update, threads = request.threads,
-                     n = request.inputs[0].shape.elements(),
-                     check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
-                                                                    const CallState& state) {
-      check.run(buffers.inputs[1], state);
+  visit_integer(request.inputs[1].dtype, [&]<typename I>(I) {
+    kernel.launch = [sizes, update, threads = request.threads](const Buffers& buffers,
+                                                               const CallState&) {
       const T* x = input<T>(buffers, 0);
       T* y = output<T>(buffers, 0);
       if (x != y)
-        for_pieces(threads, n, kPiece,
+        for_pieces(threads, sizes.columns() * sizes.n, kPiece,
                    [&](int64_t first, int64_t end) { std::copy(x + first, x + end, y + first); });
       for_slabs(threads, sizes, [&](const Slab& slab) {
         update_slab(sizes, input<I>(buffers, 1), input<T>(buffers, 2), y, slab, update);
       });
     };
   });
-  return kernel;
+  return checked(request, 1, sizes.n, std::move(kernel));
 }
 
 Kernel prepare_put_along_axis(const Request& request) {

@@ -1,10 +1,7 @@
 // gather_nd and scatter_nd as gather, scatter_add and scatter_update of one axis, which joins those
 // that are indexed; and gradients of elements picked, written and added up along an axis, and of
 // counts.
-#include <fmt/format.h>
-
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -37,7 +34,7 @@ std::optional<IndexedAxes> indexed_axes(const LayerContext& context, int batch) 
 }
 
 ValueId added(const LayerContext& context, std::string_view part, ValueId a, ValueId b) {
-  return a.valid() ? context.add("add", part, {a, b}, {}) : b;
+  return a.valid() ? context.add("add", part, {a, b}) : b;
 }
 
 /// What an index of an axis adds to the place in all axes: 0, stride, 2 stride, ...
@@ -63,12 +60,12 @@ ValueId joined_indices(const LayerContext& context, const IndexedAxes& axes) {
     if (axis < axes.batch) {
       Integers along(static_cast<size_t>(picked.rank()), 1);
       along[static_cast<size_t>(axis)] = x[axis];
-      part = context.add("reshape", fmt::format("batch{}", axis), {part}, {{"shape", along}});
+      part = context.reshape(fmt::format("batch{}", axis), part, along);
     } else {
       const int k = axis - axes.batch;
       const ValueId index = context.add("slice", fmt::format("indices{}", k), {context.operands[1]},
                                         {{"index", fmt::format("[..., {}]", k)}});
-      part = context.add("gather", fmt::format("places{}", k), {part, index}, {});
+      part = context.add("gather", fmt::format("places{}", k), {part, index});
     }
     sum = added(context, fmt::format("sum{}", axis), sum, part);
   }
@@ -81,25 +78,22 @@ ValueId joined_axes(const LayerContext& context, const IndexedAxes& axes) {
   const int end = axes.batch + axes.indexed;
   Integers shape = x.from(end).extents();
   shape.insert(shape.begin(), x.elements(0, end));
-  return context.add("reshape", "joined", {context.operands[0]}, {{"shape", std::move(shape)}});
+  return context.reshape("joined", context.operands[0], std::move(shape));
 }
 
 ValueId expand_gather_nd(LayerContext& context) {
   const auto axes =
       indexed_axes(context, static_cast<int>(context.attributes.get<int64_t>("batch_dims")));
   if (!axes) return {};
-  return context.add("gather", "", {joined_axes(context, *axes), joined_indices(context, *axes)},
-                     {});
+  return context.add("gather", "", {joined_axes(context, *axes), joined_indices(context, *axes)});
 }
 
 /// Reports updates of another shape or dtype than what they replace.
 bool updates_fit(const LayerContext& context, const IndexedAxes& axes) {
   const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
-  Integers extents = indices.first(indices.rank() - 1).extents();
-  const Integers slice = x.from(axes.indexed).extents();
-  extents.insert(extents.end(), slice.begin(), slice.end());
+  const Shape expected = ops::replaced_axes(indices, indices.rank() - 1, 1, x.from(axes.indexed));
   ops::Call call = context.call();
-  if (call.same_dtype(0, 2)) call.have_shape(2, 3, Shape(std::move(extents)));
+  if (call.same_dtype(0, 2)) call.have_shape(2, 3, expected);
   return !context.report(call);
 }
 
@@ -117,18 +111,14 @@ ValueId expand_scatter_nd(LayerContext& context) {
   const Shape x = context.operand(0).shape;
   const ValueId indices = joined_indices(context, *axes), whole = joined_axes(context, *axes);
   const ValueId y = context.add(adds ? "scatter_add" : "scatter_update", "scatter",
-                                {whole, indices, context.operands[2]}, {});
-  return context.add("reshape", "", {y}, {{"shape", x.extents()}});
-}
-
-ir::Attributes axis_of(const GradientContext& context) {
-  return {{"axis", *context.node.attributes.find("axis")}};
+                                {whole, indices, context.operands[2]});
+  return context.reshape("", y, x.extents());
 }
 
 std::vector<ValueId> take_along_axis_gradient(GradientContext& context) {
   const ValueId zeros = zeros_like(context, 0, context.value_of(context.operand(0)), "zeros");
   return {context.add("add_along_axis", 0, {zeros, context.operand(1), context.gradient()},
-                      axis_of(context)),
+                      context.attributes({"axis"})),
           ValueId()};
 }
 
@@ -137,7 +127,7 @@ std::vector<ValueId> add_along_axis_gradient(GradientContext& context) {
   if (context.wanted[0]) gradients[0] = context.gradient();
   if (context.wanted[2])
     gradients[2] = context.add("take_along_axis", 2, {context.gradient(), context.operand(1)},
-                               axis_of(context));
+                               context.attributes({"axis"}));
   return gradients;
 }
 
@@ -147,16 +137,16 @@ ValueId last_updates(GradientContext& context) {
   const Shape x = context.value_of(context.operand(0)).shape;
   const Shape picked = context.value_of(context.operand(1)).shape;
   const ValueId indices = context.operand(1);
-  const ValueId ones = filled(context, 2, 1, picked, DType::kInt64, "ones");
-  const ValueId none = filled(context, 2, 0, x, DType::kInt64, "none");
+  const ValueId ones = context.fill(2, 1, picked, DType::kInt64, "ones");
+  const ValueId none = context.fill(2, 0, x, DType::kInt64, "none");
   const ValueId places = context.add(
       "cumsum", 2, {ones},
       {{"axis", *context.node.attributes.find("axis")}, {"exclusive", false}, {"reverse", false}},
       "places");
-  const ValueId written =
-      context.add("put_along_axis", 2, {none, indices, places}, axis_of(context), "written");
+  const ValueId written = context.add("put_along_axis", 2, {none, indices, places},
+                                      context.attributes({"axis"}), "written");
   const ValueId found =
-      context.add("take_along_axis", 2, {written, indices}, axis_of(context), "found");
+      context.add("take_along_axis", 2, {written, indices}, context.attributes({"axis"}), "found");
   return context.add("equal", 2, {found, places}, {}, "last");
 }
 
@@ -166,13 +156,15 @@ std::vector<ValueId> put_along_axis_gradient(GradientContext& context) {
   const ValueId dy = context.gradient(), indices = context.operand(1);
   if (context.wanted[0]) {
     const ValueId zeros = zeros_like(context, 0, updates, "zeros");
-    gradients[0] = context.add("put_along_axis", 0, {dy, indices, zeros}, axis_of(context));
+    gradients[0] =
+        context.add("put_along_axis", 0, {dy, indices, zeros}, context.attributes({"axis"}));
   }
   if (!context.wanted[2]) return gradients;
   const ValueId last = last_updates(context);
-  const ValueId taken = context.add("take_along_axis", 2, {dy, indices}, axis_of(context), "taken");
-  const ValueId zero = filled(context, 2, 0, Shape{}, updates.dtype, "zero");
-  gradients[2] = context.add("where", 2, {last, taken, zero}, {});
+  const ValueId taken =
+      context.add("take_along_axis", 2, {dy, indices}, context.attributes({"axis"}), "taken");
+  const ValueId zero = context.fill(2, 0, Shape{}, updates.dtype, "zero");
+  gradients[2] = context.add("where", 2, {last, taken, zero});
   return gradients;
 }
 
@@ -180,12 +172,9 @@ std::vector<ValueId> put_along_axis_gradient(GradientContext& context) {
 ValueId expand_bincount(LayerContext& context) {
   const int64_t elements = context.operand(0).shape.elements();
   const auto of_counts = [&](std::string_view part, double value, int64_t count) {
-    return context.add(
-        "fill", part, {},
-        {{"value", value}, {"shape", std::vector<int64_t>{count}}, {"dtype", DType::kInt64}});
+    return context.fill(part, value, {count}, DType::kInt64);
   };
-  const ValueId flat = context.add("reshape", "flat", {context.operands[0]},
-                                   {{"shape", std::vector<int64_t>{elements}}});
+  const ValueId flat = context.reshape("flat", context.operands[0], std::vector<int64_t>{elements});
   const ValueId zeros = of_counts("zeros", 0, context.attributes.get<int64_t>("size"));
   const ValueId ones = of_counts("ones", 1, elements);
   return context.add("add_along_axis", "", {zeros, flat, ones}, {{"axis", int64_t{0}}});
@@ -193,13 +182,11 @@ ValueId expand_bincount(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> indexing() {
-  static constexpr Rules kRules[] = {
+std::vector<Rules> indexing() {
+  return {
       {"gather_nd", nullptr, expand_gather_nd},      {"scatter_nd", nullptr, expand_scatter_nd},
       {"take_along_axis", take_along_axis_gradient}, {"put_along_axis", put_along_axis_gradient},
-      {"add_along_axis", add_along_axis_gradient},   {"bincount", nullptr, expand_bincount},
-  };
-  return kRules;
+      {"add_along_axis", add_along_axis_gradient},   {"bincount", nullptr, expand_bincount}};
 }
 
 }  // namespace flow::grad

@@ -1,19 +1,9 @@
 // Elements picked, written and added up: each by an index along one axis, or by places in several
 // axes; and counts.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/limits.h"
-#include "ops/core/shared_attributes.h"
 
 namespace flow::ops {
 namespace {
-
-/// Of indices along an axis of operand 0.
-int64_t extent_of_axis(std::span<const Shape> operands, const Attributes& attributes) {
-  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
-}
 
 /// The axis, where operand 1, the indices, have the shape of operand 0 in all others; reports what
 /// does not fit.
@@ -48,10 +38,9 @@ void infer_put_along_axis(Call& call) {
 }
 
 OperandSpec indices_operand() {
-  return {.name = "indices",
-          .doc = "shape of x except for the size of the axis; integers in [0, size of the axis)",
-          .accepts = Accepts::kInteger,
-          .limit = extent_of_axis};
+  return integers("indices",
+                  "shape of x except for the size of the axis; integers in [0, size of the axis)",
+                  limit_of_axis);
 }
 
 OpSpec writing_op(std::string_view name, Accepts accepts, std::string_view doc,
@@ -62,8 +51,7 @@ OpSpec writing_op(std::string_view name, Accepts accepts, std::string_view doc,
           .operands = {{"in", "any shape except a scalar", accepts},
                        indices_operand(),
                        {"updates", "shape of the indices, dtype of x", accepts}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the indices"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
+          .attributes = {axis_attribute("", "axis of the indices")},
           .normalize = normalize_axis,
           .infer = infer_put_along_axis,
           .in_place = {0},
@@ -72,76 +60,62 @@ OpSpec writing_op(std::string_view name, Accepts accepts, std::string_view doc,
 
 }  // namespace
 
-std::span<const OpSpec> indexing() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "gather_nd",
-          .doc = "Gathers elements or slices, each by indices of the first axes.",
-          .formula = "y[..., :] = params[indices[..., 0], indices[..., 1], ..., :]",
-          .operands = {{"params", "any shape except a scalar", Accepts::kAny},
-                       {"indices",
-                        "integers (..., K) in range of the first K axes after the batch axes",
-                        Accepts::kInteger}},
-          .attributes = {{.name = "batch_dims",
-                          .type = AttributeType::kInteger,
-                          .fallback = "0",
-                          .doc = "leading axes that both operands share, which are not indexed",
-                          .min = 0,
-                          .max = kMaxRank}},
-          .numpy = "params[tuple(np.moveaxis(indices, -1, 0))] if batch_dims == 0 else "
-                   "np.stack([p[tuple(np.moveaxis(i, -1, 0))] for p, i in zip(params, indices)])",
-          .examples = {"gather_nd(f32[10,12,3], i32[4,2])", "gather_nd(f32[10,12], i64[2,3,2])",
-                       "gather_nd(f32[10,3], u8[5,1])", "gather_nd(i32[10], i32[1])",
-                       "gather_nd(f32[4,10,11,2], i32[4,3,2]) batch_dims=1"},
-      },
-      {
-          .name = "scatter_nd",
-          .doc = "Replaces elements or slices, each by indices of the first axes, or adds to them. "
-                 "Of equal indices, the last replaces; additions are in their order.",
-          .formula = "y = x, then y[indices[..., 0], ..., :] = updates[..., :]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kAny},
-                       {"indices", "integers (..., K) in range of the first K axes",
-                        Accepts::kInteger},
-                       {"updates", "shape of what gather_nd gathers, dtype of x", Accepts::kAny}},
-          .attributes = {{.name = "reduction",
-                          .type = AttributeType::kText,
-                          .fallback = "replace",
-                          .doc = "add to elements instead of replacing them",
-                          .choices = {"replace", "add"}}},
-          .numpy = "scattered(x, indices, updates, reduction)",
-          .examples = {"scatter_nd(f32[10,12,3], i32[4,2], f32[4,3])",
-                       "scatter_nd(f32[10,12], i64[2,30,2], f32[2,30]) reduction=add",
-                       "scatter_nd(u8[10,3], u8[5,1], u8[5,3])"},
-      },
-      {
-          .name = "take_along_axis",
-          .doc = "Picks elements along an axis, each by an index of its own.",
-          .formula = "y[..., i, ...] = x[..., indices[..., i, ...], ...]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kAny}, indices_operand()},
-          .attributes = {{"axis", AttributeType::kInteger, "", "axis to pick along"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_take_along_axis,
-          .linear = {0},
-          .moves_elements = true,
-          .flops = {0},
-          .numpy = "np.take_along_axis(x, indices, axis)",
-          .examples = {"take_along_axis(f32[10,3], i32[4,3]) axis=0",
-                       "take_along_axis(f32[4,10], i64[4,1]) axis=-1",
-                       "take_along_axis(f32[2,10,3], u8[2,12,3]) axis=1",
-                       "take_along_axis(i64[10], i8[3]) axis=0",
-                       "take_along_axis(bool[3,10], i32[3,2]) axis=1"},
-      },
-      {
-          .name = "bincount",
-          .doc = "Counts how often each integer in [0, size) occurs, as int64.",
-          .formula = "y[j] = number of i with x[i] = j",
-          .operands = {{"in", "integers of any shape, in [0, size)", Accepts::kInteger}},
-          .attributes = {count_attribute("size", "number of counts")},
-          .numpy = "np.bincount(x.ravel(), minlength=size)",
-          .examples = {"bincount(i32[40]) size=10", "bincount(u8[3,5]) size=12",
-                       "bincount(i64[]) size=10"},
-      },
+std::vector<OpSpec> indexing() {
+  return {
+      {.name = "gather_nd",
+       .doc = "Gathers elements or slices, each by indices of the first axes.",
+       .formula = "y[..., :] = params[indices[..., 0], indices[..., 1], ..., :]",
+       .operands = {{"params", "any shape except a scalar", Accepts::kAny},
+                    {"indices",
+                     "integers (..., K) in range of the first K axes after the batch axes",
+                     Accepts::kInteger}},
+       .attributes = {integer_attribute(
+           "batch_dims", "0", "leading axes that both operands share, which are not indexed", 0,
+           kMaxRank)},
+       .numpy = "params[tuple(np.moveaxis(indices, -1, 0))] if batch_dims == 0 else "
+                "np.stack([p[tuple(np.moveaxis(i, -1, 0))] for p, i in zip(params, indices)])",
+       .examples = {"gather_nd(f32[10,12,3], i32[4,2])", "gather_nd(f32[10,12], i64[2,3,2])",
+                    "gather_nd(f32[10,3], u8[5,1])", "gather_nd(i32[10], i32[1])",
+                    "gather_nd(f32[4,10,11,2], i32[4,3,2]) batch_dims=1"}},
+      {.name = "scatter_nd",
+       .doc = "Replaces elements or slices, each by indices of the first axes, or adds to them. "
+              "Of equal indices, the last replaces; additions are in their order.",
+       .formula = "y = x, then y[indices[..., 0], ..., :] = updates[..., :]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kAny},
+                    {"indices", "integers (..., K) in range of the first K axes",
+                     Accepts::kInteger},
+                    {"updates", "shape of what gather_nd gathers, dtype of x", Accepts::kAny}},
+       .attributes = {choice_attribute("reduction", "replace",
+                                       "add to elements instead of replacing them",
+                                       {"replace", "add"})},
+       .numpy = "scattered(x, indices, updates, reduction)",
+       .examples = {"scatter_nd(f32[10,12,3], i32[4,2], f32[4,3])",
+                    "scatter_nd(f32[10,12], i64[2,30,2], f32[2,30]) reduction=add",
+                    "scatter_nd(u8[10,3], u8[5,1], u8[5,3])"}},
+      {.name = "take_along_axis",
+       .doc = "Picks elements along an axis, each by an index of its own.",
+       .formula = "y[..., i, ...] = x[..., indices[..., i, ...], ...]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kAny}, indices_operand()},
+       .attributes = {axis_attribute("", "axis to pick along")},
+       .normalize = normalize_axis,
+       .infer = infer_take_along_axis,
+       .linear = {0},
+       .moves_elements = true,
+       .flops = {0},
+       .numpy = "np.take_along_axis(x, indices, axis)",
+       .examples = {"take_along_axis(f32[10,3], i32[4,3]) axis=0",
+                    "take_along_axis(f32[4,10], i64[4,1]) axis=-1",
+                    "take_along_axis(f32[2,10,3], u8[2,12,3]) axis=1",
+                    "take_along_axis(i64[10], i8[3]) axis=0",
+                    "take_along_axis(bool[3,10], i32[3,2]) axis=1"}},
+      {.name = "bincount",
+       .doc = "Counts how often each integer in [0, size) occurs, as int64.",
+       .formula = "y[j] = number of i with x[i] = j",
+       .operands = {{"in", "integers of any shape, in [0, size)", Accepts::kInteger}},
+       .attributes = {count_attribute("size", "number of counts")},
+       .numpy = "np.bincount(x.ravel(), minlength=size)",
+       .examples = {"bincount(i32[40]) size=10", "bincount(u8[3,5]) size=12",
+                    "bincount(i64[]) size=10"}},
       writing_op("put_along_axis", Accepts::kAny,
                  "Replaces elements along an axis, each by an index of its own; of equal indices, "
                  "the last counts.",
@@ -159,7 +133,6 @@ std::span<const OpSpec> indexing() {
                   "add_along_axis(f32[2,10,3], u8[2,12,3], f32[2,12,3]) axis=1",
                   "add_along_axis(i8[10], i32[30], i8[30]) axis=0"}),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

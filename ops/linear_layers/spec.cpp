@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "ops/core/families.h"
-#include "ops/core/spec.h"
 #include "ops/core/windows.h"
 
 namespace flow::ops {
@@ -55,68 +54,51 @@ std::vector<AttributeSpec> transposed_conv_attributes(int dimensions) {
 
 }  // namespace
 
-std::span<const OpSpec> linear_layers() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "dense",
-          .doc = "Fully connected layer with weight (units, in), optional bias and activation.",
-          .formula = "y = activation(x W^T + b)",
-          .operands = {{"in", "(batch, ..., in)"}},
-          .attributes = with_kernel_attributes({{.name = "units",
-                                                 .type = AttributeType::kInteger,
-                                                 .fallback = "",
-                                                 .doc = "number of output features",
-                                                 .min = 1,
-                                                 .max = static_cast<double>(kMaxSize)}}),
-          .takes_variables = true,
-      },
-      {
-          .name = "conv1d",
-          .doc = "1D convolution layer with weight (filters, C/groups, k), optional bias and "
-                 "activation.",
-          .formula = "y = activation(x * W + b)",
-          .operands = {{"in", "(N, C, L)"}},
-          .attributes = with_kernel_attributes(conv_attributes(1)),
-          .takes_variables = true,
-      },
-      {
-          .name = "conv2d",
-          .doc = "2D convolution layer with weight (filters, C/groups, kh, kw), optional bias and "
-                 "activation.",
-          .formula = "y = activation(x * W + b)",
-          .operands = {{"in", "(N, C, H, W)"}},
-          .attributes = with_kernel_attributes(conv_attributes(2)),
-          .takes_variables = true,
-      },
-      {
-          .name = "conv2d_transpose",
-          .doc = "Transposed 2D convolution layer with weight (C, filters/groups, kh, kw), "
-                 "optional bias and activation.",
-          .formula = "y = activation(x *^T W + b)",
-          .operands = {{"in", "(N, C, H, W)"}},
-          .attributes = with_kernel_attributes(transposed_conv_attributes(2)),
-          .takes_variables = true,
-      },
-      {
-          .name = "conv3d",
-          .doc = "3D convolution layer with weight (filters, C/groups, kd, kh, kw), optional bias "
-                 "and activation.",
-          .formula = "y = activation(x * W + b)",
-          .operands = {{"in", "(N, C, D, H, W)"}},
-          .attributes = with_kernel_attributes(conv_attributes(3)),
-          .takes_variables = true,
-      },
-      {
-          .name = "conv1d_transpose",
-          .doc = "Transposed 1D convolution layer with weight (C, filters/groups, k), optional "
-                 "bias and activation.",
-          .formula = "y = activation(x *^T W + b)",
-          .operands = {{"in", "(N, C, L)"}},
-          .attributes = with_kernel_attributes(transposed_conv_attributes(1)),
-          .takes_variables = true,
-      },
+std::vector<OpSpec> linear_layers() {
+  return {
+      {.name = "dense",
+       .doc = "Fully connected layer with weight (units, in), optional bias and activation.",
+       .formula = "y = activation(x W^T + b)",
+       .operands = {{"in", "(batch, ..., in)"}},
+       .attributes =
+           with_kernel_attributes({count_attribute("units", "number of output features")}),
+       .takes_variables = true},
+      {.name = "conv1d",
+       .doc = "1D convolution layer with weight (filters, C/groups, k), optional bias and "
+              "activation.",
+       .formula = "y = activation(x * W + b)",
+       .operands = {{"in", "(N, C, L)"}},
+       .attributes = with_kernel_attributes(conv_attributes(1)),
+       .takes_variables = true},
+      {.name = "conv2d",
+       .doc = "2D convolution layer with weight (filters, C/groups, kh, kw), optional bias and "
+              "activation.",
+       .formula = "y = activation(x * W + b)",
+       .operands = {{"in", "(N, C, H, W)"}},
+       .attributes = with_kernel_attributes(conv_attributes(2)),
+       .takes_variables = true},
+      {.name = "conv2d_transpose",
+       .doc = "Transposed 2D convolution layer with weight (C, filters/groups, kh, kw), "
+              "optional bias and activation.",
+       .formula = "y = activation(x *^T W + b)",
+       .operands = {{"in", "(N, C, H, W)"}},
+       .attributes = with_kernel_attributes(transposed_conv_attributes(2)),
+       .takes_variables = true},
+      {.name = "conv3d",
+       .doc = "3D convolution layer with weight (filters, C/groups, kd, kh, kw), optional bias "
+              "and activation.",
+       .formula = "y = activation(x * W + b)",
+       .operands = {{"in", "(N, C, D, H, W)"}},
+       .attributes = with_kernel_attributes(conv_attributes(3)),
+       .takes_variables = true},
+      {.name = "conv1d_transpose",
+       .doc = "Transposed 1D convolution layer with weight (C, filters/groups, k), optional "
+              "bias and activation.",
+       .formula = "y = activation(x *^T W + b)",
+       .operands = {{"in", "(N, C, L)"}},
+       .attributes = with_kernel_attributes(transposed_conv_attributes(1)),
+       .takes_variables = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -1,9 +1,6 @@
 // Gradients of losses of one element each, and of connectionist temporal classification; and losses
 // that are made of other ops.
-#include <fmt/format.h>
-
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "ops/losses/losses.h"
 
 namespace flow::grad {
@@ -49,39 +46,15 @@ std::vector<ir::ValueId> ctc_gradient(GradientContext& context) {
   std::vector<ir::ValueId> operands = context.node.operands;
   operands.push_back(context.gradient());
   std::vector<ir::ValueId> gradients(context.node.operands.size());
-  gradients[1] = context.add("ctc_grad", 1, std::move(operands),
-                             {{"blank", *context.node.attributes.find("blank")}});
+  gradients[1] = context.add("ctc_grad", 1, std::move(operands), context.attributes({"blank"}));
   return gradients;
 }
 
-/// The ops of a loss, in the job's float dtype. Names of parts are those below the entry's.
-class Composer {
- public:
-  explicit Composer(const LayerContext& context) : context_(context) {}
-
-  ValueId operator()(std::string_view op, std::string_view part, std::vector<ValueId> operands,
-                     ir::Attributes attributes = {}) const {
-    return context_.add(op, part, std::move(operands), std::move(attributes));
-  }
-  ValueId number(std::string_view part, double value) const {
-    return fill(part, value, context_.compute_dtype());
-  }
-  ValueId fill(std::string_view part, double value, DType dtype) const {
-    return context_.add("fill", part, {},
-                        {{"value", value}, {"shape", std::vector<int64_t>{}}, {"dtype", dtype}});
-  }
-  /// Over the last axis.
-  ValueId sum(std::string_view part, ValueId x) const {
-    return context_.add("reduce_sum", part, {x},
-                        {{"axis", std::vector<int64_t>{-1}}, {"keepdims", false}});
-  }
-  double attribute(std::string_view name) const { return context_.attributes.get<double>(name); }
-  bool flag(std::string_view name) const { return context_.attributes.get<bool>(name); }
-  ValueId operand(size_t i) const { return context_.operands[i]; }
-
- private:
-  const LayerContext& context_;
-};
+/// The sum over the last axis.
+ValueId sum_of_last(const LayerContext& context, std::string_view part, ValueId x) {
+  return context.add("reduce_sum", part, {x},
+                     {{"axis", std::vector<int64_t>{-1}}, {"keepdims", false}});
+}
 
 bool fits_elements(const LayerContext& context) {
   ops::Call call = context.call();
@@ -90,71 +63,73 @@ bool fits_elements(const LayerContext& context) {
 
 ValueId expand_kl_div(LayerContext& context) {
   if (!fits_elements(context)) return {};
-  const Composer make(context);
-  const ValueId log_probs = make.operand(0), target = make.operand(1);
-  if (make.flag("log_target"))
-    return make(
-        "multiply", "",
-        {make("exp", "target", {target}), make("subtract", "log_ratio", {target, log_probs})});
+  const ValueId log_probs = context.operands[0], target = context.operands[1];
+  if (context.attributes.get<bool>("log_target"))
+    return context.add("multiply", "",
+                       {context.add("exp", "target", {target}),
+                        context.add("subtract", "log_ratio", {target, log_probs})});
   // The logarithm of 0 would be multiplied by 0.
-  const ValueId none = make("equal", "is_0", {target, make.number("zero", 0)});
-  const ValueId safe = make("where", "safe", {none, make.number("one", 1), target});
+  const ValueId none = context.add("equal", "is_0", {target, context.number("zero", 0)});
+  const ValueId safe = context.add("where", "safe", {none, context.number("one", 1), target});
   const ValueId ratio =
-      make("subtract", "log_ratio", {make("log", "log_target", {safe}), log_probs});
-  return make("where", "",
-              {none, make.number("nothing", 0), make("multiply", "product", {target, ratio})});
+      context.add("subtract", "log_ratio", {context.add("log", "log_target", {safe}), log_probs});
+  return context.add(
+      "where", "",
+      {none, context.number("nothing", 0), context.add("multiply", "product", {target, ratio})});
 }
 
 ValueId expand_hinge(LayerContext& context) {
   if (!fits_elements(context)) return {};
-  const Composer make(context);
-  const ValueId product = make("multiply", "product", {make.operand(0), make.operand(1)});
-  const ValueId margin = make.number("margin", make.attribute("margin"));
-  return make("relu", "", {make("subtract", "below_margin", {margin, product})});
+  const ValueId product =
+      context.add("multiply", "product", {context.operands[0], context.operands[1]});
+  const ValueId margin = context.number("margin", context.attributes.get<double>("margin"));
+  return context.add("relu", "", {context.add("subtract", "below_margin", {margin, product})});
 }
 
 ValueId expand_huber(LayerContext& context) {
   if (!fits_elements(context)) return {};
-  const Composer make(context);
-  const double delta = make.attribute("delta");
-  const std::vector<ValueId> operands{make.operand(0), make.operand(1)};
-  if (delta == 1) return make("smooth_l1", "", operands, {{"beta", 1.0}});
-  return make(
-      "multiply", "",
-      {make("smooth_l1", "smooth_l1", operands, {{"beta", delta}}), make.number("delta", delta)});
+  const double delta = context.attributes.get<double>("delta");
+  const std::vector<ValueId> operands{context.operands[0], context.operands[1]};
+  if (delta == 1) return context.add("smooth_l1", "", operands, {{"beta", 1.0}});
+  return context.add("multiply", "",
+                     {context.add("smooth_l1", "smooth_l1", operands, {{"beta", delta}}),
+                      context.number("delta", delta)});
 }
 
 /// x y + (1 - x) (1 - y) for numbers, likewise for shares: how far both agree.
-ValueId agreement(const Composer& make, std::string_view part, ValueId x, ValueId y) {
+ValueId agreement(const LayerContext& context, std::string_view part, ValueId x, ValueId y) {
   const std::string name(part);
-  const ValueId product = make("multiply", name + ".product", {x, y});
-  const ValueId twice = make("add", name + ".twice", {product, product});
-  const ValueId sum = make("add", name + ".sum", {x, y});
-  const ValueId rest = make("subtract", name + ".rest", {twice, sum});
-  return make("add", part, {rest, make.number(name + ".one", 1)});
+  const ValueId product = context.add("multiply", name + ".product", {x, y});
+  const ValueId twice = context.add("add", name + ".twice", {product, product});
+  const ValueId sum = context.add("add", name + ".sum", {x, y});
+  const ValueId rest = context.add("subtract", name + ".rest", {twice, sum});
+  return context.add("add", part, {rest, context.number(name + ".one", 1)});
 }
 
 /// missed^gamma, with a finite derivative everywhere: that of a power below 1 is infinite at 0.
-ValueId focal_weight(const Composer& make, ValueId missed, double gamma) {
+ValueId focal_weight(const LayerContext& context, ValueId missed, double gamma) {
   if (gamma == 1) return missed;
-  if (gamma == 2) return make("square", "weight", {missed});
-  if (gamma < 1) missed = make("maximum", "positive", {missed, make.number("least", 1e-30)});
-  return make("pow", "weight", {missed, make.number("gamma", gamma)});
+  if (gamma == 2) return context.add("square", "weight", {missed});
+  if (gamma < 1)
+    missed = context.add("maximum", "positive", {missed, context.number("least", 1e-30)});
+  return context.add("pow", "weight", {missed, context.number("gamma", gamma)});
 }
 
 ValueId expand_focal(LayerContext& context) {
   if (!fits_elements(context)) return {};
-  const Composer make(context);
-  const ValueId labels = make.operand(0), logits = make.operand(1);
-  const double alpha = make.attribute("alpha"), gamma = make.attribute("gamma");
-  ValueId loss = make("sigmoid_cross_entropy_with_logits", "cross_entropy", {labels, logits});
+  const ValueId labels = context.operands[0], logits = context.operands[1];
+  const double alpha = context.attributes.get<double>("alpha"),
+               gamma = context.attributes.get<double>("gamma");
+  ValueId loss =
+      context.add("sigmoid_cross_entropy_with_logits", "cross_entropy", {labels, logits});
   if (gamma > 0) {
-    const ValueId found = agreement(make, "found", make("sigmoid", "p", {logits}), labels);
-    const ValueId missed = make("subtract", "missed", {make.number("one", 1), found});
-    loss = make("multiply", "weighted", {loss, focal_weight(make, missed, gamma)});
+    const ValueId found =
+        agreement(context, "found", context.add("sigmoid", "p", {logits}), labels);
+    const ValueId missed = context.add("subtract", "missed", {context.number("one", 1), found});
+    loss = context.add("multiply", "weighted", {loss, focal_weight(context, missed, gamma)});
   }
-  const ValueId share = agreement(make, "alpha", make.number("alpha.of_1", alpha), labels);
-  return make("multiply", "", {loss, share});
+  const ValueId share = agreement(context, "alpha", context.number("alpha.of_1", alpha), labels);
+  return context.add("multiply", "", {loss, share});
 }
 
 ValueId expand_cosine_embedding(LayerContext& context) {
@@ -172,25 +147,27 @@ ValueId expand_cosine_embedding(LayerContext& context) {
                                            labels.shape.str(), a.str(), pairs.str()));
     return {};
   }
-  const Composer make(context);
   const auto length = [&](const std::string& part, ValueId x) {
-    return make("add", part,
-                {make.sum(part + ".sum", make("square", part + ".square", {x})),
-                 make.number(part + ".epsilon", 1e-12)});
+    return context.add(
+        "add", part,
+        {sum_of_last(context, part + ".sum", context.add("square", part + ".square", {x})),
+         context.number(part + ".epsilon", 1e-12)});
   };
   const ValueId product =
-      make.sum("product", make("multiply", "products", {make.operand(0), make.operand(1)}));
-  const ValueId lengths =
-      make("multiply", "lengths",
-           {length("length_a", make.operand(0)), length("length_b", make.operand(1))});
-  const ValueId cosine = make("divide", "cosine", {product, make("sqrt", "root", {lengths})});
-  const ValueId similar = make("subtract", "similar", {make.number("one", 1), cosine});
-  const ValueId margin = make.number("margin", make.attribute("margin"));
+      sum_of_last(context, "product",
+                  context.add("multiply", "products", {context.operands[0], context.operands[1]}));
+  const ValueId lengths = context.add(
+      "multiply", "lengths",
+      {length("length_a", context.operands[0]), length("length_b", context.operands[1])});
+  const ValueId cosine =
+      context.add("divide", "cosine", {product, context.add("sqrt", "root", {lengths})});
+  const ValueId similar = context.add("subtract", "similar", {context.number("one", 1), cosine});
+  const ValueId margin = context.number("margin", context.attributes.get<double>("margin"));
   const ValueId different =
-      make("relu", "different", {make("subtract", "above_margin", {cosine, margin})});
-  const ValueId is_similar =
-      make("greater", "is_similar", {make.operand(2), make.fill("zero", 0, labels.dtype)});
-  return make("where", "", {is_similar, similar, different});
+      context.add("relu", "different", {context.add("subtract", "above_margin", {cosine, margin})});
+  const ValueId is_similar = context.add(
+      "greater", "is_similar", {context.operands[2], context.number("zero", 0, labels.dtype)});
+  return context.add("where", "", {is_similar, similar, different});
 }
 
 ValueId expand_triplet_margin(LayerContext& context) {
@@ -199,42 +176,42 @@ ValueId expand_triplet_margin(LayerContext& context) {
     context.report(call);
     return {};
   }
-  const Composer make(context);
   const bool squares = context.attributes.get<int64_t>("p") == 2;
-  const ValueId epsilon = make.number("epsilon", make.attribute("epsilon"));
+  const ValueId epsilon = context.number("epsilon", context.attributes.get<double>("epsilon"));
   const auto distance = [&](const std::string& part, ValueId x, ValueId y) {
-    const ValueId difference =
-        make("add", part + ".moved", {make("subtract", part + ".difference", {x, y}), epsilon});
-    const ValueId sum = make.sum(squares ? part + ".sum" : part,
-                                 make(squares ? "square" : "abs", part + ".size", {difference}));
-    return squares ? make("sqrt", part, {sum}) : sum;
+    const ValueId difference = context.add(
+        "add", part + ".moved", {context.add("subtract", part + ".difference", {x, y}), epsilon});
+    const ValueId sum =
+        sum_of_last(context, squares ? part + ".sum" : part,
+                    context.add(squares ? "square" : "abs", part + ".size", {difference}));
+    return squares ? context.add("sqrt", part, {sum}) : sum;
   };
-  const ValueId anchor = make.operand(0), positive = make.operand(1), negative = make.operand(2);
+  const ValueId anchor = context.operands[0], positive = context.operands[1],
+                negative = context.operands[2];
   const ValueId near = distance("positive", anchor, positive);
   ValueId far = distance("negative", anchor, negative);
-  if (make.flag("swap"))
-    far = make("minimum", "nearer", {far, distance("swapped", positive, negative)});
-  const ValueId margin = make.number("margin", make.attribute("margin"));
-  return make("relu", "", {make("add", "sum", {make("subtract", "closer", {near, far}), margin})});
+  if (context.attributes.get<bool>("swap"))
+    far = context.add("minimum", "nearer", {far, distance("swapped", positive, negative)});
+  const ValueId margin = context.number("margin", context.attributes.get<double>("margin"));
+  return context.add(
+      "relu", "",
+      {context.add("add", "sum", {context.add("subtract", "closer", {near, far}), margin})});
 }
 
 }  // namespace
 
-std::span<const Rules> losses() {
-  static constexpr Rules kRules[] = {
-      {"mse", difference_gradient},
-      {"l1", difference_gradient},
-      {"smooth_l1", difference_gradient},
-      {"sigmoid_cross_entropy_with_logits", cross_entropy_gradient},
-      {"ctc", ctc_gradient},
-      {"kl_div", nullptr, expand_kl_div},
-      {"hinge", nullptr, expand_hinge},
-      {"huber", nullptr, expand_huber},
-      {"focal", nullptr, expand_focal},
-      {"cosine_embedding", nullptr, expand_cosine_embedding},
-      {"triplet_margin", nullptr, expand_triplet_margin},
-  };
-  return kRules;
+std::vector<Rules> losses() {
+  return {{"mse", difference_gradient},
+          {"l1", difference_gradient},
+          {"smooth_l1", difference_gradient},
+          {"sigmoid_cross_entropy_with_logits", cross_entropy_gradient},
+          {"ctc", ctc_gradient},
+          {"kl_div", nullptr, expand_kl_div},
+          {"hinge", nullptr, expand_hinge},
+          {"huber", nullptr, expand_huber},
+          {"focal", nullptr, expand_focal},
+          {"cosine_embedding", nullptr, expand_cosine_embedding},
+          {"triplet_margin", nullptr, expand_triplet_margin}};
 }
 
 }  // namespace flow::grad

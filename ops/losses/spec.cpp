@@ -1,26 +1,14 @@
 // Losses: those of one element each, which are rows of binary.def (differences between a prediction
 // and a target, and the binary cross entropy); connectionist temporal classification, which needs
 // no alignment of labels and frames; and those that are made of other ops.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "ops/losses/losses.h"
 
 namespace flow::ops {
 namespace {
 
-/// Only a number is repeated: a target of another shape is mostly a mistake.
 void infer_loss_element(Call& call) {
-  if (!call.same_dtype()) return;
-  const Shape &a = call.shape(0), &b = call.shape(1);
-  if (a == b || a.rank() == 0 || b.rank() == 0)
-    infer_broadcast(call);
-  else
-    call.bad_operand(
-            1, Reason::kShapeMismatch,
-            fmt::format("the operands are {} and {}; expected equal shapes", a.str(), b.str()))
-        .with_hint("losses do not broadcast; use `reshape` to make the shapes equal");
+  if (call.same_dtype() && equal_or_numbers(call)) infer_broadcast(call);
 }
 
 void check_beta(Call& call) {
@@ -39,7 +27,6 @@ struct LossParameters {
   std::vector<OperandSpec> operands, grad_operands;
   std::string_view grad_doc;
   std::vector<AttributeSpec> attributes = {};
-  std::vector<PlanAttribute> in_plans = {};
   InferRule infer = infer_loss_element;
 };
 
@@ -51,11 +38,8 @@ LossParameters difference() {
 
 LossParameters smooth_difference() {
   LossParameters parameters = difference();
-  parameters.attributes = {{.name = "beta",
-                            .type = AttributeType::kNumber,
-                            .fallback = "1",
-                            .doc = "error above which the loss is linear, above 0"}};
-  parameters.in_plans = {{"beta", Kind::kFinite}};
+  parameters.attributes = {
+      number_attribute("beta", "1", "error above which the loss is linear, above 0")};
   parameters.infer = infer_smooth_l1;
   return parameters;
 }
@@ -74,7 +58,6 @@ OpSpec loss_spec(std::string_view name, LossParameters parameters, std::string_v
           .formula = formula,
           .operands = std::move(parameters.operands),
           .attributes = std::move(parameters.attributes),
-          .plan_attributes = std::move(parameters.in_plans),
           .infer = parameters.infer,
           .in_place = {0, 1},
           .numpy = numpy,
@@ -87,7 +70,6 @@ OpSpec loss_grad_spec(std::string_view name, LossParameters parameters, std::str
           .formula = formula,
           .operands = std::move(parameters.grad_operands),
           .attributes = std::move(parameters.attributes),
-          .plan_attributes = std::move(parameters.in_plans),
           .infer = infer_broadcast,
           .in_place = {0, 1, 2},
           .linear = {0},
@@ -162,19 +144,10 @@ void infer_ctc_grad(Call& call) {
 }
 
 std::vector<OperandSpec> ctc_operands() {
-  return {{.name = "labels",
-           .doc = "(N, S), each in [0, C), padding too",
-           .accepts = Accepts::kInteger,
-           .limit = classes_of_ctc},
+  return {integers("labels", "(N, S), each in [0, C), padding too", classes_of_ctc),
           {"log_probs", "(N, T, C)"},
-          {.name = "label_lengths",
-           .doc = "(N), each in [0, S]",
-           .accepts = Accepts::kInteger,
-           .limit = most_labels},
-          {.name = "input_lengths",
-           .doc = "(N), each in [0, T]",
-           .accepts = Accepts::kInteger,
-           .limit = most_frames}};
+          integers("label_lengths", "(N), each in [0, S]", most_labels),
+          integers("input_lengths", "(N), each in [0, T]", most_frames)};
 }
 
 std::vector<OperandSpec> ctc_grad_operands() {
@@ -189,8 +162,7 @@ AttributeSpec blank_attribute() {
 
 AttributeSpec number_above_0(std::string_view name, std::string_view fallback,
                              std::string_view doc) {
-  return {
-      .name = name, .type = AttributeType::kNumber, .fallback = fallback, .doc = doc, .min = 1e-30};
+  return number_attribute(name, fallback, doc, 1e-30);
 }
 
 AttributeSpec margin_attribute(std::string_view fallback) {
@@ -227,117 +199,85 @@ bool are_vectors(Call& call, size_t first) {
   return !call.failed();
 }
 
-std::span<const OpSpec> losses() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> losses() {
+  return {
 #define FLOW_LOSS(op, functor, parameters, doc, formula, numpy, grad_formula, ...) \
   loss_spec(#op, parameters, doc, formula, numpy, {__VA_ARGS__}),                  \
       loss_grad_spec(#op "_grad", parameters, grad_formula),
 #include "ops/binary/binary.def"
-      {
-          .name = "ctc",
-          .doc = "Connectionist temporal classification (Graves et al., 2006); one loss per "
-                 "sample.",
-          .formula = "loss = -log(sum of the probabilities of all paths of the frames that give "
-                     "the labels when repeated classes are merged and blanks removed)",
-          .operands = ctc_operands(),
-          .attributes = {blank_attribute(),
-                         {"zero_infinity", AttributeType::kBool, "false",
-                          "0 instead of infinity where no path gives the labels"}},
-          .plan_attributes = {{"blank", Kind::kOffset}, {"zero_infinity", Kind::kFlag}},
-          .infer = infer_ctc,
-          .flops = {20, Flops::Each::kSecond},
-          .examples = {"ctc(i32[2,3], f32[2,8,11], u8[2], u8[2])"},
-      },
-      {
-          .name = "ctc_grad",
-          .doc = "Gradient of ctc; 0 for samples whose loss is infinite.",
-          .formula = "dlog_probs[t, c] = -dy p(c at t | labels)",
-          .operands = ctc_grad_operands(),
-          .attributes = {blank_attribute()},
-          .plan_attributes = {{"blank", Kind::kOffset}},
-          .infer = infer_ctc_grad,
-          .linear = {4},
-          .flops = {40},
-          .internal = true,
-      },
-      {
-          .name = "kl_div",
-          .doc = "Kullback-Leibler divergence of a distribution from log-probabilities, element by "
-                 "element; its sum over the classes is that of a row.",
-          .formula = "loss = target (log(target) - log_probs), 0 log(0) = 0; log_target: "
-                     "exp(target) (target - log_probs)",
-          .operands = {{"log_probs", "any shape"}, {"target", "probabilities of the same shape"}},
-          .attributes = {{"log_target", AttributeType::kBool, "false",
-                          "the target is log-probabilities, too"}},
-      },
-      {
-          .name = "hinge",
-          .doc = "Hinge loss of scores against labels -1 and 1, per element.",
-          .formula = "loss = max(0, margin - labels scores)",
-          .operands = {{"labels", "-1 or 1, any shape"}, {"scores", "same shape"}},
-          .attributes = {margin_attribute("1")},
-      },
-      {
-          .name = "huber",
-          .doc = "Huber loss per element: smooth_l1 with beta = delta, times delta.",
-          .formula =
-              "loss = d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), d = prediction "
-              "- target",
-          .operands = {{"prediction", "any shape"}, {"target", "same shape, or a number"}},
-          .attributes = {number_above_0("delta", "1", "error above which the loss is linear")},
-      },
-      {
-          .name = "focal",
-          .doc = "Focal loss of sigmoid(logits) (Lin et al., 2017), per element.",
-          .formula =
-              "loss = a (1 - q)^gamma sigmoid_cross_entropy_with_logits(labels, logits), q = "
-              "p labels + (1 - p) (1 - labels), p = sigmoid(logits), a = alpha labels + (1 - "
-              "alpha) (1 - labels)",
-          .operands = {{"labels", "0 or 1, any shape"}, {"logits", "same shape"}},
-          .attributes = {{.name = "alpha",
-                          .type = AttributeType::kNumber,
-                          .fallback = "0.25",
-                          .doc = "weight of label 1; label 0 has 1 - alpha",
-                          .min = 0,
-                          .max = 1},
-                         {.name = "gamma",
-                          .type = AttributeType::kNumber,
-                          .fallback = "2",
-                          .doc = "how much less well classified elements count; 0: all alike",
-                          .min = 0}},
-      },
-      {
-          .name = "cosine_embedding",
-          .doc = "Loss of pairs of vectors that should be similar or not, by the cosine of their "
-                 "angle; one per pair.",
-          .formula = "loss = 1 - c where the label is above 0, else max(0, c - margin), c = a b / "
-                     "sqrt((a a + 1e-12) (b b + 1e-12))",
-          .operands = {vectors("a"),
-                       vectors("b"),
-                       {"labels", "(...): 1 for similar pairs, -1 for others", Accepts::kNumber}},
-          .attributes = {margin_attribute("0")},
-      },
-      {
-          .name = "triplet_margin",
-          .doc = "Loss of an anchor that should be closer to a positive than to a negative vector; "
-                 "one per triplet.",
-          .formula = "loss = max(0, d(anchor, positive) - d(anchor, negative) + margin), d(x, y) = "
-                     "|x - y + epsilon|_p",
-          .operands = {vectors("anchor"), vectors("positive"), vectors("negative")},
-          .attributes = {margin_attribute("1"),
-                         {.name = "p",
-                          .type = AttributeType::kInteger,
-                          .fallback = "2",
-                          .doc = "norm of the differences",
-                          .min = 1,
-                          .max = 2},
-                         number_above_0("epsilon", "1e-6", "added to each difference"),
-                         {"swap", AttributeType::kBool, "false",
-                          "use the smaller of the distances of the negative from anchor and "
-                          "positive"}},
-      },
+      {.name = "ctc",
+       .doc = "Connectionist temporal classification (Graves et al., 2006); one loss per "
+              "sample.",
+       .formula = "loss = -log(sum of the probabilities of all paths of the frames that give "
+                  "the labels when repeated classes are merged and blanks removed)",
+       .operands = ctc_operands(),
+       .attributes = {blank_attribute(),
+                      {"zero_infinity", AttributeType::kBool, "false",
+                       "0 instead of infinity where no path gives the labels"}},
+       .infer = infer_ctc,
+       .flops = {20, Flops::Each::kSecond},
+       .examples = {"ctc(i32[2,3], f32[2,8,11], u8[2], u8[2])"}},
+      {.name = "ctc_grad",
+       .doc = "Gradient of ctc; 0 for samples whose loss is infinite.",
+       .formula = "dlog_probs[t, c] = -dy p(c at t | labels)",
+       .operands = ctc_grad_operands(),
+       .attributes = {blank_attribute()},
+       .infer = infer_ctc_grad,
+       .linear = {4},
+       .flops = {40},
+       .internal = true},
+      {.name = "kl_div",
+       .doc = "Kullback-Leibler divergence of a distribution from log-probabilities, element by "
+              "element; its sum over the classes is that of a row.",
+       .formula = "loss = target (log(target) - log_probs), 0 log(0) = 0; log_target: "
+                  "exp(target) (target - log_probs)",
+       .operands = {{"log_probs", "any shape"}, {"target", "probabilities of the same shape"}},
+       .attributes = {{"log_target", AttributeType::kBool, "false",
+                       "the target is log-probabilities, too"}}},
+      {.name = "hinge",
+       .doc = "Hinge loss of scores against labels -1 and 1, per element.",
+       .formula = "loss = max(0, margin - labels scores)",
+       .operands = {{"labels", "-1 or 1, any shape"}, {"scores", "same shape"}},
+       .attributes = {margin_attribute("1")}},
+      {.name = "huber",
+       .doc = "Huber loss per element: smooth_l1 with beta = delta, times delta.",
+       .formula = "loss = d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), d = prediction "
+                  "- target",
+       .operands = {{"prediction", "any shape"}, {"target", "same shape, or a number"}},
+       .attributes = {number_above_0("delta", "1", "error above which the loss is linear")}},
+      {.name = "focal",
+       .doc = "Focal loss of sigmoid(logits) (Lin et al., 2017), per element.",
+       .formula = "loss = a (1 - q)^gamma sigmoid_cross_entropy_with_logits(labels, logits), q = "
+                  "p labels + (1 - p) (1 - labels), p = sigmoid(logits), a = alpha labels + (1 - "
+                  "alpha) (1 - labels)",
+       .operands = {{"labels", "0 or 1, any shape"}, {"logits", "same shape"}},
+       .attributes = {number_attribute("alpha", "0.25", "weight of label 1; label 0 has 1 - alpha",
+                                       0, 1),
+                      number_attribute("gamma", "2",
+                                       "how much less well classified elements count; 0: all alike",
+                                       0)}},
+      {.name = "cosine_embedding",
+       .doc = "Loss of pairs of vectors that should be similar or not, by the cosine of their "
+              "angle; one per pair.",
+       .formula = "loss = 1 - c where the label is above 0, else max(0, c - margin), c = a b / "
+                  "sqrt((a a + 1e-12) (b b + 1e-12))",
+       .operands = {vectors("a"),
+                    vectors("b"),
+                    {"labels", "(...): 1 for similar pairs, -1 for others", Accepts::kNumber}},
+       .attributes = {margin_attribute("0")}},
+      {.name = "triplet_margin",
+       .doc = "Loss of an anchor that should be closer to a positive than to a negative vector; "
+              "one per triplet.",
+       .formula = "loss = max(0, d(anchor, positive) - d(anchor, negative) + margin), d(x, y) = "
+                  "|x - y + epsilon|_p",
+       .operands = {vectors("anchor"), vectors("positive"), vectors("negative")},
+       .attributes = {margin_attribute("1"),
+                      integer_attribute("p", "2", "norm of the differences", 1, 2),
+                      number_above_0("epsilon", "1e-6", "added to each difference"),
+                      {"swap", AttributeType::kBool, "false",
+                       "use the smaller of the distances of the negative from anchor and "
+                       "positive"}}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

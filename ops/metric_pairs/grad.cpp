@@ -1,9 +1,5 @@
 // Labels and predictions of metrics as pairs along a last axis of two.
-#include <fmt/format.h>
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -18,9 +14,8 @@ ValueId in_dtype(const LayerContext& context, std::string_view part, ValueId x, 
 
 /// [...] as [..., 1]
 ValueId with_last_axis(const LayerContext& context, std::string_view part, ValueId x) {
-  Integers extents = context.graph()[x].shape.extents();
-  extents.push_back(1);
-  return context.add("reshape", part, {x}, {{"shape", std::move(extents)}});
+  const Shape shape = context.graph()[x].shape;
+  return context.reshape(part, x, ops::replaced_axes(shape, shape.rank(), 0, {1}).extents());
 }
 
 /// `second` has a last axis of one.
@@ -30,17 +25,12 @@ ValueId paired(const LayerContext& context, ValueId labels, ValueId second) {
                      {{"axis", int64_t{-1}}});
 }
 
-Shape without_axis(const Shape& shape, int64_t axis) {
-  Integers extents = shape.extents();
-  extents.erase(extents.begin() + axis);
-  return Shape(std::move(extents));
-}
-
 /// What to write where predictions do not match labels.
 std::string hint_for_classes(const Shape& labels, const Shape& predictions) {
   if (labels == predictions) return "convert one-hot labels with `{op: argmax}` first";
   for (int axis = 0; axis < predictions.rank(); ++axis)
-    if (without_axis(predictions, axis) == labels) return fmt::format("write `axis: {}`", axis);
+    if (ops::replaced_axes(predictions, axis, 1, {}) == labels)
+      return fmt::format("write `axis: {}`", axis);
   if (labels.rank() == predictions.rank() && labels.rank() > 0 && labels[labels.rank() - 1] == 1)
     return "remove the last axis of the labels with `{op: squeeze, axis: -1}`";
   return {};
@@ -58,7 +48,7 @@ std::optional<int64_t> find_class_axis(const LayerContext& context) {
         fmt::format("axis {} is out of range for predictions {}", given, predictions.str()));
     return {};
   }
-  if (without_axis(predictions, *axis) == labels) return axis;
+  if (ops::replaced_axes(predictions, *axis, 1, {}) == labels) return axis;
   context.site()
       .bad_operand(0, Diagnosis::kShapeMismatch,
                    fmt::format("the labels are {} for predictions {} with classes along axis {}",
@@ -84,11 +74,9 @@ ValueId predicted_classes(const LayerContext& context) {
   const bool each = predictions.shape == context.operand(0).shape;
   if (each && !is_float(predictions.dtype)) return in_dtype(context, "classes", x, DType::kInt64);
   if (each) {
-    const ValueId threshold = context.add("fill", "threshold", {},
-                                          {{"value", context.attributes.get<double>("threshold")},
-                                           {"shape", Integers{}},
-                                           {"dtype", predictions.dtype}});
-    return in_dtype(context, "classes", context.add("greater", "above", {x, threshold}, {}),
+    const ValueId threshold =
+        context.number("threshold", context.attributes.get<double>("threshold"), predictions.dtype);
+    return in_dtype(context, "classes", context.add("greater", "above", {x, threshold}),
                     DType::kInt64);
   }
   const auto axis = find_class_axis(context);
@@ -114,14 +102,13 @@ ValueId expand_top_k_pairs(LayerContext& context) {
   }
   const ValueId values =
       context.add("top_k", "top", {context.operands[1]}, {{"k", k}, {"axis", *axis}});
-  const ValueId places = context.graph().producer_of(values)->results[1];
+  const ValueId places = context.result_beside(values, 1);
   const ValueId labels = in_dtype(context, "labels", context.operands[0], DType::kInt64);
-  Integers extents = context.graph()[labels].shape.extents();
-  extents.insert(extents.begin() + *axis, 1);
-  const ValueId wanted =
-      context.add("reshape", "wanted", {labels}, {{"shape", std::move(extents)}});
-  const ValueId found = in_dtype(
-      context, "found", context.add("equal", "equal", {places, wanted}, {}), DType::kInt64);
+  const Shape wanted_shape =
+      ops::replaced_axes(context.graph()[labels].shape, static_cast<int>(*axis), 0, {1});
+  const ValueId wanted = context.reshape("wanted", labels, wanted_shape.extents());
+  const ValueId found =
+      in_dtype(context, "found", context.add("equal", "equal", {places, wanted}), DType::kInt64);
   const ValueId hit = context.add("reduce_sum", "hit", {found}, {{"axis", Integers{*axis}}});
   return paired(context, labels, with_last_axis(context, "expand_hit", hit));
 }
@@ -137,7 +124,7 @@ ValueId scores_of_one(const LayerContext& context) {
   if (rows && scores[last] == 2) {
     const ValueId zero = context.add("slice", "zero", {x}, {{"index", std::string("[..., :1]")}});
     const ValueId one = context.add("slice", "one", {x}, {{"index", std::string("[..., 1:]")}});
-    return context.add("subtract", "scores", {one, zero}, {});
+    return context.add("subtract", "scores", {one, zero});
   }
   context.site()
       .bad_operand(
@@ -155,18 +142,16 @@ ValueId expand_score_pairs(LayerContext& context) {
 }
 
 ValueId expand_losses(LayerContext& context) {
-  return context.add("reshape", "", {context.operands[0]},
-                     {{"shape", context.operand(0).shape.extents()}});
+  return context.reshape("", context.operands[0], context.operand(0).shape.extents());
 }
 
 }  // namespace
 
-std::span<const Rules> metric_pairs() {
-  static constexpr Rules kRules[] = {{"class_pairs", nullptr, expand_class_pairs},
-                                     {"top_k_accuracy", nullptr, expand_top_k_pairs},
-                                     {"auc", nullptr, expand_score_pairs},
-                                     {"perplexity", nullptr, expand_losses}};
-  return kRules;
+std::vector<Rules> metric_pairs() {
+  return {{"class_pairs", nullptr, expand_class_pairs},
+          {"top_k_accuracy", nullptr, expand_top_k_pairs},
+          {"auc", nullptr, expand_score_pairs},
+          {"perplexity", nullptr, expand_losses}};
 }
 
 }  // namespace flow::grad

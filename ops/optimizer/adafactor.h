@@ -9,10 +9,6 @@ namespace flow::optimizers {
 
 void infer_adafactor_update(ops::Call& call);
 
-inline ops::OperandSpec optional_factor() {
-  return {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true};
-}
-
 /// The first operand is a mean of squared gradients, and what moves is its mean.
 struct AdafactorMean : Rule {
   static constexpr int kMoved = 1;
@@ -48,11 +44,10 @@ inline OpSpec adafactor_mean() {
       .formula = "mean = mean + t^beta2_decay (scale^2 square - mean)",
       .operands = {{"square", "mean of squared gradients"},
                    {"mean", "optimizer state, same shape as the square"},
-                   optional_factor()},
+                   ops::gradient_factor()},
       .attributes = {ops::gradient_scale(),
                      ops::required_number("beta2_decay", "exponent of the share of the square")},
-      .plan_attributes = {{"beta2_decay", ops::Kind::kFinite}, {"scale", ops::Kind::kFinite}},
-      .results = {{.name = "updated", .updates = size_t{1}}},
+      .results = ops::updated_with({}),
       .infer = ops::infer_update<0>,
       .flops = {4},
       .internal = true};
@@ -143,19 +138,14 @@ inline OpSpec adafactor_update() {
       .operands = {{"gradient", "gradient of the summed loss"},
                    {"variable", "same shape as the gradient"},
                    {"mean_square", "V, same shape as the gradient"},
-                   optional_factor()},
+                   ops::gradient_factor()},
       .attributes = {ops::gradient_scale(), ops::rate_scale(),
-                     ops::required_number("epsilon1", "least root of a mean square"),
-                     ops::required_number("epsilon2", "least size of the variable"),
-                     ops::required_number("clip_threshold", "largest root mean square of updates"),
-                     *ops::weight_decay().spec},
-      .plan_attributes = {{"clip_threshold", ops::Kind::kMagnitude},
-                          {"epsilon1", ops::Kind::kMagnitude},
-                          {"epsilon2", ops::Kind::kMagnitude},
-                          {"rate_scale", ops::Kind::kMagnitude},
-                          {"scale", ops::Kind::kFinite},
-                          {"weight_decay", ops::Kind::kFinite}},
-      .results = {{.name = "updated", .updates = size_t{1}}},
+                     ops::required_magnitude("epsilon1", "least root of a mean square"),
+                     ops::required_magnitude("epsilon2", "least size of the variable"),
+                     ops::required_magnitude("clip_threshold",
+                                             "largest root mean square of updates"),
+                     ops::weight_decay()},
+      .results = ops::updated_with({}),
       .infer = infer_adafactor_update,
       .flops = {12},
       .internal = true};

@@ -37,13 +37,13 @@ struct Adagrad : Rule {
 inline OpSpec adagrad_update() {
   return ops::update_spec("adagrad_update", "One step of Adagrad (Duchi et al., 2011).",
                           "sum = sum + (scale g)^2; w = w - lr scale g / (sqrt(sum) + epsilon)",
-                          {"sum"}, {ops::epsilon(), ops::l2_decay()}, 7);
+                          {"sum"}, {ops::update_epsilon()}, 7, {ops::l2_in_plans()});
 }
 
 inline OpSpec sparse_adagrad_update() {
-  OpSpec spec = ops::sparse_update("sparse_adagrad_update", adagrad_update());
-  spec.doc = "One step of Adagrad for the rows of a sparse gradient.";
-  return spec;
+  return ops::sparse_update("sparse_adagrad_update",
+                            "One step of Adagrad for the rows of a sparse gradient.",
+                            adagrad_update());
 }
 
 struct Adadelta : Rule {
@@ -88,7 +88,7 @@ inline OpSpec adadelta_update() {
       "square = decay_rate square + (1 - decay_rate) (scale g)^2; d = sqrt(delta + epsilon) / "
       "sqrt(square + epsilon) scale g; delta = decay_rate delta + (1 - decay_rate) d^2; w = w - lr "
       "d",
-      {"square", "delta"}, {ops::decay_rate(), ops::epsilon(), ops::l2_decay()}, 15);
+      {"square", "delta"}, {ops::decay_rate(), ops::update_epsilon()}, 15, {ops::l2_in_plans()});
 }
 
 }  // namespace flow::optimizers

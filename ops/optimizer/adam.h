@@ -69,12 +69,14 @@ struct SparseAdam : Adam {
 
 inline OpSpec adam_like(std::string_view name, std::string_view doc, std::string_view formula,
                         const std::vector<std::string_view>& slots, double flops) {
-  return ops::update_spec(
-      name, doc, formula, slots,
-      {ops::beta1(), ops::beta2(), ops::epsilon(),
-       ops::flag("bias_correction", "true", "correct m and v for their start at zero"),
-       ops::weight_decay(), ops::l2_decay()},
-      flops);
+  return ops::update_spec(name, doc, formula, slots,
+                          {ops::beta1(),
+                           ops::beta2(),
+                           ops::update_epsilon(),
+                           {"bias_correction", ops::AttributeType::kBool, "true",
+                            "correct m and v for their start at zero"},
+                           ops::weight_decay()},
+                          flops, {ops::l2_in_plans()});
 }
 
 inline OpSpec adam_update() {
@@ -86,10 +88,12 @@ inline OpSpec adam_update() {
 }
 
 inline OpSpec sparse_adam_update() {
-  OpSpec spec = ops::sparse_update("sparse_adam_update", adam_update());
-  spec.doc =
+  OpSpec spec = ops::sparse_update(
+      "sparse_adam_update",
       "One step of lazy Adam for the rows of a sparse gradient: m and v of other rows do not "
-      "decay.";
+      "decay.",
+      adam_update());
+
   spec.formula =
       "m, v as in adam_update; w = w - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + "
       "epsilon)";

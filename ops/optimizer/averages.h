@@ -41,9 +41,8 @@ inline OpSpec ema_update() {
       .doc = "Moves an average toward the new value of its variable.",
       .formula = "ema = value in step 0, else ema + (1 - decay) (value - ema)",
       .operands = {{"value", "the updated variable"}, {"ema", "its average, of the same shape"}},
-      .attributes = {{"decay", ops::AttributeType::kNumber, "", "fraction of the average to keep"}},
-      .plan_attributes = {{"decay", ops::Kind::kFraction}},
-      .results = {{.name = "updated", .updates = size_t{1}}},
+      .attributes = {ops::required_fraction("decay", "fraction of the average to keep")},
+      .results = ops::updated_with({}),
       .infer = infer_average,
       .flops = {3},
       .internal = true};
@@ -73,11 +72,7 @@ struct LookaheadStart : Rule {
 };
 
 inline ops::AttributeSpec cycle_steps() {
-  return {.name = "steps",
-          .type = ops::AttributeType::kInteger,
-          .fallback = "",
-          .doc = "steps of a cycle",
-          .min = 1};
+  return ops::integer_attribute("steps", "", "steps of a cycle", 1);
 }
 
 inline OpSpec lookahead_start() {
@@ -86,8 +81,7 @@ inline OpSpec lookahead_start() {
           .formula = "slow = w where step is a multiple of steps, else slow",
           .operands = {{"weight", "w, before its update"}, {"slow", "optimizer state, like w"}},
           .attributes = {cycle_steps()},
-          .plan_attributes = {{"steps", ops::Kind::kCount}},
-          .results = {{.name = "updated", .updates = size_t{1}}},
+          .results = ops::updated_with({}),
           .infer = infer_lookahead,
           .flops = {0},
           .internal = true};
@@ -130,9 +124,7 @@ inline OpSpec lookahead_update() {
           .formula = "w = slow + alpha (w - slow) where t is a multiple of steps, else w",
           .operands = {{"slow", "the variable before the cycle"},
                        {"updated", "w, the updated variable, of the same shape"}},
-          .attributes = {cycle_steps(),
-                         {"alpha", ops::AttributeType::kNumber, "", "part of the way to go"}},
-          .plan_attributes = {{"alpha", ops::Kind::kMagnitude}, {"steps", ops::Kind::kCount}},
+          .attributes = {cycle_steps(), ops::required_magnitude("alpha", "part of the way to go")},
           .results = {{.name = "replacement", .replaces = size_t{1}}},
           .infer = infer_lookahead,
           .for_updates = true,

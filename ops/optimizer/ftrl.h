@@ -60,9 +60,8 @@ inline OpSpec ftrl_update() {
       "|z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2); nothing where 1 / lr is "
       "not finite",
       {"n", "z"},
-      {ops::required("beta", "added to the root of n", ops::Kind::kMagnitude),
-       ops::required("l1", "L1 strength", ops::Kind::kMagnitude),
-       ops::required("l2", "L2 strength", ops::Kind::kMagnitude)},
+      {ops::required_magnitude("beta", "added to the root of n"),
+       ops::required_magnitude("l1", "L1 strength"), ops::required_magnitude("l2", "L2 strength")},
       15);
 }
 

@@ -79,7 +79,7 @@ inline OpSpec lamb_update() {
       "lamb_update", "One step of LAMB (You et al., 2020).",
       "m, v as in adam_update; a = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + "
       "epsilon) + weight_decay w;\nw = w - lr (|w| / |a|) a, ratio 1 where a norm is 0",
-      {"m", "v"}, {ops::beta1(), ops::beta2(), ops::epsilon(), ops::weight_decay()}, 16);
+      {"m", "v"}, {ops::beta1(), ops::beta2(), ops::update_epsilon(), ops::weight_decay()}, 16);
 }
 
 }  // namespace flow::optimizers

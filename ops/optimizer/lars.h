@@ -67,8 +67,8 @@ inline OpSpec lars_update() {
       "is 0;\nm = momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as root "
       "mean squares",
       {"momentum"},
-      {ops::required("momentum_beta", "momentum coefficient", ops::Kind::kFinite), ops::epsilon(),
-       ops::required("lars_coefficient", "trust coefficient on the norm ratio", ops::Kind::kFinite),
+      {ops::required_number("momentum_beta", "momentum coefficient"), ops::update_epsilon(),
+       ops::required_number("lars_coefficient", "trust coefficient on the norm ratio"),
        ops::weight_decay()},
       8);
 }

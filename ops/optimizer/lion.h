@@ -49,8 +49,8 @@ inline OpSpec lion_update() {
       "w = w - lr sign(beta1 m + (1 - beta1) scale g) - lr weight_decay w; m = beta2 m + (1 - "
       "beta2) scale g",
       {"m"},
-      {ops::required("beta1", "share of m in the sign", ops::Kind::kFraction),
-       ops::required("beta2", "decay rate of m", ops::Kind::kFraction), ops::weight_decay()},
+      {ops::required_fraction("beta1", "share of m in the sign"),
+       ops::required_fraction("beta2", "decay rate of m"), ops::weight_decay()},
       10);
 }
 

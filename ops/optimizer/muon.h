@@ -42,26 +42,22 @@ struct MuonDirection : Rule {
 };
 
 inline OpSpec muon_direction() {
-  return {
-      .name = "muon_direction",
-      .doc = "Moves the momentum of Muon (Jordan et al., 2024).",
-      .formula =
-          "m = momentum m + (1 - momentum) scale g; direction = m (nesterov: (1 - momentum) "
-          "scale g + momentum m)",
-      .operands = {{"gradient", "gradient of the summed loss"},
-                   {"momentum", "optimizer state, same shape as the gradient"},
-                   {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true}},
-      .attributes = {ops::gradient_scale(),
-                     ops::required_number("momentum", "momentum coefficient"),
-                     {"nesterov", ops::AttributeType::kBool, "true", "use Nesterov momentum"}},
-      .plan_attributes = {{"momentum", ops::Kind::kFraction},
-                          {"nesterov", ops::Kind::kFlag},
-                          {"scale", ops::Kind::kFinite}},
-      .results = {{"direction"}, {.name = "momentum", .updates = size_t{1}}},
-      .infer = infer_direction,
-      .for_updates = true,
-      .flops = {6},
-      .internal = true};
+  return {.name = "muon_direction",
+          .doc = "Moves the momentum of Muon (Jordan et al., 2024).",
+          .formula =
+              "m = momentum m + (1 - momentum) scale g; direction = m (nesterov: (1 - momentum) "
+              "scale g + momentum m)",
+          .operands = {{"gradient", "gradient of the summed loss"},
+                       {"momentum", "optimizer state, same shape as the gradient"},
+                       ops::gradient_factor()},
+          .attributes = {ops::gradient_scale(),
+                         ops::required_fraction("momentum", "momentum coefficient"),
+                         {"nesterov", ops::AttributeType::kBool, "true", "use Nesterov momentum"}},
+          .results = {{"direction"}, {.name = "momentum", .updates = size_t{1}}},
+          .infer = infer_direction,
+          .for_updates = true,
+          .flops = {6},
+          .internal = true};
 }
 
 inline OpSpec muon_polynomial() {
@@ -72,9 +68,6 @@ inline OpSpec muon_polynomial() {
           .attributes = {ops::required_number("a", "coefficient of the identity"),
                          ops::required_number("b", "coefficient of A"),
                          ops::required_number("c", "coefficient of A^2")},
-          .plan_attributes = {{"a", ops::Kind::kFinite},
-                              {"b", ops::Kind::kFinite},
-                              {"c", ops::Kind::kFinite}},
           .infer = infer_polynomial,
           .for_updates = true,
           .flops = {3},
@@ -107,24 +100,20 @@ struct Muon : Rule {
 };
 
 inline OpSpec muon_update() {
-  return {.name = "muon_update",
-          .doc = "One step of Muon along an orthogonal direction.",
-          .formula = "w = w - lr scale d - lr weight_decay w",
-          .operands = {{"direction", "d, orthogonal"},
-                       {"variable", "same shape as the direction"},
-                       {.name = "factor",
-                        .doc = "a scalar; NaN: the variable stays as it is",
-                        .optional = true}},
-          .attributes = {{"scale", ops::AttributeType::kNumber, "1", "factor on the direction"},
-                         ops::rate_scale(),
-                         *ops::weight_decay().spec},
-          .plan_attributes = {{"rate_scale", ops::Kind::kMagnitude},
-                              {"scale", ops::Kind::kFinite},
-                              {"weight_decay", ops::Kind::kFinite}},
-          .results = {{.name = "updated", .updates = size_t{1}}},
-          .infer = ops::infer_update<0>,
-          .flops = {4},
-          .internal = true};
+  return {
+      .name = "muon_update",
+      .doc = "One step of Muon along an orthogonal direction.",
+      .formula = "w = w - lr scale d - lr weight_decay w",
+      .operands = {{"direction", "d, orthogonal"},
+                   {"variable", "same shape as the direction"},
+                   ops::optional_floats("factor", "a scalar; NaN: the variable stays as it is")},
+      .attributes = {{"scale", ops::AttributeType::kNumber, "1", "factor on the direction"},
+                     ops::rate_scale(),
+                     ops::weight_decay()},
+      .results = ops::updated_with({}),
+      .infer = ops::infer_update<0>,
+      .flops = {4},
+      .internal = true};
 }
 
 }  // namespace flow::optimizers

@@ -51,11 +51,10 @@ inline OpSpec nadam_update() {
       "= w - lr ((1 - u_t) / (1 - p_t) scale g + u_t+1 / (1 - p_t+1) m) / (sqrt(v / (1 - "
       "beta2^t)) + epsilon) - lr weight_decay w",
       {"m", "v"},
-      {ops::beta1(), ops::beta2(), ops::epsilon(),
-       ops::required("momentum_decay", "rate at which the momentum grows to beta1",
-                     ops::Kind::kMagnitude),
-       ops::weight_decay(), ops::l2_decay()},
-      15);
+      {ops::beta1(), ops::beta2(), ops::update_epsilon(),
+       ops::required_magnitude("momentum_decay", "rate at which the momentum grows to beta1"),
+       ops::weight_decay()},
+      15, {ops::l2_in_plans()});
 }
 
 }  // namespace flow::optimizers

@@ -44,8 +44,8 @@ inline OpSpec radam_update() {
       "m, v as in adam_update; a = 2 / (1 - beta2) - 1, l = a - 2 t beta2^t / (1 - beta2^t);\n"
       "r = sqrt((l - 4) (l - 2) a / ((a - 4) (a - 2) l)) sqrt(1 - beta2^t) / (sqrt(v) + epsilon) "
       "where l > 5, else 1;\nw = w - lr m / (1 - beta1^t) r - lr weight_decay w",
-      {"m", "v"},
-      {ops::beta1(), ops::beta2(), ops::epsilon(), ops::weight_decay(), ops::l2_decay()}, 12);
+      {"m", "v"}, {ops::beta1(), ops::beta2(), ops::update_epsilon(), ops::weight_decay()}, 12,
+      {ops::l2_in_plans()});
 }
 
 }  // namespace flow::optimizers

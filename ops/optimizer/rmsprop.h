@@ -79,10 +79,12 @@ using CenteredMomentumRmsprop = RmspropRule<true, true>;
 /// `slots`: ms, the mean square, and what else the update moves.
 inline OpSpec rmsprop_like(std::string_view name, std::string_view doc, std::string_view formula,
                            const std::vector<std::string_view>& slots, double flops) {
-  std::vector<ops::UpdateAttribute> attributes{ops::decay_rate(), ops::epsilon(), ops::l2_decay(),
-                                               ops::in_plans("epsilon_inside", ops::Kind::kFlag)};
-  if (slots.back() == "momentum") attributes.push_back(ops::momentum(ops::Kind::kMagnitude));
-  return ops::update_spec(name, doc, formula, slots, attributes, flops);
+  std::vector<ops::AttributeSpec> attributes{ops::decay_rate(), ops::update_epsilon()};
+  if (slots.back() == "momentum")
+    attributes.push_back(ops::required_magnitude("momentum", "momentum coefficient"));
+  return ops::update_spec(
+      name, doc, formula, slots, attributes, flops,
+      {{.name = "epsilon_inside", .kind = ops::Kind::kFlag, .optional = true}, ops::l2_in_plans()});
 }
 
 inline OpSpec rmsprop_update() {

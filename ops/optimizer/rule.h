@@ -14,6 +14,7 @@
 
 #include <cmath>
 
+#include "ops/core/shared_attributes.h"
 #include "ops/optimizer/optimizer_math.h"
 #include "ops/optimizer/updates.h"
 #include "runtime/base/vector_math.h"

@@ -25,17 +25,17 @@ struct Sgd : Rule {
 };
 
 inline OpSpec sgd_update() {
-  OpSpec spec =
-      ops::update_spec("sgd_update", "One step of gradient descent.",
-                       "w = w + (-lr scale) g, the factor rounded once", {}, {ops::l2_decay()}, 2);
+  OpSpec spec = ops::update_spec("sgd_update", "One step of gradient descent.",
+                                 "w = w + (-lr scale) g, the factor rounded once", {}, {}, 2,
+                                 {ops::l2_in_plans()});
   spec.epilogue = ops::Epilogue::kUpdate;
   return spec;
 }
 
 inline OpSpec sparse_sgd_update() {
-  OpSpec spec = ops::sparse_update("sparse_sgd_update", sgd_update());
-  spec.doc = "One step of gradient descent for the rows of a sparse gradient.";
-  return spec;
+  return ops::sparse_update("sparse_sgd_update",
+                            "One step of gradient descent for the rows of a sparse gradient.",
+                            sgd_update());
 }
 
 struct Momentum : Rule {
@@ -81,9 +81,10 @@ inline OpSpec momentum_update() {
       "m = momentum m + scale g; w = w - lr m - lr weight_decay w (nesterov: lr (scale g + "
       "momentum m))",
       {"momentum"},
-      {ops::momentum(), ops::flag("nesterov", "false", "use Nesterov momentum"),
-       ops::weight_decay(), ops::l2_decay()},
-      4);
+      {ops::required_number("momentum", "momentum coefficient"),
+       {"nesterov", ops::AttributeType::kBool, "false", "use Nesterov momentum"},
+       ops::weight_decay()},
+      4, {ops::l2_in_plans()});
 }
 
 }  // namespace flow::optimizers

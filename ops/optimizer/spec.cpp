@@ -1,8 +1,6 @@
 // The records of updates of variables, and what they have in common.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "ops/core/families.h"
 #include "ops/optimizer/rules.h"
 
@@ -15,8 +13,7 @@ std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) 
                                     {"variable", "same shape as the gradient"}};
   for (const std::string_view slot : slots)
     operands.push_back({slot, "optimizer state, same shape as the gradient"});
-  operands.push_back(
-      {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true});
+  operands.push_back(gradient_factor());
   return operands;
 }
 
@@ -76,79 +73,38 @@ void infer_update(Call& call) {
 }
 template void infer_update<0>(Call&);
 
-UpdateAttribute required(std::string_view name, std::string_view doc, Kind kind) {
-  return {required_number(name, doc), {name, kind}};
-}
-
-UpdateAttribute flag(std::string_view name, std::string_view fallback, std::string_view doc) {
-  return {AttributeSpec{name, AttributeType::kBool, fallback, doc}, {name, Kind::kFlag}};
-}
-
-UpdateAttribute in_plans(std::string_view name, Kind kind) {
-  return {{}, {.name = name, .kind = kind, .optional = true}};
-}
-
-UpdateAttribute momentum(Kind kind) { return required("momentum", "momentum coefficient", kind); }
-
-UpdateAttribute decay_rate() {
-  return required("decay_rate", "decay rate of the moving averages", Kind::kFraction);
-}
-
-UpdateAttribute epsilon() {
-  return required("epsilon", "added to the denominator for numerical stability", Kind::kFinite);
-}
-
-UpdateAttribute beta1() { return required("beta1", "decay rate of m", Kind::kFraction); }
-UpdateAttribute beta2() { return required("beta2", "decay rate of v", Kind::kFraction); }
-
-UpdateAttribute weight_decay() {
-  return {AttributeSpec{"weight_decay", AttributeType::kNumber, "0", "weight decay coefficient"},
-          {"weight_decay", Kind::kFinite}};
-}
-
-UpdateAttribute l2_decay() { return in_plans("l2_decay", Kind::kMagnitude); }
-
-double l2_of(const Attributes& attributes) {
-  const Attribute* l2 = attributes.find("l2_decay");
-  return l2 ? std::get<double>(*l2) : 0;
-}
-
 OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
                    const std::vector<std::string_view>& slots,
-                   const std::vector<UpdateAttribute>& attributes, double flops) {
+                   const std::vector<AttributeSpec>& attributes, double flops,
+                   std::vector<PlanAttribute> in_plans) {
   OpSpec spec{.name = name,
               .doc = doc,
               .formula = formula,
               .operands = with_slots(slots),
               .attributes = {gradient_scale(), rate_scale()},
-              .plan_attributes = {{"rate_scale", Kind::kMagnitude}, {"scale", Kind::kFinite}},
+              .plan_attributes = std::move(in_plans),
               .results = updated_with(slots),
               .infer = kInfer[slots.size()],
               .flops = {flops},
               .internal = true};
-  for (const UpdateAttribute& attribute : attributes) {
-    if (attribute.spec) spec.attributes.push_back(*attribute.spec);
-    spec.plan_attributes.push_back(attribute.in_plans);
-  }
-  std::ranges::sort(spec.plan_attributes, {}, &PlanAttribute::name);
+  spec.attributes.insert(spec.attributes.end(), attributes.begin(), attributes.end());
   return spec;
 }
 
-OpSpec sparse_update(std::string_view name, OpSpec dense) {
+OpSpec sparse_update(std::string_view name, std::string_view doc, OpSpec dense) {
   const auto is_decay = [](const auto& attribute) {
     return attribute.name == "weight_decay" || attribute.name == "l2_decay";
   };
   OpSpec spec = std::move(dense);
   spec.name = name;
+  spec.doc = doc;
   spec.operands[0] = {"rows", "rows of the gradient of the summed loss"};
   spec.operands[1].doc = "rows like those of the gradient";
   const size_t indices = 1 + spec.results.size();
   for (size_t i = 2; i < indices; ++i)
     spec.operands[i].doc = "optimizer state, shape of the variable";
   spec.operands.insert(spec.operands.begin() + static_cast<std::ptrdiff_t>(indices),
-                       {.name = "indices",
-                        .doc = "of the rows, each at most once; -1: none",
-                        .accepts = Accepts::kInteger});
+                       integers("indices", "of the rows, each at most once; -1: none"));
   std::erase_if(spec.attributes, is_decay);
   std::erase_if(spec.plan_attributes, is_decay);
   spec.infer = kInferSparse[spec.results.size() - 1];
@@ -164,16 +120,50 @@ const OpSpec* sparse_form(const OpSpec& update) {
 }
 
 AttributeSpec required_number(std::string_view name, std::string_view doc) {
-  return {name, AttributeType::kNumber, "", doc};
+  return number_attribute(name, "", doc);
+}
+
+AttributeSpec required_magnitude(std::string_view name, std::string_view doc) {
+  return of_kind(Kind::kMagnitude, required_number(name, doc));
+}
+
+AttributeSpec required_fraction(std::string_view name, std::string_view doc) {
+  return of_kind(Kind::kFraction, required_number(name, doc));
 }
 
 AttributeSpec gradient_scale() {
-  return {"scale", AttributeType::kNumber, "1",
-          "factor on the gradient: 1 / number of loss elements"};
+  return number_attribute("scale", "1", "factor on the gradient: 1 / number of loss elements");
 }
 
 AttributeSpec rate_scale() {
-  return {"rate_scale", AttributeType::kNumber, "1", "factor on the learning rate"};
+  return of_kind(Kind::kMagnitude,
+                 number_attribute("rate_scale", "1", "factor on the learning rate"));
+}
+
+AttributeSpec weight_decay() {
+  return number_attribute("weight_decay", "0", "weight decay coefficient");
+}
+
+PlanAttribute l2_in_plans() {
+  return {.name = "l2_decay", .kind = Kind::kMagnitude, .optional = true};
+}
+
+double l2_of(const Attributes& attributes) {
+  const Attribute* l2 = attributes.find("l2_decay");
+  return l2 ? std::get<double>(*l2) : 0;
+}
+
+AttributeSpec update_epsilon() {
+  return required_number("epsilon", "added to the denominator for numerical stability");
+}
+AttributeSpec beta1() { return required_fraction("beta1", "decay rate of m"); }
+AttributeSpec beta2() { return required_fraction("beta2", "decay rate of v"); }
+AttributeSpec decay_rate() {
+  return required_fraction("decay_rate", "decay rate of the moving averages");
+}
+
+OperandSpec gradient_factor() {
+  return optional_floats("factor", "factor on the gradient, a scalar");
 }
 
 std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots) {
@@ -183,15 +173,14 @@ std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots)
   return results;
 }
 
-std::span<const OpSpec> optimizer() {
+std::vector<OpSpec> optimizer() {
   using namespace optimizers;
-  static const OpSpec kOps[] = {
+  return {
 #define FLOW_UPDATE(op, rule) op(),
 #include "ops/optimizer/optimizers.def"
       muon_direction(),
       muon_polynomial(),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -3,8 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/base/element_types.h"
-#include "runtime/base/index_maps.h"
+#include "ops/pad/problem.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"
@@ -12,37 +11,25 @@
 namespace flow::cpu::fast {
 namespace {
 
-using Integers = std::vector<int64_t>;
-
-PadMode mode_of(const Request& request) {
-  return pad_mode(request.step.attributes.get<std::string>("mode"));
-}
-
 /// One axis of the smaller array and of the larger.
 struct PadAxis : PaddedAxis {
-  int64_t large;
-  int64_t stride;    // of the smaller
-  Integers sources;  // for each place of the larger: the place in the smaller, or -1
+  int64_t stride;                // of the smaller
+  std::vector<int64_t> sources;  // for each place of the larger: the place in the smaller, or -1
 };
 
 /// In the order in which the larger lies in memory, which the smaller shares; at least one.
 std::vector<PadAxis> pad_axes(const Request& request, const TensorDesc& small,
                               const TensorDesc& large) {
-  const auto& paddings = request.step.attributes.get<Integers>("paddings");
-  const PadMode mode = mode_of(request);
-  const Integers strides = strides_of(small);
+  const Padding padding = padding_of(request, small.shape);
+  const std::vector<int64_t> strides = strides_of(small);
   std::vector<PadAxis> axes;
   for (const int axis : memory_order(large)) {
-    const auto i = static_cast<size_t>(axis);
-    PadAxis made{{small.shape[axis], paddings[2 * i], paddings[2 * i + 1]},
-                 large.shape[axis],
-                 strides[i],
-                 {}};
-    for (int64_t place = 0; place < made.large; ++place)
-      made.sources.push_back(made.source(mode, place));
+    PadAxis made{padding.axes[axis], strides[static_cast<size_t>(axis)], {}};
+    for (int64_t place = 0; place < made.large(); ++place)
+      made.sources.push_back(made.source(padding.mode, place));
     axes.push_back(std::move(made));
   }
-  if (axes.empty()) axes.push_back({{1, 0, 0}, 1, 1, {0}});
+  if (axes.empty()) axes.push_back({{1, 0, 0}, 1, {0}});
   return axes;
 }
 
@@ -51,10 +38,10 @@ std::vector<PadAxis> pad_axes(const Request& request, const TensorDesc& small,
 int64_t source_of_row(const std::vector<PadAxis>& axes, int64_t row) {
   int64_t offset = 0;
   for (size_t i = axes.size() - 1; i-- > 0;) {
-    const int64_t place = axes[i].sources[static_cast<size_t>(row % axes[i].large)];
+    const int64_t place = axes[i].sources[static_cast<size_t>(row % axes[i].large())];
     if (place < 0) return -1;
     offset += place * axes[i].stride;
-    row /= axes[i].large;
+    row /= axes[i].large();
   }
   return offset;
 }
@@ -70,32 +57,23 @@ void pad_row(const PadAxis& axis, const T* x, T value, T* y) {
   };
   fill(0, axis.before);
   std::memcpy(y + axis.before, x, static_cast<size_t>(axis.n) * sizeof(T));
-  fill(axis.before + axis.n, axis.large);
+  fill(axis.before + axis.n, axis.large());
 }
 
 template <typename T>
 Kernel pad_with(const Request& request, T value) {
-  Kernel kernel;
-  kernel.launch = [value, threads = request.threads,
-                   axes = pad_axes(request, request.inputs[0], request.outputs[0]),
-                   n = request.outputs[0].shape.elements()](const Buffers& buffers,
-                                                            const CallState&) {
-    const PadAxis& last = axes.back();
-    const T* x = input<T>(buffers, 0);
-    T* y = output<T>(buffers, 0);
-    for_pieces(threads, n / last.large, std::max<int64_t>(1, kPiece / last.large),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t row = first; row < end; ++row) {
+  auto axes = pad_axes(request, request.inputs[0], request.outputs[0]);
+  const int64_t columns = axes.back().large(), n = request.outputs[0].shape.elements();
+  return by_rows(request, n / columns, columns,
+                 [value, axes = std::move(axes)](const Piece& piece, int64_t row) {
+                   const PadAxis& last = axes.back();
                    const int64_t from = source_of_row(axes, row);
-                   T* to = y + row * last.large;
+                   T* to = output<T>(piece.buffers, 0) + row * last.large();
                    if (from < 0)
-                     std::fill_n(to, last.large, value);
+                     std::fill_n(to, last.large(), value);
                    else
-                     pad_row(last, x + from, value, to);
-                 }
-               });
-  };
-  return kernel;
+                     pad_row(last, input<T>(piece.buffers, 0) + from, value, to);
+                 });
 }
 
 /// dx += what dy says of it, along the last axis: the copies in the order of PaddedAxis::copy.
@@ -103,7 +81,7 @@ void add_row(const PadAxis& axis, const float* dy, float* dx) {
   const float* inside = dy + axis.before;
   for (int64_t i = 0; i < axis.n; ++i) dx[i] += inside[i];
   for (int64_t i = 0; i < axis.before; ++i) dx[axis.sources[static_cast<size_t>(i)]] += dy[i];
-  for (int64_t i = axis.before + axis.n; i < axis.large; ++i)
+  for (int64_t i = axis.before + axis.n; i < axis.large(); ++i)
     dx[axis.sources[static_cast<size_t>(i)]] += dy[i];
 }
 
@@ -111,11 +89,11 @@ void add_row(const PadAxis& axis, const float* dy, float* dx) {
 /// row along each axis, `row` the number of dy's row so far.
 void add_rows(PadMode mode, const std::vector<PadAxis>& axes, const int64_t* place, size_t axis,
               int64_t row, const float* dy, float* dx) {
-  if (axis + 1 == axes.size()) return add_row(axes[axis], dy + row * axes[axis].large, dx);
+  if (axis + 1 == axes.size()) return add_row(axes[axis], dy + row * axes[axis].large(), dx);
   const int64_t copies = axes[axis].copies(mode, place[axis]);
   for (int64_t i = 0; i < copies; ++i)
     add_rows(mode, axes, place, axis + 1,
-             row * axes[axis].large + axes[axis].copy(mode, place[axis], i), dy, dx);
+             row * axes[axis].large() + axes[axis].copy(mode, place[axis], i), dy, dx);
 }
 
 Kernel prepare_pad(const Request& request) {
@@ -125,27 +103,19 @@ Kernel prepare_pad(const Request& request) {
 }
 
 Kernel prepare_pad_grad(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [mode = mode_of(request), threads = request.threads,
-                   axes = pad_axes(request, request.outputs[0], request.inputs[0]),
-                   n = request.outputs[0].shape.elements()](const Buffers& buffers,
-                                                            const CallState&) {
-    const float* dy = input<float>(buffers, 0);
-    const int64_t columns = axes.back().n;
-    for_pieces(threads, n / columns, std::max<int64_t>(1, kPiece / axes.back().large),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t row = first; row < end; ++row) {
+  auto axes = pad_axes(request, request.outputs[0], request.inputs[0]);
+  const PadMode mode = padding_of(request, request.outputs[0].shape).mode;
+  const int64_t columns = axes.back().n, large = axes.back().large();
+  return by_rows(request, request.outputs[0].shape.elements() / columns, large,
+                 [=, axes = std::move(axes)](const Piece& piece, int64_t row) {
                    std::array<int64_t, plan::kMaxRank> place{};
                    int64_t rest = row;
                    for (size_t i = axes.size() - 1; i-- > 0; rest /= axes[i].n)
                      place[i] = rest % axes[i].n;
-                   float* dx = output<float>(buffers, 0) + row * columns;
+                   float* dx = output<float>(piece.buffers, 0) + row * columns;
                    std::fill_n(dx, columns, 0.0f);
-                   add_rows(mode, axes, place.data(), 0, 0, dy, dx);
-                 }
-               });
-  };
-  return kernel;
+                   add_rows(mode, axes, place.data(), 0, 0, input<float>(piece.buffers, 0), dx);
+                 });
 }
 
 }  // namespace

@@ -1,48 +1,17 @@
 // pad: what stands around an array. pad_grad: sums of what a reflection or an edge has copied.
-#include "runtime/base/element_types.h"
-#include "runtime/base/index_maps.h"
+#include "ops/pad/problem.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
 namespace {
 
-/// Outermost first.
-struct Padding {
-  int rank = 0;
-  PadMode mode = PadMode::kConstant;
-  PaddedAxis axes[plan::kMaxRank] = {};
-};
-
-Padding padding_of(const Request& request, const Shape& small) {
-  const auto& paddings = attribute<std::vector<int64_t>>(request, "paddings");
-  Padding padding;
-  padding.rank = small.rank();
-  padding.mode = pad_mode(attribute<std::string>(request, "mode"));
-  for (int axis = 0; axis < small.rank(); ++axis) {
-    const size_t pair = 2 * static_cast<size_t>(axis);
-    padding.axes[axis] = {small[axis], paddings[pair], paddings[pair + 1]};
-  }
-  return padding;
-}
-
 /// y[i] = x[where it shows], or the constant
 template <typename T>
 __global__ void pad_elements(Padding padding, const T* x, T value, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    int64_t rest = i, from = 0, stride = 1;
-    bool inside = true;
-    for (int k = padding.rank - 1; k >= 0; --k) {
-      const PaddedAxis& axis = padding.axes[k];
-      const int64_t large = axis.before + axis.n + axis.after;
-      const int64_t place = axis.source(padding.mode, rest % large);
-      inside = inside && place >= 0;
-      from += place * stride;
-      stride *= axis.n;
-      rest /= large;
-    }
-    y[i] = inside ? x[from] : value;
+    const int64_t from = padding.source(i);
+    y[i] = from < 0 ? value : x[from];
   }
 }
 
@@ -63,7 +32,7 @@ __global__ void sum_copies(Padding padding, const T* dy, T* dx, int64_t n) {
         const PaddedAxis& axis = padding.axes[k];
         const int64_t copies = axis.copies(padding.mode, places[k]);
         from += axis.copy(padding.mode, places[k], number % copies) * stride;
-        stride *= axis.before + axis.n + axis.after;
+        stride *= axis.large();
         number /= copies;
       }
       sum += dy[from];
@@ -78,8 +47,8 @@ Kernel prepare_pad(const Request& request) {
   return visit_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[padding, element = convert<T>(value), n = result_elements(request)](
                 const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "pad", shape_for(n), pad_elements<T>, padding,
-             input<T>(buffers, 0), element, output<T>(buffers, 0), n);
+      launch(state, "pad", shape_for(n), pad_elements<T>, padding, input<T>(buffers, 0), element,
+             output<T>(buffers, 0), n);
     }};
   });
 }
@@ -89,8 +58,8 @@ Kernel prepare_pad_grad(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {
         [padding, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-          launch(state.driver, state.stream, "pad_grad", shape_for(n), sum_copies<T>, padding,
-                 input<T>(buffers, 0), output<T>(buffers, 0), n);
+          launch(state, "pad_grad", shape_for(n), sum_copies<T>, padding, input<T>(buffers, 0),
+                 output<T>(buffers, 0), n);
         }};
   });
 }

@@ -1,7 +1,5 @@
 // Gradient of pad.
-#include <fmt/format.h>
-
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {
@@ -27,9 +25,6 @@ std::vector<ir::ValueId> pad_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> pad() {
-  static constexpr Rules kRules[] = {{"pad", pad_gradient}};
-  return kRules;
-}
+std::vector<Rules> pad() { return {{"pad", pad_gradient}}; }
 
 }  // namespace flow::grad

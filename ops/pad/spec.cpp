@@ -1,10 +1,7 @@
 // Elements around a tensor.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/core/families.h"
-#include "ops/core/shared_attributes.h"
 #include "runtime/base/text.h"
 
 namespace flow::ops {
@@ -95,56 +92,42 @@ AttributeSpec paddings_attribute() {
 
 }  // namespace
 
-std::span<const OpSpec> pad() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "pad",
-          .doc = "Pads each axis with a constant, a reflection or the edge values.",
-          .formula = "y = x, with a constant, its reflection or its edge around it",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {paddings_attribute(),
-                         {.name = "mode",
-                          .type = AttributeType::kText,
-                          .fallback = "constant",
-                          .doc = "source of the added elements; reflect does not repeat the edge",
-                          .choices = {"constant", "reflect", "edge"}},
-                         {"value", AttributeType::kNumber, "0", "constant to pad with"}},
-          .plan_attributes = {{"mode", Kind::kChoice},
-                              {"paddings", Kind::kPairs},
-                              {"value", Kind::kValue}},
-          .infer = infer_pad,
-          .flops = {0},
-          .numpy =
-              "np.pad(x, paddings or 0, mode, **({'constant_values': value} if mode == 'constant' "
-              "else {}))",
-          .examples = {"pad(f32[3,4]) paddings=[[1,0],[2,3]]",
-                       "pad(f32[3,4]) paddings=[[0,0],[1,2]] value=-1.5",
-                       "pad(f32[3,4]) paddings=[[2,1],[3,3]] mode=reflect",
-                       "pad(f32[3,1]) paddings=[[2,1],[3,4]] mode=edge",
-                       "pad(f32[2,1,4]) paddings=[[0,0],[0,0],[3,0]] mode=reflect",
-                       "pad(i32[3]) paddings=[[1,1]] value=7", "pad(f32[]) paddings=[]"},
-      },
-      {
-          .name = "pad_grad",
-          .doc = "Gradient of pad in mode reflect or edge: adds up the gradients of all copies.",
-          .formula = "dx[j] = sum of dy[i] with y[i] = x[j]",
-          .operands = {{"dy", "shape of the padded tensor"}},
-          .attributes = {paddings_attribute(),
-                         {.name = "mode",
-                          .type = AttributeType::kText,
-                          .fallback = "",
-                          .doc = "mode of the forward op",
-                          .choices = {"reflect", "edge"}}},
-          .plan_attributes = {{"mode", Kind::kChoice}, {"paddings", Kind::kPairs}},
-          .infer = infer_pad_grad,
-          .linear = {0},
-          .flops = {0},
-          .internal = true,
-          .examples = {"pad_grad(f32[6,10]) paddings=[[2,1],[3,3]] mode=reflect",
-                       "pad_grad(f32[6,8]) paddings=[[2,1],[3,4]] mode=edge"},
-      },
+std::vector<OpSpec> pad() {
+  return {
+      {.name = "pad",
+       .doc = "Pads each axis with a constant, a reflection or the edge values.",
+       .formula = "y = x, with a constant, its reflection or its edge around it",
+       .operands = {{"in", "any shape", Accepts::kAny}},
+       .attributes = {paddings_attribute(),
+                      choice_attribute(
+                          "mode", "constant",
+                          "source of the added elements; reflect does not repeat the edge",
+                          {"constant", "reflect", "edge"}),
+                      value_attribute("value", "0", "constant to pad with")},
+       .infer = infer_pad,
+       .flops = {0},
+       .numpy =
+           "np.pad(x, paddings or 0, mode, **({'constant_values': value} if mode == 'constant' "
+           "else {}))",
+       .examples = {"pad(f32[3,4]) paddings=[[1,0],[2,3]]",
+                    "pad(f32[3,4]) paddings=[[0,0],[1,2]] value=-1.5",
+                    "pad(f32[3,4]) paddings=[[2,1],[3,3]] mode=reflect",
+                    "pad(f32[3,1]) paddings=[[2,1],[3,4]] mode=edge",
+                    "pad(f32[2,1,4]) paddings=[[0,0],[0,0],[3,0]] mode=reflect",
+                    "pad(i32[3]) paddings=[[1,1]] value=7", "pad(f32[]) paddings=[]"}},
+      {.name = "pad_grad",
+       .doc = "Gradient of pad in mode reflect or edge: adds up the gradients of all copies.",
+       .formula = "dx[j] = sum of dy[i] with y[i] = x[j]",
+       .operands = {{"dy", "shape of the padded tensor"}},
+       .attributes = {paddings_attribute(),
+                      choice_attribute("mode", "", "mode of the forward op", {"reflect", "edge"})},
+       .infer = infer_pad_grad,
+       .linear = {0},
+       .flops = {0},
+       .internal = true,
+       .examples = {"pad_grad(f32[6,10]) paddings=[[2,1],[3,3]] mode=reflect",
+                    "pad_grad(f32[6,8]) paddings=[[2,1],[3,4]] mode=edge"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

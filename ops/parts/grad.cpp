@@ -1,11 +1,8 @@
 // Arrays joined and split as ops of parts, and the gradients of parts and of what is joined.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 #include "ops/core/index_text.h"
 
 namespace flow::grad {
@@ -32,13 +29,10 @@ std::vector<ir::ValueId> concat_gradient(GradientContext& context) {
 std::vector<ir::ValueId> stack_gradient(GradientContext& context) {
   const auto axis = static_cast<int>(context.node.attributes.get<int64_t>("axis"));
   const int rank = context.value_of(context.result(0)).shape.rank();
-  std::vector<ir::ValueId> gradients(context.node.operands.size());
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (context.wanted[i])
-      gradients[i] =
-          context.add("slice", i, {context.gradient()},
-                      {{"index", ops::index_of_place(rank, axis, static_cast<int64_t>(i))}});
-  return gradients;
+  return context.each_wanted([&](size_t i) {
+    return context.add("slice", i, {context.gradient()},
+                       {{"index", ops::index_of_place(rank, axis, static_cast<int64_t>(i))}});
+  });
 }
 
 /// One part alone had a gradient: zeros around it.
@@ -62,35 +56,25 @@ std::vector<ir::ValueId> split_gradient(GradientContext& context) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].valid()) continue;
     const Shape shape = context.value_of(context.result(i)).shape;
-    parts[i] = context.add("fill", 0, {},
-                           {{"value", 0.0},
-                            {"shape", shape.extents()},
-                            {"dtype", context.builder.graph().compute_dtype}},
-                           fmt::format("zeros{}", i));
+    parts[i] =
+        context.fill(0, 0, shape, context.builder.graph().compute_dtype, fmt::format("zeros{}", i));
   }
   return {context.add("concat", 0, parts, {{"axis", int64_t{axis}}})};
 }
 
 std::vector<ir::ValueId> slice_gradient(GradientContext& context) {
-  const ir::Attributes& taken = context.node.attributes;
-  const Shape x = context.value_of(context.operand(0)).shape;
-  return {context.add("slice_grad", 0, {context.gradient()},
-                      {{"starts", *taken.find("starts")},
-                       {"steps", *taken.find("steps")},
-                       {"counts", *taken.find("counts")},
-                       {"input_shape", x.extents()}})};
+  ir::Attributes taken = context.attributes({"starts", "steps", "counts"});
+  taken.set("input_shape", context.value_of(context.operand(0)).shape.extents());
+  return {context.add("slice_grad", 0, {context.gradient()}, std::move(taken))};
 }
 
 }  // namespace
 
-std::span<const Rules> parts() {
-  static constexpr Rules kRules[] = {
-      {"concat", concat_gradient},
-      {"stack", stack_gradient},
-      {"split", split_gradient},
-      {"slice", slice_gradient},
-  };
-  return kRules;
+std::vector<Rules> parts() {
+  return {{"concat", concat_gradient},
+          {"stack", stack_gradient},
+          {"split", split_gradient},
+          {"slice", slice_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,43 +1,99 @@
 // Gradients of max_pool2d and avg_pool2d; and pools over lengths, volumes and whole images.
-#include <fmt/format.h>
+#include <algorithm>
+#include <numeric>
 
-#include "compiler/grad/layers.h"
-#include "compiler/grad/pool.h"
+#include "compiler/grad/common.h"
+#include "ops/core/index_text.h"
+#include "ops/pool/pool.h"
 #include "runtime/base/host_device.h"
 
 namespace flow::grad {
 namespace {
 
+constexpr char kMaxPool[] = "max_pool2d", kAvgPool[] = "avg_pool2d";
+constexpr char kMaximum[] = "reduce_max", kMean[] = "reduce_mean";
+
+/// The windows of a layer over (N, C, ...), of which `axes` says what it is; nothing after an
+/// error.
+std::optional<ops::Windows> read_pool_layer(const LayerContext& context, int rank,
+                                            std::string_view axes) {
+  ops::Call call = context.call();
+  std::optional<ops::Windows> windows;
+  if (ops::has_rank(call, 0, rank, axes)) windows = ops::read_pool(call, call.shape(0));
+  context.report(call);
+  return windows;
+}
+
+ir::ValueId add_pool(const LayerContext& context, std::string_view op, std::string_view part,
+                     ir::ValueId images, const ops::Windows& windows) {
+  ir::Attributes attributes;
+  ops::set_pool(attributes, windows);
+  return context.add(op, part, {images}, std::move(attributes));
+}
+
+/// Lengths as images of height 1.
+template <const char* kPool>
+ir::ValueId expand_pool1d(LayerContext& context) {
+  const auto windows = read_pool_layer(context, 3, "(N, C, L)");
+  if (!windows) return {};
+  const ir::ValueId x = with_height(context, "expand", context.operands[0]);
+  const ir::ValueId y = add_pool(context, kPool, "pool", x, ops::with_height(*windows));
+  return without_height(context, "restore", y);
+}
+
+/// Images pooled along two axes; themselves where windows are elements.
+ir::ValueId pooled(const LayerContext& context, std::string_view op, std::string_view part,
+                   ir::ValueId images, const ops::Windows& windows) {
+  const auto keeps = [](const ops::AxisWindows& along) {
+    return along.size == 1 && along.stride == 1;
+  };
+  return std::ranges::all_of(windows, keeps) ? images
+                                             : add_pool(context, op, part, images, windows);
+}
+
+/// Volumes pooled over height and width, then over depth, which gives the same as one pool over
+/// all.
+template <const char* kPool>
+ir::ValueId expand_pool3d(LayerContext& context) {
+  const auto windows = read_pool_layer(context, 5, "(N, C, D, H, W)");
+  if (!windows) return {};
+  const ops::AxisWindows &deep = (*windows)[0], &high = (*windows)[1], &wide = (*windows)[2];
+  const Shape x = context.operand(0).shape;
+  const ir::ValueId planes =
+      context.reshape("planes", context.operands[0], {x[0], x[1] * x[2], x[3], x[4]});
+  const ir::ValueId images = pooled(context, kPool, "pool", planes, {high, wide});
+  const ir::ValueId columns =
+      context.reshape("columns", images, {x[0], x[1], x[2], high.count * wide.count});
+  const ir::ValueId y = pooled(context, kPool, "pool_depth", columns, {deep, {}});
+  return context.reshape("", y, {x[0], x[1], deep.count, high.count, wide.count});
+}
+
+/// (N, C, ...) reduced to (N, C), or to axes of size 1.
+template <const char* kReduction>
+ir::ValueId expand_global_pool(LayerContext& context) {
+  const Shape& x = context.operand(0).shape;
+  if (!has_channels(context, 3)) return {};
+  std::vector<int64_t> axes(static_cast<size_t>(x.rank() - 2));
+  std::iota(axes.begin(), axes.end(), 2);
+  return context.add(
+      kReduction, "", {context.operands[0]},
+      {{"axis", std::move(axes)}, {"keepdims", *context.attributes.find("keepdims")}});
+}
+
+/// The op `op`, the gradient of a pool, of these operands.
+std::vector<ir::ValueId> pool_gradient(GradientContext& context, std::string_view op,
+                                       std::vector<ir::ValueId> operands) {
+  ir::Attributes attributes = context.attributes({"ksize", "strides", "padding"});
+  attributes.set("input_shape", context.value_of(context.operand(0)).shape.extents());
+  return {context.add(op, 0, std::move(operands), std::move(attributes))};
+}
+
 std::vector<ir::ValueId> max_pool2d_gradient(GradientContext& context) {
   return pool_gradient(context, "max_pool2d_grad", {context.gradient(), context.result(1)});
 }
 
-ir::ValueId expand_max_pool1d(LayerContext& context) {
-  return expand_pool1d(context, "max_pool2d");
-}
-
-ir::ValueId expand_max_pool3d(LayerContext& context) {
-  return expand_pool3d(context, "max_pool2d");
-}
-
-ir::ValueId expand_global_max_pool(LayerContext& context) {
-  return expand_global_pool(context, "reduce_max");
-}
-
 std::vector<ir::ValueId> avg_pool2d_gradient(GradientContext& context) {
   return pool_gradient(context, "avg_pool2d_grad", {context.gradient()});
-}
-
-ir::ValueId expand_avg_pool1d(LayerContext& context) {
-  return expand_pool1d(context, "avg_pool2d");
-}
-
-ir::ValueId expand_avg_pool3d(LayerContext& context) {
-  return expand_pool3d(context, "avg_pool2d");
-}
-
-ir::ValueId expand_global_avg_pool(LayerContext& context) {
-  return expand_global_pool(context, "reduce_mean");
 }
 
 /// The attribute `output_size` for each axis after the channels; nothing after an error.
@@ -58,10 +114,9 @@ std::optional<std::vector<int64_t>> adaptive_sizes(const LayerContext& context) 
 /// The mean of the elements [begin, end) of an axis.
 ir::ValueId mean_of_part(const LayerContext& context, const std::string& part, ir::ValueId x,
                          int axis, int64_t begin, int64_t end) {
-  std::string index = "[";
-  for (int i = 0; i < axis; ++i) index += ":, ";
-  index += fmt::format("{}:{}]", begin, end);
-  const ir::ValueId taken = context.add("slice", part + "/slice", {x}, {{"index", index}});
+  const int rank = context.graph()[x].shape.rank();
+  const ir::ValueId taken = context.add("slice", part + "/slice", {x},
+                                        {{"index", ops::index_of_range(rank, axis, begin, end)}});
   return context.add("reduce_mean", part, {taken},
                      {{"axis", std::vector<int64_t>{axis}}, {"keepdims", true}});
 }
@@ -76,8 +131,7 @@ ir::ValueId averaged_along(const LayerContext& context, ir::ValueId x, int axis,
     std::vector<int64_t> parts = shape.extents();
     parts[static_cast<size_t>(axis)] = size;
     parts.insert(parts.begin() + axis + 1, extent / size);
-    const ir::ValueId split =
-        context.add("reshape", name + "/split", {x}, {{"shape", std::move(parts)}});
+    const ir::ValueId split = context.reshape(name + "/split", x, std::move(parts));
     return context.add("reduce_mean", name, {split},
                        {{"axis", std::vector<int64_t>{axis + 1}}, {"keepdims", false}});
   }
@@ -105,24 +159,21 @@ ir::ValueId expand_adaptive_avg_pool(LayerContext& context) {
   for (size_t i = 0; i < sizes->size() && y.valid(); ++i)
     y = averaged_along(context, y, static_cast<int>(i) + 2, (*sizes)[i]);
   if (!y.valid()) return {};
-  return context.add("reshape", "", {y}, {{"shape", context.graph()[y].shape.extents()}});
+  return context.reshape("", y, context.graph()[y].shape.extents());
 }
 
 }  // namespace
 
-std::span<const Rules> pool() {
-  static constexpr Rules kRules[] = {
-      {"max_pool1d", nullptr, expand_max_pool1d},
-      {"max_pool2d", max_pool2d_gradient},
-      {"max_pool3d", nullptr, expand_max_pool3d},
-      {"global_max_pool", nullptr, expand_global_max_pool},
-      {"avg_pool1d", nullptr, expand_avg_pool1d},
-      {"avg_pool2d", avg_pool2d_gradient},
-      {"avg_pool3d", nullptr, expand_avg_pool3d},
-      {"adaptive_avg_pool", nullptr, expand_adaptive_avg_pool},
-      {"global_avg_pool", nullptr, expand_global_avg_pool},
-  };
-  return kRules;
+std::vector<Rules> pool() {
+  return {{"max_pool1d", nullptr, expand_pool1d<kMaxPool>},
+          {"max_pool2d", max_pool2d_gradient},
+          {"max_pool3d", nullptr, expand_pool3d<kMaxPool>},
+          {"global_max_pool", nullptr, expand_global_pool<kMaximum>},
+          {"avg_pool1d", nullptr, expand_pool1d<kAvgPool>},
+          {"avg_pool2d", avg_pool2d_gradient},
+          {"avg_pool3d", nullptr, expand_pool3d<kAvgPool>},
+          {"adaptive_avg_pool", nullptr, expand_adaptive_avg_pool},
+          {"global_avg_pool", nullptr, expand_global_pool<kMean>}};
 }
 
 }  // namespace flow::grad

@@ -1,7 +1,5 @@
 // Rectifiers with a trained slope.
-#include "compiler/grad/layers.h"
-#include "compiler/ir/initializers.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -18,20 +16,16 @@ ValueId expand_prelu(LayerContext& context) {
   if (!alpha.valid()) return {};
   std::vector<int64_t> along(static_cast<size_t>(x.shape.rank() - 1), 1);
   along[0] = slopes;
-  const ValueId slope = context.add("reshape", "slope", {alpha}, {{"shape", std::move(along)}});
-  const ValueId zero = context.add(
-      "fill", "zero", {}, {{"value", 0.0}, {"shape", std::vector<int64_t>{}}, {"dtype", x.dtype}});
-  const ValueId below = context.add("minimum", "below", {context.operands[0], zero}, {});
-  const ValueId scaled = context.add("multiply", "scaled", {below, slope}, {});
-  const ValueId above = context.add("relu", "above", {context.operands[0]}, {});
-  return context.add("add", "", {above, scaled}, {});
+  const ValueId slope = context.reshape("slope", alpha, std::move(along));
+  const ValueId zero = context.number("zero", 0, x.dtype);
+  const ValueId below = context.add("minimum", "below", {context.operands[0], zero});
+  const ValueId scaled = context.add("multiply", "scaled", {below, slope});
+  const ValueId above = context.add("relu", "above", {context.operands[0]});
+  return context.add("add", "", {above, scaled});
 }
 
 }  // namespace
 
-std::span<const Rules> prelu() {
-  static constexpr Rules kRules[] = {{"prelu", nullptr, expand_prelu}};
-  return kRules;
-}
+std::vector<Rules> prelu() { return {{"prelu", nullptr, expand_prelu}}; }
 
 }  // namespace flow::grad

@@ -1,14 +1,10 @@
 // Gradients of matrix products; einsum as transposes, sums and matrix products of two operands at a
 // time; and products of vectors as products that broadcast.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
 
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/limits.h"
+#include "compiler/grad/common.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {
@@ -329,7 +325,7 @@ bool are_vectors(const LayerContext& context, bool equal) {
 
 ir::ValueId expand_dot(LayerContext& context) {
   if (!are_vectors(context, true)) return {};
-  const ir::ValueId products = context.add("multiply", "products", context.operands, {});
+  const ir::ValueId products = context.add("multiply", "products", context.operands);
   if (!products.valid()) return {};
   const int64_t last = context.graph()[products].shape.rank() - 1;
   return context.add("reduce_sum", "", {products},
@@ -340,26 +336,23 @@ ir::ValueId expand_dot(LayerContext& context) {
 ir::ValueId with_axis(const LayerContext& context, size_t i, std::string_view part, int from_end) {
   std::vector<int64_t> extents = context.operand(i).shape.extents();
   extents.insert(extents.end() - from_end, 1);
-  return context.add("reshape", part, {context.operands[i]}, {{"shape", std::move(extents)}});
+  return context.reshape(part, context.operands[i], std::move(extents));
 }
 
 ir::ValueId expand_outer(LayerContext& context) {
   if (!are_vectors(context, false)) return {};
   const ir::ValueId column = with_axis(context, 0, "column", 0);
   const ir::ValueId row = with_axis(context, 1, "row", 1);
-  return context.add("multiply", "", {column, row}, {});
+  return context.add("multiply", "", {column, row});
 }
 
 }  // namespace
 
-std::span<const Rules> products() {
-  static constexpr Rules kRules[] = {
-      {"matmul", matmul_gradient},
-      {"einsum", nullptr, expand_einsum},
-      {"dot", nullptr, expand_dot},
-      {"outer", nullptr, expand_outer},
-  };
-  return kRules;
+std::vector<Rules> products() {
+  return {{"matmul", matmul_gradient},
+          {"einsum", nullptr, expand_einsum},
+          {"dot", nullptr, expand_dot},
+          {"outer", nullptr, expand_outer}};
 }
 
 }  // namespace flow::grad

@@ -1,7 +1,4 @@
 // Products of matrices, of vectors, and of tensors by the names of their axes.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -75,10 +72,7 @@ void infer_matmul(Call& call) {
         .with_hint("align the leading dimensions at the right: sizes must be equal or 1");
     return;
   }
-  std::vector<int64_t> extents = batch->extents();
-  extents.push_back(left.kept);
-  extents.push_back(right.kept);
-  const Shape out(std::move(extents));
+  const Shape out = replaced_axes(*batch, batch->rank(), 0, {left.kept, right.kept});
   const int batch_axis =
       common_batch(batch_of(a, left, out.rank() - 2, out), batch_of(b, right, out.rank() - 1, out));
   const bool summed = sums_rows_alone(a, left) && sums_rows_alone(b, right);
@@ -95,81 +89,68 @@ double matmul_flops(std::span<const Shape> operands, const Shape& result,
 
 }  // namespace
 
-std::span<const OpSpec> products() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "matmul",
-          .doc = "Matrix product over the last two dimensions; leading dimensions broadcast.",
-          .formula = "y = a b",
-          .operands = {{.name = "a",
-                        .doc = "(..., m, k), or (..., k, m) with `transpose_a`",
-                        .low_precision = true},
-                       {.name = "b",
-                        .doc = "(..., k, n), or (..., n, k) with `transpose_b`",
-                        .low_precision = true}},
-          .attributes = {{"transpose_a", AttributeType::kBool, "false",
-                          "transpose the last two axes of a"},
-                         {"transpose_b", AttributeType::kBool, "false",
-                          "transpose the last two axes of b"}},
-          .plan_attributes = {{"transpose_a", Kind::kFlag}, {"transpose_b", Kind::kFlag}},
-          .infer = infer_matmul,
-          .product = true,
-          .linear = {0, 1},
-          .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast, Epilogue::kUpdate},
-          .bias_axis = -1,
-          .layer = "dense",
-          .flops = {.product = matmul_flops},
-          .numpy = "(np.swapaxes(a, -1, -2) if transpose_a else a) @ "
-                   "(np.swapaxes(b, -1, -2) if transpose_b else b)",
-          .examples = {"matmul(f32[3,4], f32[4,2])", "matmul(f32[4,3], f32[4,2]) transpose_a=true",
-                       "matmul(f32[3,4], f32[2,4]) transpose_b=true",
-                       "matmul(f32[4,3], f32[2,4]) transpose_a=true transpose_b=true",
-                       "matmul(f32[2,3,4], f32[4,5])", "matmul(f32[2,1,3,4], f32[5,4,2])",
-                       "matmul(f32[33,65], f32[65,17])"},
-      },
-      {
-          .name = "einsum",
-          .doc = "Multiplies tensors along axes of equal names and sums over axes that the result "
-                 "does not name, as NumPy's einsum does.",
-          .formula = "y[i, k] = sum over j of a[i, j] b[j, k], for \"ij, jk -> ik\"",
-          .operands = {{.name = "in", .doc = "tensors of the equation's terms", .variadic = true}},
-          .attributes =
-              {{"equation", AttributeType::kEquation, "",
-                "a letter for each axis, terms separated by commas, `...` for other axes; "
-                "without `->`, the result has the letters that occur once, in order"}},
-          .numpy = "np.einsum(equation, *x)",
-          .examples = {"einsum(f32[3,4], f32[4,5]) equation=ij,jk->ik",
-                       "einsum(f32[3,4]) equation=ji",
-                       "einsum(f32[2,3,4], f32[2,5,4]) equation=bij,bkj->bki",
-                       "einsum(f32[3,4], f32[4]) equation=ij,j",
-                       "einsum(f32[3,4,4]) equation=...ii->...i", "einsum(f32[4,4]) equation=ii",
-                       "einsum(f32[3], f32[4]) equation=i,j->ji",
-                       "einsum(f32[3,4], f32[4,5], f32[5,3]) equation=ij,jk,ki->",
-                       "einsum(f32[2,1,3,4], f32[5,4,6]) equation=...ij,...jk->...ik",
-                       "einsum(f32[2,3,4], f32[2,3,4]) equation=ijk,ijk->ij",
-                       "einsum(f32[2,3,4]) equation=ijk->k"},
-      },
-      {
-          .name = "dot",
-          .doc = "Dot products of vectors along the last axis; leading axes broadcast.",
-          .formula = "y[...] = sum of a[..., k] b[..., k] over k",
-          .operands = {{"a", "(..., K)"}, {"b", "(..., K)"}},
-          .numpy = "(a * b).sum(-1)",
-          .examples = {"dot(f32[7], f32[7])", "dot(f32[4,2,5], f32[2,5])",
-                       "dot(f32[3,1,6], f32[4,6])"},
-      },
-      {
-          .name = "outer",
-          .doc =
-              "Products of all pairs of two vectors along the last axis; leading axes broadcast.",
-          .formula = "y[..., i, j] = a[..., i] b[..., j]",
-          .operands = {{"a", "(..., N)"}, {"b", "(..., M)"}},
-          .numpy = "a[..., :, None] * b[..., None, :]",
-          .examples = {"outer(f32[3], f32[4])", "outer(f32[2,3], f32[2,5])",
-                       "outer(f32[4,1,3], f32[2,1])"},
-      },
+std::vector<OpSpec> products() {
+  return {
+      {.name = "matmul",
+       .doc = "Matrix product over the last two dimensions; leading dimensions broadcast.",
+       .formula = "y = a b",
+       .operands = {{.name = "a",
+                     .doc = "(..., m, k), or (..., k, m) with `transpose_a`",
+                     .low_precision = true},
+                    {.name = "b",
+                     .doc = "(..., k, n), or (..., n, k) with `transpose_b`",
+                     .low_precision = true}},
+       .attributes = {{"transpose_a", AttributeType::kBool, "false",
+                       "transpose the last two axes of a"},
+                      {"transpose_b", AttributeType::kBool, "false",
+                       "transpose the last two axes of b"}},
+       .infer = infer_matmul,
+       .product = true,
+       .linear = {0, 1},
+       .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast, Epilogue::kUpdate},
+       .bias_axis = -1,
+       .layer = "dense",
+       .flops = {.product = matmul_flops},
+       .numpy = "(np.swapaxes(a, -1, -2) if transpose_a else a) @ "
+                "(np.swapaxes(b, -1, -2) if transpose_b else b)",
+       .examples = {"matmul(f32[3,4], f32[4,2])", "matmul(f32[4,3], f32[4,2]) transpose_a=true",
+                    "matmul(f32[3,4], f32[2,4]) transpose_b=true",
+                    "matmul(f32[4,3], f32[2,4]) transpose_a=true transpose_b=true",
+                    "matmul(f32[2,3,4], f32[4,5])", "matmul(f32[2,1,3,4], f32[5,4,2])",
+                    "matmul(f32[33,65], f32[65,17])"}},
+      {.name = "einsum",
+       .doc = "Multiplies tensors along axes of equal names and sums over axes that the result "
+              "does not name, as NumPy's einsum does.",
+       .formula = "y[i, k] = sum over j of a[i, j] b[j, k], for \"ij, jk -> ik\"",
+       .operands = {{.name = "in", .doc = "tensors of the equation's terms", .variadic = true}},
+       .attributes = {{"equation", AttributeType::kEquation, "",
+                       "a letter for each axis, terms separated by commas, `...` for other axes; "
+                       "without `->`, the result has the letters that occur once, in order"}},
+       .numpy = "np.einsum(equation, *x)",
+       .examples = {"einsum(f32[3,4], f32[4,5]) equation=ij,jk->ik", "einsum(f32[3,4]) equation=ji",
+                    "einsum(f32[2,3,4], f32[2,5,4]) equation=bij,bkj->bki",
+                    "einsum(f32[3,4], f32[4]) equation=ij,j",
+                    "einsum(f32[3,4,4]) equation=...ii->...i", "einsum(f32[4,4]) equation=ii",
+                    "einsum(f32[3], f32[4]) equation=i,j->ji",
+                    "einsum(f32[3,4], f32[4,5], f32[5,3]) equation=ij,jk,ki->",
+                    "einsum(f32[2,1,3,4], f32[5,4,6]) equation=...ij,...jk->...ik",
+                    "einsum(f32[2,3,4], f32[2,3,4]) equation=ijk,ijk->ij",
+                    "einsum(f32[2,3,4]) equation=ijk->k"}},
+      {.name = "dot",
+       .doc = "Dot products of vectors along the last axis; leading axes broadcast.",
+       .formula = "y[...] = sum of a[..., k] b[..., k] over k",
+       .operands = {{"a", "(..., K)"}, {"b", "(..., K)"}},
+       .numpy = "(a * b).sum(-1)",
+       .examples = {"dot(f32[7], f32[7])", "dot(f32[4,2,5], f32[2,5])",
+                    "dot(f32[3,1,6], f32[4,6])"}},
+      {.name = "outer",
+       .doc = "Products of all pairs of two vectors along the last axis; leading axes broadcast.",
+       .formula = "y[..., i, j] = a[..., i] b[..., j]",
+       .operands = {{"a", "(..., N)"}, {"b", "(..., M)"}},
+       .numpy = "a[..., :, None] * b[..., None, :]",
+       .examples = {"outer(f32[3], f32[4])", "outer(f32[2,3], f32[2,5])",
+                    "outer(f32[4,1,3], f32[2,1])"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -1,11 +1,43 @@
 // Random numbers: functions of (seed, entry, step, element), in arithmetic that devices share.
-#include "runtime/base/element_types.h"
+#include "ops/random_draws/cpu_words.h"
 #include "runtime/base/random_values.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/random_words.h"
 
-namespace flow::cpu::fast {
+namespace flow::cpu {
+
+// Blocks side by side, so that the rounds are loops over adjacent words.
+FLOW_VECTORIZED void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first,
+                                int64_t blocks, uint32_t* words) {
+  constexpr int64_t kBlocks = kRandomWords / 4;
+  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
+  for (int64_t i = 0; i < blocks; ++i) {
+    const uint64_t block = first + static_cast<uint64_t>(i);
+    c0[i] = static_cast<uint32_t>(block);
+    c1[i] = static_cast<uint32_t>(block >> 32);
+    c2[i] = step;
+    c3[i] = pass;
+  }
+  for (int round = 0; round < 10; ++round) {
+#pragma omp simd
+    for (int64_t i = 0; i < blocks; ++i) {
+      const uint64_t p0 = uint64_t{0xD2511F53} * c0[i], p1 = uint64_t{0xCD9E8D57} * c2[i];
+      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ key.low;
+      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ key.high;
+      c1[i] = static_cast<uint32_t>(p1);
+      c3[i] = static_cast<uint32_t>(p0);
+    }
+    key.low += 0x9E3779B9;
+    key.high += 0xBB67AE85;
+  }
+  for (int64_t i = 0; i < blocks; ++i) {
+    words[4 * i] = c0[i];
+    words[4 * i + 1] = c1[i];
+    words[4 * i + 2] = c2[i];
+    words[4 * i + 3] = c3[i];
+  }
+}
+
+namespace fast {
 namespace {
 
 // values[i] of kRandomWords words, in whole blocks.
@@ -34,24 +66,14 @@ FLOW_VECTORIZED void draw_values(const GumbelDraw& /*draw*/, const uint32_t* wor
 
 template <typename Draw>
 Kernel prepare_draw(const Request& request, const Draw& draw) {
-  Kernel kernel;
-  visit_float(request.outputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [draw, threads = request.threads, n = request.outputs[0].shape.elements(),
-                     source = random_words_of(request)](const Buffers& buffers,
-                                                        const CallState& state) {
-      T* y = output<T>(buffers, 0);
-      for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-        double values[kRandomWords];
-        for_random_words(source, state, first, end,
-                         [&](int64_t i, const uint32_t* words, int64_t skipped, int64_t count) {
-                           draw_values(draw, words, values);
-                           for (int64_t k = 0; k < count; ++k)
-                             y[i + k] = static_cast<T>(values[skipped + k]);
-                         });
-      });
-    };
+  return visit_float(request.outputs[0].dtype, [&]<typename T>(T) {
+    return drawing_kernel(request, [draw](const Buffers& buffers, const DrawnWords& drawn) {
+      double values[kRandomWords];
+      draw_values(draw, drawn.words, values);
+      T* y = output<T>(buffers, 0) + drawn.first;
+      for (int64_t k = 0; k < drawn.count; ++k) y[k] = static_cast<T>(values[drawn.skipped + k]);
+    });
   });
-  return kernel;
 }
 
 Kernel prepare_random_normal(const Request& request) {
@@ -65,75 +87,55 @@ Kernel prepare_random_uniform(const Request& request) {
 
 Kernel prepare_gumbel(const Request& request) { return prepare_draw(request, GumbelDraw{}); }
 
-template <typename P>
-Launch bernoulli_of(const Request& request) {
-  Launch launch;
-  visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
-    launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
-              source = random_words_of(request)](const Buffers& buffers, const CallState& state) {
-      const P* p = input<P>(buffers, 0);
-      T* y = output<T>(buffers, 0);
-      for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-        for_random_words(source, state, first, end,
-                         [&](int64_t i, const uint32_t* words, int64_t skipped, int64_t count) {
-                           for (int64_t k = 0; k < count; ++k)
-                             y[i + k] = convert<T>(happens(p[i + k], words[skipped + k]));
-                         });
-      });
-    };
-  });
-  return launch;
-}
-
 Kernel prepare_bernoulli(const Request& request) {
-  Kernel kernel;
-  visit_float(request.inputs[0].dtype,
-              [&]<typename P>(P) { kernel.launch = bernoulli_of<P>(request); });
-  return kernel;
+  const auto trials = [&]<typename P, typename T>(P, T) {
+    return drawing_kernel(request, [](const Buffers& buffers, const DrawnWords& drawn) {
+      const P* p = input<P>(buffers, 0) + drawn.first;
+      T* y = output<T>(buffers, 0) + drawn.first;
+      for (int64_t k = 0; k < drawn.count; ++k) y[k] = convert<T>(happens(p[k], drawn.own()[k]));
+    });
+  };
+  return visit_float(request.inputs[0].dtype, [&](auto p) {
+    return visit_dtype(request.outputs[0].dtype, [&](auto y) { return trials(p, y); });
+  });
 }
 
 /// Sums pieces of all rows, then those of each row, then looks for what the words stand for.
 template <typename T>
-Launch draw_indices_of(const Request& request) {
-  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
-  const int64_t classes = x.shape[x.shape.rank() - 1], rows = x.shape.elements() / classes;
-  const int64_t pieces = ceil_div(classes, kWeightsOfPiece), samples = y.shape.elements() / rows;
-  return [=, threads = request.threads, source = random_words_of(request)](const Buffers& buffers,
-                                                                           const CallState& state) {
+Launch draw_indices_of(const Request& request, const ops::WeightRows& sizes) {
+  return [=, threads = request.threads, source = ops::word_source(request)](
+             const Buffers& buffers, const CallState& state) {
     const T* weights = input<T>(buffers, 0);
     auto* ends = reinterpret_cast<double*>(buffers.workspace);
-    for_pieces(threads, rows * pieces, kPiece / kWeightsOfPiece, [&](int64_t first, int64_t end) {
-      for (int64_t i = first; i < end; ++i)
-        ends[i] = sum_of_piece(weights + i / pieces * classes, classes, i % pieces);
-    });
-    for_pieces(threads, rows, std::max<int64_t>(1, kPiece / pieces),
+    for_pieces(threads, sizes.rows * sizes.pieces, kPiece / kWeightsOfPiece,
                [&](int64_t first, int64_t end) {
-                 for (int64_t r = first; r < end; ++r) add_pieces(ends + r * pieces, pieces);
+                 for (int64_t i = first; i < end; ++i)
+                   ends[i] = sum_of_piece(weights + i / sizes.pieces * sizes.classes, sizes.classes,
+                                          i % sizes.pieces);
                });
-    for_pieces(threads, rows * samples, kRandomWords, [&](int64_t first, int64_t end) {
-      for_random_words(source, state, first, end,
-                       [&](int64_t i, const uint32_t* words, int64_t skipped, int64_t count) {
-                         for (int64_t k = 0; k < count; ++k) {
-                           const int64_t row = (i + k) / samples;
-                           output<int64_t>(buffers, 0)[i + k] =
-                               drawn_index(weights + row * classes, classes, ends + row * pieces,
-                                           words[skipped + k]);
-                         }
-                       });
+    for_pieces(threads, sizes.rows, std::max<int64_t>(1, kPiece / sizes.pieces),
+               [&](int64_t first, int64_t end) {
+                 for (int64_t r = first; r < end; ++r)
+                   add_pieces(ends + r * sizes.pieces, sizes.pieces);
+               });
+    const auto look_up = [&](const DrawnWords& drawn) {
+      for (int64_t k = 0; k < drawn.count; ++k) {
+        const int64_t i = drawn.first + k, row = i / sizes.samples;
+        output<int64_t>(buffers, 0)[i] = drawn_index(weights + row * sizes.classes, sizes.classes,
+                                                     ends + row * sizes.pieces, drawn.own()[k]);
+      }
+    };
+    for_pieces(threads, sizes.rows * sizes.samples, kRandomWords, [&](int64_t first, int64_t end) {
+      for_random_words(source, Piece{buffers, state, first, end, 0}, look_up);
     });
   };
 }
 
 Kernel prepare_draw_indices(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const int64_t classes = x[x.rank() - 1];
-  Kernel kernel;
-  kernel.workspace =
-      static_cast<size_t>(x.elements() / classes * ceil_div(classes, kWeightsOfPiece)) *
-      sizeof(double);
-  visit_float(request.inputs[0].dtype,
-              [&]<typename T>(T) { kernel.launch = draw_indices_of<T>(request); });
-  return kernel;
+  const ops::WeightRows sizes(request.inputs[0].shape, request.outputs[0].shape);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {draw_indices_of<T>(request, sizes), sizes.workspace()};
+  });
 }
 
 }  // namespace
@@ -151,4 +153,5 @@ std::span<const KernelEntry> random_draws() {
   return kKernels;
 }
 
-}  // namespace flow::cpu::fast
+}  // namespace fast
+}  // namespace flow::cpu

@@ -43,13 +43,12 @@ ir::ValueId expand_multinomial(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> random_draws() {
-  static constexpr Rules kRules[] = {{"random_normal", nullptr, expand_draw<kRandomNormal>},
-                                     {"random_uniform", nullptr, expand_draw<kRandomUniform>},
-                                     {"gumbel", nullptr, expand_draw<kGumbel>},
-                                     {"bernoulli", nullptr, expand_bernoulli},
-                                     {"multinomial", nullptr, expand_multinomial}};
-  return kRules;
+std::vector<Rules> random_draws() {
+  return {{"random_normal", nullptr, expand_draw<kRandomNormal>},
+          {"random_uniform", nullptr, expand_draw<kRandomUniform>},
+          {"gumbel", nullptr, expand_draw<kGumbel>},
+          {"bernoulli", nullptr, expand_bernoulli},
+          {"multinomial", nullptr, expand_multinomial}};
 }
 
 }  // namespace flow::grad

@@ -1,11 +1,7 @@
 // Random numbers in graphs: functions of (seed, entry, step, element), as masks of dropout are.
-#include <fmt/format.h>
-
 #include <cmath>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "ops/core/shared_attributes.h"
 #include "runtime/base/array.h"
 #include "runtime/base/text.h"
 
@@ -75,28 +71,16 @@ void infer_draw_indices(Call& call) {
   if (last < 0)
     return (void)call.bad_operand(0, Reason::kRankMismatch,
                                   "a scalar has no axis of weights; expected (..., C)");
-  std::vector<int64_t> extents = weights.shape.extents();
-  extents.back() = call.attribute<int64_t>("samples");
-  call.result(DType::kInt64, Shape(std::move(extents)), batch_beside(weights.batch_axis, last));
-}
-
-AttributeSpec number_of_draw(std::string_view name, std::string_view fallback, std::string_view doc,
-                             std::optional<double> min = {}) {
-  return {
-      .name = name, .type = AttributeType::kNumber, .fallback = fallback, .doc = doc, .min = min};
+  const Shape samples{call.attribute<int64_t>("samples")};
+  call.result(DType::kInt64, replaced_axes(weights.shape, last, 1, samples),
+              batch_beside(weights.batch_axis, last));
 }
 
 /// An op that draws from a distribution with these parameters.
 OpSpec draw_spec(std::string_view name, std::string_view doc, std::string_view formula,
-                 std::vector<AttributeSpec> parameters, std::vector<PlanAttribute> in_plans,
-                 InferRule infer, std::string_view numpy, std::vector<std::string_view> examples) {
-  parameters.push_back({.name = "shape",
-                        .type = AttributeType::kIntegers,
-                        .fallback = "[]",
-                        .doc = "shape of the result, without `like`",
-                        .min = 1});
-  in_plans.push_back({"consumer", Kind::kText});
-  in_plans.push_back({.name = "shape", .kind = Kind::kShape, .optional = true});
+                 std::vector<AttributeSpec> parameters, InferRule infer, std::string_view numpy,
+                 std::vector<std::string_view> examples) {
+  parameters.push_back(extents_attribute("shape", "[]", "shape of the result, without `like`"));
   return {.name = name,
           .doc = doc,
           .formula = formula,
@@ -106,7 +90,8 @@ OpSpec draw_spec(std::string_view name, std::string_view doc, std::string_view f
                         .accepts = Accepts::kAny,
                         .optional = true}},
           .attributes = std::move(parameters),
-          .plan_attributes = std::move(in_plans),
+          .plan_attributes = {{"consumer", Kind::kText},
+                              {.name = "shape", .kind = Kind::kShape, .optional = true}},
           .normalize = normalize_draw,
           .infer = infer,
           .numpy = numpy,
@@ -115,77 +100,69 @@ OpSpec draw_spec(std::string_view name, std::string_view doc, std::string_view f
 
 }  // namespace
 
-std::span<const OpSpec> random_draws() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> random_draws() {
+  return {
       draw_spec("random_normal", "Random numbers of a normal distribution, new ones in each step.",
                 "y = mean + stddev z, z of the standard normal distribution",
-                {number_of_draw("mean", "0", "mean of the numbers"),
-                 number_of_draw("stddev", "1", "standard deviation of the numbers", 0)},
-                {{"mean", Kind::kFinite}, {"stddev", Kind::kMagnitude}}, infer_random_normal,
-                "mean + stddev * normals(entry, np.shape(like) or shape)",
+                {number_attribute("mean", "0", "mean of the numbers"),
+                 number_attribute("stddev", "1", "standard deviation of the numbers", 0)},
+                infer_random_normal, "mean + stddev * normals(entry, np.shape(like) or shape)",
                 {"random_normal() shape=[5,7]", "random_normal() shape=[3] mean=2 stddev=0.5",
                  "random_normal(f32[30,41])", "random_normal(i32[2,3]) mean=-1 stddev=3"}),
       draw_spec("random_uniform",
                 "Random numbers of a uniform distribution, new ones in each step.",
                 "y = minimum + (maximum - minimum) u, u in [0, 1)",
-                {number_of_draw("minimum", "0", "least number"),
-                 number_of_draw("maximum", "1", "end of the numbers")},
-                {{"maximum", Kind::kFinite}, {"minimum", Kind::kFinite}}, infer_random_uniform,
+                {number_attribute("minimum", "0", "least number"),
+                 number_attribute("maximum", "1", "end of the numbers")},
+                infer_random_uniform,
                 "minimum + (maximum - minimum) * uniforms(entry, np.shape(like) or shape)",
                 {"random_uniform() shape=[5,7]", "random_uniform() minimum=-2 maximum=3",
                  "random_uniform(f32[30,41])", "random_uniform(bool[6]) minimum=1 maximum=1.5"}),
       draw_spec("gumbel",
                 "Random numbers of the standard Gumbel distribution, new ones in each step.",
-                "y = -log(-log(u)), u in (0, 1)", {}, {}, infer_draw,
+                "y = -log(-log(u)), u in (0, 1)", {}, infer_draw,
                 "-np.log(-np.log(uniforms(entry, np.shape(like) or shape)"
                 " + 2.0**-25))",
                 {"gumbel() shape=[5,7]", "gumbel(f32[30,41])"}),
-      {
-          .name = "bernoulli",
-          .doc = "Ones with given probabilities, else zeros, new ones in each step. A number of 0 "
-                 "or less, or NaN, is never 1; one of 1 or more always is.",
-          .formula = "y = u < p ? 1 : 0, u in [0, 1)",
-          .operands = {{"in", "probabilities"}},
-          .attributes = {{"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
-          .plan_attributes = {{"consumer", Kind::kText}, {"dtype", Kind::kDType}},
-          .normalize = name_draw,
-          .infer = infer_bernoulli,
-          .in_place = {0},
-          .elementwise = true,
-          .numpy = "(words(entry, x.shape) < x * 2.0**32).astype(dtype)",
-          .examples = {"bernoulli(f32[30,41])", "bernoulli(f32[7]) dtype=bool",
-                       "bernoulli(f32[2,3,5]) dtype=int64"},
-      },
-      {
-          .name = "multinomial",
-          .doc = "Indices drawn with replacement, new ones in each step. Weights below 0 and NaN "
-                 "count as 0; an index is -1 where no weight remains or their sum is infinite.",
-          .formula = "y[..., j] = i with probability softmax(x)[..., i]",
-          .operands = {{"in", "(..., C), logits or weights"}},
-          .attributes = {count_attribute("samples", "indices of each row", "1"),
-                         {"logits", AttributeType::kBool, "true",
-                          "the operand holds logits; false: weights, of any sum"}},
-          .domain = Domain::kPositive,
-          .numpy = "indices(entry, x, samples, logits)",
-          .examples = {"multinomial(f32[6,5]) samples=3", "multinomial(f32[3,2,130]) samples=2",
-                       "multinomial(f32[4,7]) samples=9 logits=false"},
-      },
-      {
-          .name = "draw_indices",
-          .doc = "Indices drawn with replacement, in proportion to weights.",
-          .formula = "y[..., j] = i with probability x[..., i] / sum of x[..., k] over k",
-          .operands = {{"in", "(..., C), weights"}},
-          .attributes = {count_attribute("samples", "indices of each row", "1")},
-          .plan_attributes = {{"consumer", Kind::kText}, {"samples", Kind::kCount}},
-          .normalize = name_draw,
-          .infer = infer_draw_indices,
-          .internal = true,
-          .domain = Domain::kPositive,
-          .examples = {"draw_indices(f32[6,5]) samples=3", "draw_indices(f32[2,3,200])",
-                       "draw_indices(f32[700]) samples=40"},
-      },
+      {.name = "bernoulli",
+       .doc = "Ones with given probabilities, else zeros, new ones in each step. A number of 0 "
+              "or less, or NaN, is never 1; one of 1 or more always is.",
+       .formula = "y = u < p ? 1 : 0, u in [0, 1)",
+       .operands = {{"in", "probabilities"}},
+       .attributes = {{"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
+       .plan_attributes = {{"consumer", Kind::kText}},
+       .normalize = name_draw,
+       .infer = infer_bernoulli,
+       .in_place = {0},
+       .elementwise = true,
+       .numpy = "(words(entry, x.shape) < x * 2.0**32).astype(dtype)",
+       .examples = {"bernoulli(f32[30,41])", "bernoulli(f32[7]) dtype=bool",
+                    "bernoulli(f32[2,3,5]) dtype=int64"}},
+      {.name = "multinomial",
+       .doc = "Indices drawn with replacement, new ones in each step. Weights below 0 and NaN "
+              "count as 0; an index is -1 where no weight remains or their sum is infinite.",
+       .formula = "y[..., j] = i with probability softmax(x)[..., i]",
+       .operands = {{"in", "(..., C), logits or weights"}},
+       .attributes = {count_attribute("samples", "indices of each row", "1"),
+                      {"logits", AttributeType::kBool, "true",
+                       "the operand holds logits; false: weights, of any sum"}},
+       .domain = Domain::kPositive,
+       .numpy = "indices(entry, x, samples, logits)",
+       .examples = {"multinomial(f32[6,5]) samples=3", "multinomial(f32[3,2,130]) samples=2",
+                    "multinomial(f32[4,7]) samples=9 logits=false"}},
+      {.name = "draw_indices",
+       .doc = "Indices drawn with replacement, in proportion to weights.",
+       .formula = "y[..., j] = i with probability x[..., i] / sum of x[..., k] over k",
+       .operands = {{"in", "(..., C), weights"}},
+       .attributes = {count_attribute("samples", "indices of each row", "1")},
+       .plan_attributes = {{"consumer", Kind::kText}},
+       .normalize = name_draw,
+       .infer = infer_draw_indices,
+       .internal = true,
+       .domain = Domain::kPositive,
+       .examples = {"draw_indices(f32[6,5]) samples=3", "draw_indices(f32[2,3,200])",
+                    "draw_indices(f32[700]) samples=40"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -1,10 +1,7 @@
 // Gradients of tile, flip and broadcast_to; and elements in another order, as reshapes, transposes
 // and copies.
-#include <fmt/format.h>
-
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
+#include "ops/core/index_text.h"
 #include "ops/core/windows.h"
 
 namespace flow::grad {
@@ -23,11 +20,11 @@ std::vector<ir::ValueId> tile_gradient(GradientContext& context) {
     if (copies == 1) continue;
     left[axis] = x[axis];
     const Integers apart = {left.elements(0, axis), copies, left.elements(axis, left.rank())};
-    sum = context.add("reshape", 0, {sum}, {{"shape", apart}}, fmt::format("copies{}", axis));
+    sum = context.reshape(0, sum, apart, fmt::format("copies{}", axis));
     sum = context.add("reduce_sum", 0, {sum}, {{"axis", Integers{1}}, {"keepdims", false}},
                       fmt::format("sum{}", axis));
   }
-  return {context.add("reshape", 0, {sum}, {{"shape", x.extents()}})};
+  return {context.reshape(0, sum, x.extents())};
 }
 
 std::vector<ir::ValueId> flip_gradient(GradientContext& context) {
@@ -41,15 +38,11 @@ std::vector<ir::ValueId> broadcast_to_gradient(GradientContext& context) {
 
 using ir::ValueId;
 
-ValueId reshaped_as(const LayerContext& context, std::string_view part, ValueId x, Integers shape) {
-  return context.add("reshape", part, {x}, {{"shape", std::move(shape)}});
-}
-
 /// x as `split`, its axes permuted, as `joined`.
 ValueId regrouped(const LayerContext& context, Integers split, Integers perm, Integers joined) {
-  const ValueId parts = reshaped_as(context, "split", context.operands[0], std::move(split));
+  const ValueId parts = context.reshape("split", context.operands[0], std::move(split));
   const ValueId moved = context.add("transpose", "transpose", {parts}, {{"perm", std::move(perm)}});
-  return reshaped_as(context, "", moved, std::move(joined));
+  return context.reshape("", moved, std::move(joined));
 }
 
 /// Reports operand 0 unless it is (N, C, H, W).
@@ -96,38 +89,23 @@ ValueId expand_pixel_unshuffle(LayerContext& context) {
   return regrouped(context, {x[0], x[1], h, r, w, r}, perm, {x[0], x[1] * r * r, h, w});
 }
 
-/// The layer's axis; nothing after an error.
-std::optional<int> own_axis(const LayerContext& context) {
-  ops::Call call = context.call();
-  const auto axis =
-      ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), context.operand(0).shape);
-  return context.report(call) ? std::nullopt : axis;
-}
-
-/// The elements of an axis from `begin` to `end`, as text.
-std::string range_of_axis(int axis, int64_t begin, int64_t end) {
-  std::string index = "[";
-  for (int i = 0; i < axis; ++i) index += ":, ";
-  return index + fmt::format("{}:{}]", begin, end);
-}
-
 ValueId expand_roll(LayerContext& context) {
-  const auto axis = own_axis(context);
+  const auto axis = context.axis();
   if (!axis) return {};
   const Shape x = context.operand(0).shape;
   const int64_t n = x[*axis], shift = context.attributes.get<int64_t>("shift");
   const int64_t first = ((-shift) % n + n) % n;  // what comes to the beginning
-  if (first == 0) return reshaped_as(context, "", context.operands[0], x.extents());
+  if (first == 0) return context.reshape("", context.operands[0], x.extents());
   const auto part = [&](const char* name, int64_t begin, int64_t end) {
     return context.add("slice", name, {context.operands[0]},
-                       {{"index", range_of_axis(*axis, begin, end)}});
+                       {{"index", ops::index_of_range(x.rank(), *axis, begin, end)}});
   };
   const ValueId head = part("head", first, n), tail = part("tail", 0, first);
   return context.add("concat", "", {head, tail}, {{"axis", int64_t{*axis}}});
 }
 
 ValueId expand_repeat_elements(LayerContext& context) {
-  const auto axis = own_axis(context);
+  const auto axis = context.axis();
   if (!axis) return {};
   const int64_t repeats = context.attributes.get<int64_t>("repeats");
   Integers single = context.operand(0).shape.extents();
@@ -141,24 +119,21 @@ ValueId expand_repeat_elements(LayerContext& context) {
     return {};
   }
   joined[static_cast<size_t>(*axis)] *= repeats;
-  const ValueId x = reshaped_as(context, "expand", context.operands[0], std::move(single));
+  const ValueId x = context.reshape("expand", context.operands[0], std::move(single));
   const ValueId copied = context.add("broadcast_to", "copies", {x}, {{"shape", std::move(copies)}});
-  return reshaped_as(context, "", copied, std::move(joined));
+  return context.reshape("", copied, std::move(joined));
 }
 
 }  // namespace
 
-std::span<const Rules> rearrange() {
-  static constexpr Rules kRules[] = {
-      {"tile", tile_gradient},
-      {"flip", flip_gradient},
-      {"broadcast_to", broadcast_to_gradient},
-      {"pixel_shuffle", nullptr, expand_pixel_shuffle},
-      {"pixel_unshuffle", nullptr, expand_pixel_unshuffle},
-      {"roll", nullptr, expand_roll},
-      {"repeat_elements", nullptr, expand_repeat_elements},
-  };
-  return kRules;
+std::vector<Rules> rearrange() {
+  return {{"tile", tile_gradient},
+          {"flip", flip_gradient},
+          {"broadcast_to", broadcast_to_gradient},
+          {"pixel_shuffle", nullptr, expand_pixel_shuffle},
+          {"pixel_unshuffle", nullptr, expand_pixel_unshuffle},
+          {"roll", nullptr, expand_roll},
+          {"repeat_elements", nullptr, expand_repeat_elements}};
 }
 
 }  // namespace flow::grad

@@ -1,11 +1,7 @@
 // Recurrent layers: a product of all steps' input, then the steps; and the gradients of steps.
-#include <fmt/format.h>
-
 #include <string>
 #include <utility>
-
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -128,23 +124,21 @@ class RecurrentLayer {
     const ValueId weight = add_weight("weight_ih" + name, "kernel_initializer", {gates, x[2]});
     const ValueId recurrent =
         add_weight("weight_hh" + name, "recurrent_initializer", {gates, units_});
-    const ValueId flat = context_.add("reshape", "flatten" + name, {sequence},
-                                      {{"shape", Extents{x[0] * x[1], x[2]}}});
+    const ValueId flat = context_.reshape("flatten" + name, sequence, Extents{x[0] * x[1], x[2]});
     ValueId product =
         context_.add("matmul", "matmul" + name, {flat, weight}, {{"transpose_b", true}});
     ValueId bias, own_bias;
     if (has_bias_) {
       bias = add_bias("bias_ih" + name);
       own_bias = add_bias("bias_hh" + name);
-      if (!cell_.has_own_bias) bias = context_.add("add", "bias" + name, {bias, own_bias}, {});
+      if (!cell_.has_own_bias) bias = context_.add("add", "bias" + name, {bias, own_bias});
       product =
           context_.add("bias_add", "bias_add" + name, {product, bias}, {{"axis", int64_t{1}}});
     } else if (cell_.has_own_bias) {
       own_bias = zeros("no_bias", {gates});
     }
-    std::vector<ValueId> operands = {context_.add("reshape", "restore" + name, {product},
-                                                  {{"shape", Extents{x[0], x[1], gates}}}),
-                                     recurrent};
+    std::vector<ValueId> operands = {
+        context_.reshape("restore" + name, product, Extents{x[0], x[1], gates}), recurrent};
     if (cell_.has_own_bias) operands.push_back(own_bias);
     operands.push_back(initial_state(kInitialH));
     if (cell_.has_cell) operands.push_back(initial_state(kInitialC));
@@ -173,9 +167,7 @@ class RecurrentLayer {
   }
 
   ValueId zeros(const std::string& part, Extents shape) const {
-    return context_.add(
-        "fill", part, {},
-        {{"value", 0.0}, {"shape", std::move(shape)}, {"dtype", context_.compute_dtype()}});
+    return context_.fill(part, 0, Shape(std::move(shape)), context_.compute_dtype());
   }
 
   /// Of the next steps.
@@ -202,128 +194,107 @@ ValueId expand_recurrent(LayerContext& context) {
   return RecurrentLayer(context, kCell).expand();
 }
 
-/// What the rules of the three kinds of steps have in common.
-class StepsGradient {
- public:
-  explicit StepsGradient(GradientContext& context) : context_(context) {}
+/// The gradient of result i, or zeros.
+ValueId gradient_or_zeros(GradientContext& context, size_t i) {
+  if (context.gradient(i).valid()) return context.gradient(i);
+  const ir::Value like = context.value_of(context.result(i));
+  return context.fill(0, 0, like.shape, like.dtype, "zeros");
+}
 
-  /// The gradient of result i, or zeros.
-  ValueId gradient(size_t i) {
-    if (context_.gradient(i).valid()) return context_.gradient(i);
-    const ir::Value like = context_.value_of(context_.result(i));
-    return context_.add("fill", 0, {},
-                        {{"value", 0.0}, {"shape", like.shape.extents()}, {"dtype", like.dtype}},
-                        "zeros");
-  }
+/// The results of the gradient op. `lengths`: the operand of the forward op.
+std::vector<ValueId> add_steps_grad(GradientContext& context, std::string_view op,
+                                    std::vector<ValueId> operands, size_t lengths) {
+  if (lengths < context.node.operands.size()) operands.push_back(context.operand(lengths));
+  return context.add_all(op, std::move(operands), context.node.attributes);
+}
 
-  /// The results of the gradient op. `lengths`: the operand of the forward op.
-  const std::vector<ValueId>& add(std::string_view op, std::vector<ValueId> operands,
-                                  size_t lengths) {
-    if (lengths < context_.node.operands.size()) operands.push_back(context_.operand(lengths));
-    AttributeSpans spans;
-    spans.op = context_.node.span;
-    results_ = context_.builder.add(*ops::find_spec(op), context_.names[0], std::move(operands),
-                                    context_.node.attributes, spans);
-    return results_;
-  }
+/// [N, T, K] as [N T, K]: all steps in one product.
+ValueId flat_steps(GradientContext& context, size_t operand, ValueId steps) {
+  const Shape shape = context.value_of(steps).shape;
+  return context.reshape(operand, steps, {shape[0] * shape[1], shape[2]}, "flatten");
+}
 
-  /// [N, T, K] as [N T, K]: all steps in one product.
-  ValueId flat(size_t operand, ValueId steps) {
-    const Shape shape = context_.value_of(steps).shape;
-    return context_.add("reshape", operand, {steps},
-                        {{"shape", Extents{shape[0] * shape[1], shape[2]}}}, "flatten");
-  }
+/// The gradient of the recurrent weight, or of rows of it: the sum over all steps of `gates`^T
+/// `states`, both flat.
+ValueId weight_gradient(GradientContext& context, ValueId gates, ValueId states,
+                        std::string_view part = {}) {
+  return context.add("matmul", 1, {gates, states}, {{"transpose_a", true}}, part);
+}
 
-  /// The gradient of the recurrent weight, or of rows of it: the sum over all steps of
-  /// `gates`^T `states`, both flat.
-  ValueId weight_gradient(ValueId gates, ValueId states, std::string_view part = {}) {
-    return context_.add("matmul", 1, {gates, states}, {{"transpose_a", true}}, part);
-  }
-
-  /// A vector for each operand.
-  std::vector<ValueId> gradients() const {
-    return std::vector<ValueId>(context_.node.operands.size());
-  }
-
- private:
-  GradientContext& context_;
-  std::vector<ValueId> results_;
-};
+/// The same of all gates, where the gradient is wanted.
+ValueId whole_weight_gradient(GradientContext& context, ValueId gates, ValueId states) {
+  if (!context.wanted[1]) return {};
+  const ValueId flat_states = flat_steps(context, 1, states);
+  return weight_gradient(context, flat_steps(context, 1, gates), flat_states);
+}
 
 std::vector<ValueId> lstm_steps_gradient(GradientContext& context) {
-  StepsGradient rule(context);
-  std::vector<ValueId> made = rule.add(
-      "lstm_steps_grad",
-      {rule.gradient(0), rule.gradient(1), rule.gradient(2), context.operand(1), context.operand(2),
-       context.operand(3), context.result(0), context.result(3), context.result(4)},
-      4);
-  std::vector<ValueId> gradients = rule.gradients();
-  gradients[0] = made[0];
-  if (context.wanted[1])
-    gradients[1] = rule.weight_gradient(rule.flat(1, made[0]), rule.flat(1, made[1]));
-  gradients[2] = made[2];
-  gradients[3] = made[3];
+  const std::vector<ValueId> made =
+      add_steps_grad(context, "lstm_steps_grad",
+                     {gradient_or_zeros(context, 0), gradient_or_zeros(context, 1),
+                      gradient_or_zeros(context, 2), context.operand(1), context.operand(2),
+                      context.operand(3), context.result(0), context.result(3), context.result(4)},
+                     4);
+  std::vector<ValueId> gradients = {made[0], whole_weight_gradient(context, made[0], made[1]),
+                                    made[2], made[3]};
+  gradients.resize(context.node.operands.size());
   return gradients;
 }
 
 std::vector<ValueId> rnn_steps_gradient(GradientContext& context) {
-  StepsGradient rule(context);
-  std::vector<ValueId> made = rule.add("rnn_steps_grad",
-                                       {rule.gradient(0), rule.gradient(1), context.operand(1),
-                                        context.operand(2), context.result(0)},
-                                       3);
-  std::vector<ValueId> gradients = rule.gradients();
-  gradients[0] = made[0];
-  if (context.wanted[1])
-    gradients[1] = rule.weight_gradient(rule.flat(1, made[0]), rule.flat(1, made[1]));
-  gradients[2] = made[2];
+  const std::vector<ValueId> made =
+      add_steps_grad(context, "rnn_steps_grad",
+                     {gradient_or_zeros(context, 0), gradient_or_zeros(context, 1),
+                      context.operand(1), context.operand(2), context.result(0)},
+                     3);
+  std::vector<ValueId> gradients = {made[0], whole_weight_gradient(context, made[0], made[1]),
+                                    made[2]};
+  gradients.resize(context.node.operands.size());
   return gradients;
 }
 
 /// Where the reset gate comes first, the rows of W for the new gate are multiplied by r h, and the
 /// other rows by h.
-ValueId weight_gradient_of_reset_first(GradientContext& context, StepsGradient& rule,
-                                       const std::vector<ValueId>& made) {
+ValueId weight_gradient_of_reset_first(GradientContext& context, const std::vector<ValueId>& made) {
   const int64_t units = context.value_of(context.operand(1)).shape[1];
-  const ValueId flat = rule.flat(1, made[0]);
+  const ValueId flat = flat_steps(context, 1, made[0]);
   const auto rows = [&](int64_t first, int64_t end) {
     return context.add("slice", 1, {flat}, {{"index", fmt::format("[:, {}:{}]", first, end)}},
                        "slice");
   };
-  const ValueId reset_update =
-      rule.weight_gradient(rows(0, 2 * units), rule.flat(1, made[1]), "reset_update");
-  const ValueId next =
-      rule.weight_gradient(rows(2 * units, 3 * units), rule.flat(1, made[3]), "new");
+  const ValueId states = flat_steps(context, 1, made[1]);
+  const ValueId reset_update = weight_gradient(context, rows(0, 2 * units), states, "reset_update");
+  const ValueId reset_states = flat_steps(context, 1, made[3]);
+  const ValueId next = weight_gradient(context, rows(2 * units, 3 * units), reset_states, "new");
   return context.add("concat", 1, {reset_update, next}, {{"axis", int64_t{0}}});
 }
 
 std::vector<ValueId> gru_steps_gradient(GradientContext& context) {
-  StepsGradient rule(context);
-  std::vector<ValueId> made = rule.add("gru_steps_grad",
-                                       {rule.gradient(0), rule.gradient(1), context.operand(1),
-                                        context.operand(3), context.result(0), context.result(2)},
-                                       4);
+  const std::vector<ValueId> made =
+      add_steps_grad(context, "gru_steps_grad",
+                     {gradient_or_zeros(context, 0), gradient_or_zeros(context, 1),
+                      context.operand(1), context.operand(3), context.result(0), context.result(2)},
+                     4);
   const bool linear = context.node.attributes.get<bool>("linear_before_reset");
-  std::vector<ValueId> gradients = rule.gradients();
-  gradients[0] = made[0];
+  std::vector<ValueId> gradients = {made[0], {}, {}, made[2]};
+  gradients.resize(context.node.operands.size());
   const ValueId hidden = made[linear ? 3 : 0];  // the gradient of W h + b
-  if (context.wanted[1])
-    gradients[1] = linear ? rule.weight_gradient(rule.flat(1, hidden), rule.flat(1, made[1]))
-                          : weight_gradient_of_reset_first(context, rule, made);
+  if (linear)
+    gradients[1] = whole_weight_gradient(context, hidden, made[1]);
+  else if (context.wanted[1])
+    gradients[1] = weight_gradient_of_reset_first(context, made);
   if (context.wanted[2])
-    gradients[2] = context.add("bias_add_grad", 2, {rule.flat(2, hidden)}, {{"axis", int64_t{1}}});
-  gradients[3] = made[2];
+    gradients[2] =
+        context.add("bias_add_grad", 2, {flat_steps(context, 2, hidden)}, {{"axis", int64_t{1}}});
   return gradients;
 }
 
 }  // namespace
 
-std::span<const Rules> recurrent() {
-  static constexpr Rules kRules[] = {
-      {"lstm", nullptr, expand_recurrent<kLstm>}, {"gru", nullptr, expand_recurrent<kGru>},
-      {"rnn", nullptr, expand_recurrent<kRnn>},   {"lstm_steps", lstm_steps_gradient},
-      {"gru_steps", gru_steps_gradient},          {"rnn_steps", rnn_steps_gradient}};
-  return kRules;
+std::vector<Rules> recurrent() {
+  return {{"lstm", nullptr, expand_recurrent<kLstm>}, {"gru", nullptr, expand_recurrent<kGru>},
+          {"rnn", nullptr, expand_recurrent<kRnn>},   {"lstm_steps", lstm_steps_gradient},
+          {"gru_steps", gru_steps_gradient},          {"rnn_steps", rnn_steps_gradient}};
 }
 
 }  // namespace flow::grad

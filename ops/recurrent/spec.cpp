@@ -1,13 +1,10 @@
 // Recurrent layers, and the steps of one layer in one direction, which kernels compute: those of
 // all rows, from products of the input that are made for all steps at once.
-#include <fmt/format.h>
-
 #include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -43,9 +40,14 @@ std::optional<StepsOf> steps_of(Call& call, int64_t gates, size_t out, size_t we
   return StepsOf{of_steps[0], of_steps[1], of_weight[1], of_weight[0], batch_axis};
 }
 
-/// Whether operand i, the lengths, is there and has an element for each row; reports another shape.
-bool lengths_fit(Call& call, const StepsOf& of, size_t i) {
-  return i >= call.operands() || call.have_shape(i, i + 1, {of.rows});
+/// Whether the operands have those shapes in turn, but for the weight; `lengths` after them have an
+/// element for each row. Reports the first that does not.
+bool operands_fit(Call& call, const StepsOf& of, size_t weight, std::vector<Shape> shapes) {
+  shapes.insert(shapes.begin() + static_cast<std::ptrdiff_t>(weight), call.shape(weight));
+  if (call.operands() > shapes.size()) shapes.push_back({of.rows});
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (!call.have_shape(i, i + 1, shapes[i])) return false;
+  return true;
 }
 
 void add_results(Call& call, const StepsOf& of, std::initializer_list<Shape> shapes) {
@@ -59,71 +61,57 @@ int64_t saved_gates_of_gru(const Call& call) {
 /// gates, weight, h0, c0, lengths
 void infer_lstm_steps(Call& call) {
   const auto of = steps_of(call, 4, 0, 1);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
-      !call.have_shape(2, 4, of->step()) || !lengths_fit(call, *of, 4))
-    return;
-  add_results(call, *of,
-              {of->steps_of(of->units), of->step(), of->step(), of->steps_of(of->gates),
-               of->steps_of(of->units)});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units), gates = of->steps_of(of->gates);
+  if (operands_fit(call, *of, 1, {gates, step, step}))
+    add_results(call, *of, {steps, step, step, gates, steps});
 }
 
 /// gates, weight, bias, h0, lengths
 void infer_gru_steps(Call& call) {
   const auto of = steps_of(call, 3, 0, 1);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
-      !call.have_shape(2, 3, {of->gates}) || !call.have_shape(3, 4, of->step()) ||
-      !lengths_fit(call, *of, 4))
-    return;
-  add_results(
-      call, *of,
-      {of->steps_of(of->units), of->step(), of->steps_of(saved_gates_of_gru(call) * of->units)});
+  if (!of) return;
+  const Shape step = of->step();
+  if (operands_fit(call, *of, 1, {of->steps_of(of->gates), {of->gates}, step}))
+    add_results(
+        call, *of,
+        {of->steps_of(of->units), step, of->steps_of(saved_gates_of_gru(call) * of->units)});
 }
 
 /// gates, weight, h0, lengths
 void infer_rnn_steps(Call& call) {
   const auto of = steps_of(call, 1, 0, 1);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->gates)) ||
-      !call.have_shape(2, 3, of->step()) || !lengths_fit(call, *of, 3))
-    return;
-  add_results(call, *of, {of->steps_of(of->units), of->step()});
+  if (of && operands_fit(call, *of, 1, {of->steps_of(of->gates), of->step()}))
+    add_results(call, *of, {of->steps_of(of->units), of->step()});
 }
 
 /// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths
 void infer_lstm_steps_grad(Call& call) {
   const auto of = steps_of(call, 4, 0, 3);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
-      !call.have_shape(1, 3, of->step()) || !call.have_shape(4, 6, of->step()) ||
-      !call.have_shape(6, 7, of->steps_of(of->units)) ||
-      !call.have_shape(7, 8, of->steps_of(of->gates)) ||
-      !call.have_shape(8, 9, of->steps_of(of->units)) || !lengths_fit(call, *of, 9))
-    return;
-  add_results(call, *of,
-              {of->steps_of(of->gates), of->steps_of(of->units), of->step(), of->step()});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units), gates = of->steps_of(of->gates);
+  if (operands_fit(call, *of, 3, {steps, step, step, step, step, steps, gates, steps}))
+    add_results(call, *of, {gates, steps, step, step});
 }
 
 /// dy, dh, weight, h0, out, gates, lengths
 void infer_gru_steps_grad(Call& call) {
   const auto of = steps_of(call, 3, 0, 2);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
-      !call.have_shape(1, 2, of->step()) || !call.have_shape(3, 4, of->step()) ||
-      !call.have_shape(4, 5, of->steps_of(of->units)) ||
-      !call.have_shape(5, 6, of->steps_of(saved_gates_of_gru(call) * of->units)) ||
-      !lengths_fit(call, *of, 6))
-    return;
-  const bool linear = call.attribute<bool>("linear_before_reset");
-  add_results(call, *of,
-              {of->steps_of(of->gates), of->steps_of(of->units), of->step(),
-               of->steps_of(linear ? of->gates : of->units)});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units), gates = of->steps_of(of->gates);
+  const Shape saved = of->steps_of(saved_gates_of_gru(call) * of->units);
+  if (operands_fit(call, *of, 2, {steps, step, step, steps, saved}))
+    add_results(call, *of,
+                {gates, steps, step, call.attribute<bool>("linear_before_reset") ? gates : steps});
 }
 
 /// dy, dh, weight, h0, out, lengths
 void infer_rnn_steps_grad(Call& call) {
   const auto of = steps_of(call, 1, 0, 2);
-  if (!of || !call.have_shape(0, 1, of->steps_of(of->units)) ||
-      !call.have_shape(1, 2, of->step()) || !call.have_shape(3, 4, of->step()) ||
-      !call.have_shape(4, 5, of->steps_of(of->units)) || !lengths_fit(call, *of, 5))
-    return;
-  add_results(call, *of, {of->steps_of(of->units), of->steps_of(of->units), of->step()});
+  if (!of) return;
+  const Shape step = of->step(), steps = of->steps_of(of->units);
+  if (operands_fit(call, *of, 2, {steps, step, step, steps}))
+    add_results(call, *of, {steps, steps, step});
 }
 
 /// Lengths lie in [0, T].
@@ -132,11 +120,9 @@ int64_t limit_of_lengths(std::span<const Shape> operands, const Attributes&) {
 }
 
 OperandSpec lengths_operand() {
-  return {.name = "lengths",
-          .doc = "(N), integers in [0, T]: the steps of each row; results past them are 0",
-          .accepts = Accepts::kInteger,
-          .optional = true,
-          .limit = limit_of_lengths};
+  return optional_integers(
+      "lengths", "(N), integers in [0, T]: the steps of each row; results past them are 0",
+      limit_of_lengths);
 }
 
 /// The product of the states with the recurrent weight, in each step.
@@ -163,47 +149,30 @@ AttributeSpec linear_before_reset_attribute() {
 }
 
 AttributeSpec activation_attribute() {
-  return {.name = "activation",
-          .type = AttributeType::kText,
-          .fallback = "tanh",
-          .doc = "the function of each step",
-          .choices = {"tanh", "relu"}};
+  return choice_attribute("activation", "tanh", "the function of each step", {"tanh", "relu"});
 }
 
 std::vector<OperandSpec> layer_operands() {
-  return {{"in", "(N, T, features)"},
-          lengths_operand(),
-          {.name = "initial_h",
-           .doc = "(N, layers * directions * units), the state before the first step; else 0",
-           .optional = true}};
+  return {
+      {"in", "(N, T, features)"},
+      lengths_operand(),
+      optional_floats("initial_h",
+                      "(N, layers * directions * units), the state before the first step; else 0")};
 }
 
 std::vector<AttributeSpec> layer_attributes(std::vector<AttributeSpec> own = {}) {
   constexpr double kMostLayers = 1000;
   std::vector<AttributeSpec> attributes = {
-      {.name = "units",
-       .type = AttributeType::kInteger,
-       .fallback = "",
-       .doc = "size of the state, in each direction",
-       .min = 1,
-       .max = static_cast<double>(kMaxSize / 4)},
-      {.name = "layers",
-       .type = AttributeType::kInteger,
-       .fallback = "1",
-       .doc = "number of layers; each reads the sequence of the one before it",
-       .min = 1,
-       .max = kMostLayers},
-      {.name = "direction",
-       .type = AttributeType::kText,
-       .fallback = "forward",
-       .doc = "order of the steps; bidirectional joins both, forward first",
-       .choices = {"forward", "reverse", "bidirectional"}},
-      {.name = "dropout",
-       .type = AttributeType::kNumber,
-       .fallback = "0",
-       .doc = "fraction of elements to drop between layers, in train jobs",
-       .min = 0,
-       .below = 1}};
+      integer_attribute("units", "", "size of the state, in each direction", 1,
+                        static_cast<double>(kMaxSize / 4)),
+      integer_attribute("layers", "1",
+                        "number of layers; each reads the sequence of the one before it", 1,
+                        kMostLayers),
+      choice_attribute("direction", "forward",
+                       "order of the steps; bidirectional joins both, forward first",
+                       {"forward", "reverse", "bidirectional"}),
+      fraction_attribute("dropout", "0",
+                         "fraction of elements to drop between layers, in train jobs")};
   for (AttributeSpec& attribute : own) attributes.push_back(std::move(attribute));
   attributes.push_back({"use_bias", AttributeType::kBool, "true", "add biases"});
   attributes.push_back({"kernel_initializer", AttributeType::kInitializer, "glorot_uniform",
@@ -236,180 +205,153 @@ std::vector<OperandSpec> lstm_layer_operands() {
 
 }  // namespace
 
-std::span<const OpSpec> recurrent() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "lstm",
-          .doc = "Long short-term memory (Hochreiter and Schmidhuber, 1997), with PyTorch's "
-                 "variables.",
-          .formula = "c = f c + i g, h = o tanh(c) with i, f, o = sigmoid(.), g = tanh(.) of "
-                     "W_ih x + b_ih + W_hh h + b_hh",
-          .operands = lstm_layer_operands(),
-          .attributes = layer_attributes(),
-          .results = {{"out"}, {"h"}, {"c"}},
-          .takes_variables = true,
-          .trains_otherwise = true,
-      },
-      {
-          .name = "gru",
-          .doc = "Gated recurrent units (Cho et al., 2014), with PyTorch's variables.",
-          .formula = "h = (1 - z) n + z h with r, z = sigmoid(.) of W_ih x + b_ih + W_hh h + b_hh, "
-                     "n = tanh(W_in x + b_in + r (W_hn h + b_hn))",
-          .operands = layer_operands(),
-          .attributes = layer_attributes({linear_before_reset_attribute()}),
-          .results = {{"out"}, {"h"}},
-          .takes_variables = true,
-          .trains_otherwise = true,
-      },
-      {
-          .name = "rnn",
-          .doc = "A simple recurrent network (Elman, 1990), with PyTorch's variables.",
-          .formula = "h = activation(W_ih x + b_ih + W_hh h + b_hh)",
-          .operands = layer_operands(),
-          .attributes = layer_attributes({activation_attribute()}),
-          .results = {{"out"}, {"h"}},
-          .takes_variables = true,
-          .trains_otherwise = true,
-      },
-      {
-          .name = "lstm_steps",
-          .doc = "The steps of an LSTM from the products of its input.",
-          .formula = "c = f c + i g, h = o tanh(c) with i, f, o = sigmoid(.), g = tanh(.) of "
-                     "gates + W h",
-          .operands = {{"gates", "(N, T, 4 H): i, f, g, o"},
-                       {"weight", "(4 H, H)"},
-                       {"h0", "(N, H)"},
-                       {"c0", "(N, H)"},
-                       lengths_operand()},
-          .attributes = {reverse_attribute()},
-          .plan_attributes = {{"reverse", Kind::kFlag}},
-          .results = {{"out"},
-                      {.name = "h", .optional = true},
-                      {.name = "c", .optional = true},
-                      {.name = "gates", .optional = true},
-                      {.name = "cells", .optional = true}},
-          .infer = infer_lstm_steps,
-          .secondary_gradients = true,
-          .layer = "lstm",
-          .flops = {.product = steps_flops},
-          .internal = true,
-          .examples = {"lstm_steps(f32[2,3,8], f32[8,2], f32[2,2], f32[2,2])",
-                       "lstm_steps(f32[5,10,12], f32[12,3], f32[5,3], f32[5,3], i32[5])",
-                       "lstm_steps(f32[3,11,8], f32[8,2], f32[3,2], f32[3,2], i64[3]) "
-                       "reverse=true"},
-      },
-      {
-          .name = "gru_steps",
-          .doc = "The steps of gated recurrent units from the products of their input.",
-          .formula = "h = (1 - z) n + z h with r, z = sigmoid(gates + W h + b), "
-                     "n = tanh(gates_n + r (W_n h + b_n))",
-          .operands = {{"gates", "(N, T, 3 H): r, z, n"},
-                       {"weight", "(3 H, H)"},
-                       {"bias", "(3 H)"},
-                       {"h0", "(N, H)"},
-                       lengths_operand()},
-          .attributes = {linear_before_reset_attribute(), reverse_attribute()},
-          .plan_attributes = {{"linear_before_reset", Kind::kFlag}, {"reverse", Kind::kFlag}},
-          .results = {{"out"},
-                      {.name = "h", .optional = true},
-                      {.name = "gates", .optional = true}},
-          .infer = infer_gru_steps,
-          .secondary_gradients = true,
-          .layer = "gru",
-          .flops = {.product = steps_flops},
-          .internal = true,
-          .examples = {"gru_steps(f32[2,3,6], f32[6,2], f32[6], f32[2,2])",
-                       "gru_steps(f32[2,4,9], f32[9,3], f32[9], f32[2,3]) "
-                       "linear_before_reset=false",
-                       "gru_steps(f32[5,10,6], f32[6,2], f32[6], f32[5,2], i32[5]) reverse=true",
-                       "gru_steps(f32[3,12,6], f32[6,2], f32[6], f32[3,2], u8[3]) "
-                       "linear_before_reset=false reverse=true"},
-      },
-      {
-          .name = "rnn_steps",
-          .doc = "The steps of a simple recurrent network from the products of its input.",
-          .formula = "h = activation(gates + W h)",
-          .operands =
-              {{"gates", "(N, T, H)"}, {"weight", "(H, H)"}, {"h0", "(N, H)"}, lengths_operand()},
-          .attributes = {activation_attribute(), reverse_attribute()},
-          .plan_attributes = {{"activation", Kind::kChoice}, {"reverse", Kind::kFlag}},
-          .results = {{"out"}, {.name = "h", .optional = true}},
-          .infer = infer_rnn_steps,
-          .secondary_gradients = true,
-          .layer = "rnn",
-          .flops = {.product = steps_flops},
-          .internal = true,
-          .examples = {"rnn_steps(f32[2,3,4], f32[4,4], f32[2,4])",
-                       "rnn_steps(f32[5,10,3], f32[3,3], f32[5,3], i32[5]) activation=relu",
-                       "rnn_steps(f32[3,13,2], f32[2,2], f32[3,2], i8[3]) reverse=true"},
-      },
-      {
-          .name = "lstm_steps_grad",
-          .doc = "Gradients of lstm_steps with respect to gates and states.",
-          .formula = "back through the steps, from dy, dh and dc",
-          .operands = {{"dy", "(N, T, H)"},
-                       {"dh", "(N, H)"},
-                       {"dc", "(N, H)"},
-                       {"weight", "(4 H, H)"},
-                       {"h0", "(N, H)"},
-                       {"c0", "(N, H)"},
-                       {"out", "result of the forward op"},
-                       {"gates", "result of the forward op, (N, T, 4 H)"},
-                       {"cells", "result of the forward op, (N, T, H)"},
-                       lengths_operand()},
-          .attributes = {reverse_attribute()},
-          .plan_attributes = {{"reverse", Kind::kFlag}},
-          .results = {{"out"},
-                      {.name = "previous", .optional = true},
-                      {.name = "dh0", .optional = true},
-                      {.name = "dc0", .optional = true}},
-          .infer = infer_lstm_steps_grad,
-          .flops = {.product = steps_grad_flops},
-          .internal = true,
-      },
-      {
-          .name = "gru_steps_grad",
-          .doc = "Gradients of gru_steps with respect to gates and states; `hidden` is that of "
-                 "W h + b, or with the reset gate first, r h.",
-          .formula = "back through the steps, from dy and dh",
-          .operands = {{"dy", "(N, T, H)"},
-                       {"dh", "(N, H)"},
-                       {"weight", "(3 H, H)"},
-                       {"h0", "(N, H)"},
-                       {"out", "result of the forward op"},
-                       {"gates", "result of the forward op"},
-                       lengths_operand()},
-          .attributes = {linear_before_reset_attribute(), reverse_attribute()},
-          .plan_attributes = {{"linear_before_reset", Kind::kFlag}, {"reverse", Kind::kFlag}},
-          .results = {{"out"},
-                      {.name = "previous", .optional = true},
-                      {.name = "dh0", .optional = true},
-                      {.name = "hidden", .optional = true}},
-          .infer = infer_gru_steps_grad,
-          .flops = {.product = steps_grad_flops},
-          .internal = true,
-      },
-      {
-          .name = "rnn_steps_grad",
-          .doc = "Gradients of rnn_steps with respect to gates and the state.",
-          .formula = "back through the steps, from dy and dh",
-          .operands = {{"dy", "(N, T, H)"},
-                       {"dh", "(N, H)"},
-                       {"weight", "(H, H)"},
-                       {"h0", "(N, H)"},
-                       {"out", "result of the forward op"},
-                       lengths_operand()},
-          .attributes = {activation_attribute(), reverse_attribute()},
-          .plan_attributes = {{"activation", Kind::kChoice}, {"reverse", Kind::kFlag}},
-          .results = {{"out"},
-                      {.name = "previous", .optional = true},
-                      {.name = "dh0", .optional = true}},
-          .infer = infer_rnn_steps_grad,
-          .flops = {.product = steps_grad_flops},
-          .internal = true,
-      },
+std::vector<OpSpec> recurrent() {
+  return {
+      {.name = "lstm",
+       .doc = "Long short-term memory (Hochreiter and Schmidhuber, 1997), with PyTorch's "
+              "variables.",
+       .formula = "c = f c + i g, h = o tanh(c) with i, f, o = sigmoid(.), g = tanh(.) of "
+                  "W_ih x + b_ih + W_hh h + b_hh",
+       .operands = lstm_layer_operands(),
+       .attributes = layer_attributes(),
+       .results = {{"out"}, {"h"}, {"c"}},
+       .takes_variables = true,
+       .trains_otherwise = true},
+      {.name = "gru",
+       .doc = "Gated recurrent units (Cho et al., 2014), with PyTorch's variables.",
+       .formula = "h = (1 - z) n + z h with r, z = sigmoid(.) of W_ih x + b_ih + W_hh h + b_hh, "
+                  "n = tanh(W_in x + b_in + r (W_hn h + b_hn))",
+       .operands = layer_operands(),
+       .attributes = layer_attributes({linear_before_reset_attribute()}),
+       .results = {{"out"}, {"h"}},
+       .takes_variables = true,
+       .trains_otherwise = true},
+      {.name = "rnn",
+       .doc = "A simple recurrent network (Elman, 1990), with PyTorch's variables.",
+       .formula = "h = activation(W_ih x + b_ih + W_hh h + b_hh)",
+       .operands = layer_operands(),
+       .attributes = layer_attributes({activation_attribute()}),
+       .results = {{"out"}, {"h"}},
+       .takes_variables = true,
+       .trains_otherwise = true},
+      {.name = "lstm_steps",
+       .doc = "The steps of an LSTM from the products of its input.",
+       .formula = "c = f c + i g, h = o tanh(c) with i, f, o = sigmoid(.), g = tanh(.) of "
+                  "gates + W h",
+       .operands = {{"gates", "(N, T, 4 H): i, f, g, o"},
+                    {"weight", "(4 H, H)"},
+                    {"h0", "(N, H)"},
+                    {"c0", "(N, H)"},
+                    lengths_operand()},
+       .attributes = {reverse_attribute()},
+       .results = {{"out"},
+                   {.name = "h", .optional = true},
+                   {.name = "c", .optional = true},
+                   {.name = "gates", .optional = true},
+                   {.name = "cells", .optional = true}},
+       .infer = infer_lstm_steps,
+       .secondary_gradients = true,
+       .layer = "lstm",
+       .flops = {.product = steps_flops},
+       .internal = true,
+       .examples = {"lstm_steps(f32[2,3,8], f32[8,2], f32[2,2], f32[2,2])",
+                    "lstm_steps(f32[5,10,12], f32[12,3], f32[5,3], f32[5,3], i32[5])",
+                    "lstm_steps(f32[3,11,8], f32[8,2], f32[3,2], f32[3,2], i64[3]) "
+                    "reverse=true"}},
+      {.name = "gru_steps",
+       .doc = "The steps of gated recurrent units from the products of their input.",
+       .formula = "h = (1 - z) n + z h with r, z = sigmoid(gates + W h + b), "
+                  "n = tanh(gates_n + r (W_n h + b_n))",
+       .operands = {{"gates", "(N, T, 3 H): r, z, n"},
+                    {"weight", "(3 H, H)"},
+                    {"bias", "(3 H)"},
+                    {"h0", "(N, H)"},
+                    lengths_operand()},
+       .attributes = {linear_before_reset_attribute(), reverse_attribute()},
+       .results = {{"out"}, {.name = "h", .optional = true}, {.name = "gates", .optional = true}},
+       .infer = infer_gru_steps,
+       .secondary_gradients = true,
+       .layer = "gru",
+       .flops = {.product = steps_flops},
+       .internal = true,
+       .examples = {"gru_steps(f32[2,3,6], f32[6,2], f32[6], f32[2,2])",
+                    "gru_steps(f32[2,4,9], f32[9,3], f32[9], f32[2,3]) "
+                    "linear_before_reset=false",
+                    "gru_steps(f32[5,10,6], f32[6,2], f32[6], f32[5,2], i32[5]) reverse=true",
+                    "gru_steps(f32[3,12,6], f32[6,2], f32[6], f32[3,2], u8[3]) "
+                    "linear_before_reset=false reverse=true"}},
+      {.name = "rnn_steps",
+       .doc = "The steps of a simple recurrent network from the products of its input.",
+       .formula = "h = activation(gates + W h)",
+       .operands =
+           {{"gates", "(N, T, H)"}, {"weight", "(H, H)"}, {"h0", "(N, H)"}, lengths_operand()},
+       .attributes = {activation_attribute(), reverse_attribute()},
+       .results = {{"out"}, {.name = "h", .optional = true}},
+       .infer = infer_rnn_steps,
+       .secondary_gradients = true,
+       .layer = "rnn",
+       .flops = {.product = steps_flops},
+       .internal = true,
+       .examples = {"rnn_steps(f32[2,3,4], f32[4,4], f32[2,4])",
+                    "rnn_steps(f32[5,10,3], f32[3,3], f32[5,3], i32[5]) activation=relu",
+                    "rnn_steps(f32[3,13,2], f32[2,2], f32[3,2], i8[3]) reverse=true"}},
+      {.name = "lstm_steps_grad",
+       .doc = "Gradients of lstm_steps with respect to gates and states.",
+       .formula = "back through the steps, from dy, dh and dc",
+       .operands = {{"dy", "(N, T, H)"},
+                    {"dh", "(N, H)"},
+                    {"dc", "(N, H)"},
+                    {"weight", "(4 H, H)"},
+                    {"h0", "(N, H)"},
+                    {"c0", "(N, H)"},
+                    {"out", "result of the forward op"},
+                    {"gates", "result of the forward op, (N, T, 4 H)"},
+                    {"cells", "result of the forward op, (N, T, H)"},
+                    lengths_operand()},
+       .attributes = {reverse_attribute()},
+       .results = {{"out"},
+                   {.name = "previous", .optional = true},
+                   {.name = "dh0", .optional = true},
+                   {.name = "dc0", .optional = true}},
+       .infer = infer_lstm_steps_grad,
+       .flops = {.product = steps_grad_flops},
+       .internal = true},
+      {.name = "gru_steps_grad",
+       .doc = "Gradients of gru_steps with respect to gates and states; `hidden` is that of "
+              "W h + b, or with the reset gate first, r h.",
+       .formula = "back through the steps, from dy and dh",
+       .operands = {{"dy", "(N, T, H)"},
+                    {"dh", "(N, H)"},
+                    {"weight", "(3 H, H)"},
+                    {"h0", "(N, H)"},
+                    {"out", "result of the forward op"},
+                    {"gates", "result of the forward op"},
+                    lengths_operand()},
+       .attributes = {linear_before_reset_attribute(), reverse_attribute()},
+       .results = {{"out"},
+                   {.name = "previous", .optional = true},
+                   {.name = "dh0", .optional = true},
+                   {.name = "hidden", .optional = true}},
+       .infer = infer_gru_steps_grad,
+       .flops = {.product = steps_grad_flops},
+       .internal = true},
+      {.name = "rnn_steps_grad",
+       .doc = "Gradients of rnn_steps with respect to gates and the state.",
+       .formula = "back through the steps, from dy and dh",
+       .operands = {{"dy", "(N, T, H)"},
+                    {"dh", "(N, H)"},
+                    {"weight", "(H, H)"},
+                    {"h0", "(N, H)"},
+                    {"out", "result of the forward op"},
+                    lengths_operand()},
+       .attributes = {activation_attribute(), reverse_attribute()},
+       .results = {{"out"},
+                   {.name = "previous", .optional = true},
+                   {.name = "dh0", .optional = true}},
+       .infer = infer_rnn_steps_grad,
+       .flops = {.product = steps_grad_flops},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

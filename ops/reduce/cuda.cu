@@ -4,126 +4,48 @@
 // many elements.
 #include <algorithm>
 
-#include "ops/binary/binary.h"
-#include "runtime/base/element_types.h"
-#include "runtime/base/host_device.h"
+#include "ops/core/spec.h"
+#include "ops/reduce/problem.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/reduce_tree.cuh"
 #include "runtime/cuda/loops/reduction.h"
-#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {
-
-// Integers of any dtype are reduced as int64, which wraps around as they do.
-
-struct IntegerSum {
-  using Sum = int64_t;
-  __device__ Sum first() const { return 0; }
-  __device__ Sum term(int64_t x, int64_t) const { return x; }
-  __device__ Sum join(Sum a, Sum b) const { return functions::Add<int64_t>{}(a, b); }
-  __device__ int64_t last(Sum sum, int64_t) const { return sum; }
-};
-
-/// Of floats in double.
-template <typename T>
-struct Product {
-  using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-  __device__ Sum first() const { return 1; }
-  __device__ Sum term(T x, int64_t) const { return static_cast<Sum>(x); }
-  __device__ Sum join(Sum a, Sum b) const { return functions::Multiply<Sum>{}(a, b); }
-  __device__ T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
-};
-
-/// NaN where one is. Choose is Maximum or Minimum.
-template <typename T, template <typename> class Choose>
-struct Extreme {
-  using Sum = T;
-  Sum none;  // what all others are chosen before
-  __device__ Sum first() const { return none; }
-  __device__ Sum term(T x, int64_t) const { return x; }
-  __device__ Sum join(Sum a, Sum b) const { return Choose<Sum>{}(a, b); }
-  __device__ T last(Sum sum, int64_t) const { return sum; }
-};
-
-template <typename T>
-Extreme<T, functions::Maximum> largest() {
-  if constexpr (std::is_integral_v<T>)
-    return {RangeOf<T>::kLeast};
-  else
-    return {-static_cast<T>(INFINITY)};
-}
-
-template <typename T>
-Extreme<T, functions::Minimum> smallest() {
-  if constexpr (std::is_integral_v<T>)
-    return {RangeOf<T>::kMost};
-  else
-    return {static_cast<T>(INFINITY)};
-}
-
-/// Whether some are true, or, with `all`, whether none is false.
-struct Truth {
-  using Sum = int32_t;
-  bool all;
-  __device__ Sum first() const { return all ? 1 : 0; }
-  __device__ Sum term(bool x, int64_t) const { return x ? 1 : 0; }
-  __device__ Sum join(Sum a, Sum b) const { return all ? a & b : a | b; }
-  __device__ bool last(Sum sum, int64_t) const { return sum != 0; }
-};
-
-/// ln(sum e^(x - max)) + max. No difference is taken from an infinite maximum, the result then.
-template <typename T>
-struct LogSumExp {
-  using Sum = double;
-  const T* max;
-  __device__ T shift(int64_t output) const {
-    const T m = max[output];
-    return m - m == T{0} ? m : T{0};
-  }
-  __device__ Sum first() const { return 0; }
-  __device__ Sum term(T x, int64_t output) const {
-    return static_cast<double>(math::exp(x - shift(output)));
-  }
-  __device__ Sum join(Sum a, Sum b) const { return a + b; }
-  __device__ T last(Sum sum, int64_t output) const {
-    return static_cast<T>(std::log(sum) + static_cast<double>(shift(output)));
-  }
-};
 
 ReducePlan plan_of(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   return {x, reduced_axes(request, x)};
 }
 
-template <typename Reducer, typename T>
-Kernel reduce_kernel(const char* name, const Request& request, const Reducer& reducer, T) {
+template <typename T, typename Reducer>
+Kernel reduce_kernel(const Request& request) {
   const ReducePlan plan = plan_of(request);
-  return {[=](const Buffers& buffers, const LaunchState& state) {
-            launch_reduce(name, reducer, plan, input<T>(buffers, 0), output<T>(buffers, 0),
-                          buffers.workspace, state);
-          },
-          plan.workspace(sizeof(typename Reducer::Sum))};
+  return {
+      [=, name = request.step.op->name.data()](const Buffers& buffers, const LaunchState& state) {
+        launch_reduce(name, Reducer{}, plan, input<T>(buffers, 0), output<T>(buffers, 0),
+                      buffers.workspace, state);
+      },
+      plan.workspace(sizeof(typename Reducer::Sum))};
 }
 
+/// Integers of any dtype are reduced as int64, which wraps around as they do.
 template <typename Reducer>
-Kernel reduce_integers(const char* name, const Request& request, const Reducer& reducer) {
+Kernel reduce_integers(const Request& request) {
   const ReducePlan plan = plan_of(request);
-  return {[=, dtype = request.inputs[0].dtype](const Buffers& buffers, const LaunchState& state) {
-            launch_reduce(name, reducer, plan, Integers{buffers.inputs[0], dtype},
+  return {[=, name = request.step.op->name.data(), dtype = request.inputs[0].dtype](
+              const Buffers& buffers, const LaunchState& state) {
+            launch_reduce(name, Reducer{}, plan, Integers{buffers.inputs[0], dtype},
                           IntegerResults{buffers.outputs[0], dtype}, buffers.workspace, state);
           },
           plan.workspace(sizeof(typename Reducer::Sum))};
 }
 
-/// make(T) is the reducer of elements that are read as T.
-template <typename Make>
-Kernel reduce_numbers(const char* name, const Request& request, Make make) {
+template <template <typename> class Reducer>
+Kernel reduce_numbers(const Request& request) {
   const DType dtype = request.inputs[0].dtype;
-  if (is_integer(dtype)) return reduce_integers(name, request, make(int64_t{}));
-  return visit_float(dtype,
-                     [&]<typename T>(T x) { return reduce_kernel(name, request, make(x), x); });
+  if (is_integer(dtype)) return reduce_integers<Reducer<int64_t>>(request);
+  return visit_float(dtype, [&]<typename T>(T) { return reduce_kernel<T, Reducer<T>>(request); });
 }
 
 Reduction sums_of(const Request& request) {
@@ -138,8 +60,8 @@ Kernel logsumexp_kernel(const Request& request) {
   return {[=](const Buffers& buffers, const LaunchState& state) {
             const T* x = input<T>(buffers, 0);
             T* max = reinterpret_cast<T*>(buffers.workspace + parts);
-            launch_reduce("largest", largest<T>(), plan, x, max, buffers.workspace, state);
-            launch_reduce("logsumexp", LogSumExp<T>{max}, plan, x, output<T>(buffers, 0),
+            launch_reduce("largest", ops::Largest<T>{}, plan, x, max, buffers.workspace, state);
+            launch_reduce("logsumexp", ops::LogSumExp<T>{max}, plan, x, output<T>(buffers, 0),
                           buffers.workspace, state);
           },
           parts + static_cast<size_t>(result_elements(request)) * sizeof(T)};
@@ -147,7 +69,7 @@ Kernel logsumexp_kernel(const Request& request) {
 
 Kernel prepare_reduce_sum(const Request& request) {
   if (is_integer(request.inputs[0].dtype))
-    return reduce_integers("reduce_sum", request, IntegerSum{});
+    return reduce_integers<ops::IntegerSum<int64_t>>(request);
   const Reduction sums = sums_of(request);
   return {sums.sum(1), sums.workspace()};
 }
@@ -155,26 +77,6 @@ Kernel prepare_reduce_sum(const Request& request) {
 Kernel prepare_reduce_mean(const Request& request) {
   const Reduction sums = sums_of(request);
   return {sums.sum(1.0 / static_cast<double>(sums.terms())), sums.workspace()};
-}
-
-Kernel prepare_reduce_max(const Request& request) {
-  return reduce_numbers("reduce_max", request, []<typename T>(T) { return largest<T>(); });
-}
-
-Kernel prepare_reduce_min(const Request& request) {
-  return reduce_numbers("reduce_min", request, []<typename T>(T) { return smallest<T>(); });
-}
-
-Kernel prepare_reduce_prod(const Request& request) {
-  return reduce_numbers("reduce_prod", request, []<typename T>(T) { return Product<T>{}; });
-}
-
-Kernel prepare_reduce_any(const Request& request) {
-  return reduce_kernel("reduce_any", request, Truth{false}, bool{});
-}
-
-Kernel prepare_reduce_all(const Request& request) {
-  return reduce_kernel("reduce_all", request, Truth{true}, bool{});
 }
 
 Kernel prepare_logsumexp(const Request& request) {
@@ -203,13 +105,6 @@ __device__ T over_sharers(T value, Op op) {
   if constexpr (kByBlock) value = over_block(value, op);
   return value;
 }
-
-struct ProductOfTwo {
-  template <typename T>
-  __device__ T operator()(T a, T b) const {
-    return a * b;
-  }
-};
 
 /// dx = dy where the first element equal to the result is, or the first NaN.
 template <bool kByBlock, typename T>
@@ -242,7 +137,7 @@ __global__ void prod_grad(ReduceLayout layout, const T* dy, const T* x, T* dx) {
       zeros += value == 0 ? 1 : 0;
       product *= value == 0 ? 1.0 : static_cast<double>(value);
     }
-    product = over_sharers<kByBlock>(product, ProductOfTwo());
+    product = over_sharers<kByBlock>(product, functions::Multiply<double>());
     zeros = over_sharers<kByBlock>(zeros, Sum());
     for (int64_t i = elements.first; i < layout.terms; i += elements.step) {
       const int64_t k = at + layout.reduced.at(i).of[0];
@@ -269,8 +164,7 @@ void launch_results(const LaunchState& state, const char* name, Function by_thre
     shape = {{static_cast<unsigned>(std::max<int64_t>(1, layout.outputs))},
              {kThreads},
              kThreads / kWarp * sizeof(double)};
-  launch(state.driver, state.stream, name, shape, blocks ? by_block : by_thread, layout,
-         arguments...);
+  launch(state, name, shape, blocks ? by_block : by_thread, layout, arguments...);
 }
 
 Kernel prepare_reduce_extreme_grad(const Request& request) {
@@ -306,11 +200,11 @@ std::span<const KernelEntry> kernels::reduce() {
        .prepare = prepare_reduce_mean,
        .order = Order::kOwn,
        .channels_last = ChannelsLast::kAxes},
-      {"reduce_max", prepare_reduce_max},
-      {"reduce_min", prepare_reduce_min},
-      {"reduce_prod", prepare_reduce_prod, Order::kOwn},
-      {"reduce_any", prepare_reduce_any},
-      {"reduce_all", prepare_reduce_all},
+      {"reduce_max", reduce_numbers<ops::Largest>},
+      {"reduce_min", reduce_numbers<ops::Smallest>},
+      {"reduce_prod", reduce_numbers<ops::Product>, Order::kOwn},
+      {"reduce_any", reduce_kernel<bool, ops::Truth<false, int32_t>>},
+      {"reduce_all", reduce_kernel<bool, ops::Truth<true, int32_t>>},
       {"logsumexp", prepare_logsumexp, Order::kOwn},
       {"reduce_extreme_grad", prepare_reduce_extreme_grad},
       {"reduce_prod_grad", prepare_reduce_prod_grad, Order::kOwn},

@@ -12,7 +12,7 @@ ir::ValueId with_ones(GradientContext& context, ir::ValueId value, std::string_v
   const Shape x = context.value_of(context.operand(0)).shape;
   const Shape kept = ops::reduced_shape(x, context.node.attributes.get<Integers>("axes"), true);
   if (context.value_of(value).shape == kept) return value;
-  return context.add("reshape", 0, {value}, {{"shape", kept.extents()}}, part);
+  return context.reshape(0, value, kept.extents(), part);
 }
 
 /// Every element that was summed gets the sum's gradient.
@@ -57,18 +57,15 @@ std::vector<ir::ValueId> logsumexp_gradient(GradientContext& context) {
   const ir::ValueId dy = with_ones(context, context.gradient(), "reshape");
   const ir::ValueId below = context.add("subtract", 0, {context.operand(0), y}, {}, "subtract");
   const ir::ValueId share = context.add("exp", 0, {below}, {}, "exp");
-  return {context.add("multiply", 0, {share, dy}, {})};
+  return {context.add("multiply", 0, {share, dy})};
 }
 
 }  // namespace
 
-std::span<const Rules> reduce() {
-  static constexpr Rules kRules[] = {
-      {"reduce_sum", reduce_sum_gradient}, {"reduce_mean", reduce_mean_gradient},
-      {"reduce_max", extreme_gradient},    {"reduce_min", extreme_gradient},
-      {"reduce_prod", prod_gradient},      {"logsumexp", logsumexp_gradient},
-  };
-  return kRules;
+std::vector<Rules> reduce() {
+  return {{"reduce_sum", reduce_sum_gradient}, {"reduce_mean", reduce_mean_gradient},
+          {"reduce_max", extreme_gradient},    {"reduce_min", extreme_gradient},
+          {"reduce_prod", prod_gradient},      {"logsumexp", logsumexp_gradient}};
 }
 
 }  // namespace flow::grad

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -60,12 +59,8 @@ void infer_reduce_grad(Call& call) {
 }
 
 std::vector<AttributeSpec> reduce_attributes() {
-  return {{"axis", AttributeType::kIntegers, "all", "axis to reduce, or a list of axes"},
+  return {axes_attribute("axis to reduce, or a list of axes"),
           {"keepdims", AttributeType::kBool, "false", "keep the reduced axes with size 1"}};
-}
-
-std::vector<PlanAttribute> reduce_plan_attributes() {
-  return {{"axes", Kind::kAxes}, {"keepdims", Kind::kFlag}};
 }
 
 /// `kHow`: what combines the reductions of each shard's rows.
@@ -78,7 +73,7 @@ OpSpec reduction(std::string_view name, std::string_view doc, std::string_view f
           .formula = formula,
           .operands = {{"in", "any shape", accepts}},
           .attributes = reduce_attributes(),
-          .plan_attributes = reduce_plan_attributes(),
+          .plan_attributes = {axes_in_plans()},
           .normalize = normalize_reduce,
           .infer = infer_reduce<kHow>,
           .linear = kLinear ? std::vector<size_t>{0} : std::vector<size_t>(),
@@ -94,7 +89,7 @@ OpSpec reduction_grad(std::string_view name, std::string_view doc, std::string_v
           .formula = formula,
           .operands = std::move(operands),
           .attributes = reduce_attributes(),
-          .plan_attributes = reduce_plan_attributes(),
+          .plan_attributes = {axes_in_plans()},
           .normalize = normalize_reduce_grad,
           .infer = infer_reduce_grad,
           .linear = {0},
@@ -114,8 +109,8 @@ Shape reduced_shape(const Shape& shape, const Integers& axes, bool keepdims) {
   return Shape(std::move(extents));
 }
 
-std::span<const OpSpec> reduce() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> reduce() {
+  return {
       reduction<Combine::kSum>("reduce_sum", "Sum over axes; integers wrap around.", "y = sum x",
                                "np.sum(x, axis, x.dtype, keepdims=keepdims)", Accepts::kNumber,
                                {"reduce_sum(f32[3,4])", "reduce_sum(f32[2,3,4]) axis=1",
@@ -166,7 +161,6 @@ std::span<const OpSpec> reduce() {
                      "dx = dy times the product of the other elements",
                      {{"dy", "same shape as the result"}, {"x", "any shape"}}),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -1,10 +1,6 @@
 // The same elements under other names and shapes: all of them are reshapes, which cost nothing.
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -13,7 +9,7 @@ using Integers = std::vector<int64_t>;
 
 std::vector<ir::ValueId> reshape_gradient(GradientContext& context) {
   const Shape x = context.value_of(context.operand(0)).shape;
-  return {context.add("reshape", 0, {context.gradient()}, {{"shape", x.extents()}})};
+  return {context.reshape(0, context.gradient(), x.extents())};
 }
 
 ir::ValueId expand_flatten(LayerContext& context) {
@@ -27,11 +23,11 @@ ir::ValueId expand_flatten(LayerContext& context) {
   }
   Integers shape(x.begin(), x.begin() + *start);
   shape.push_back(x.elements(*start, x.rank()));
-  return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
+  return context.reshape("", context.operands[0], std::move(shape));
 }
 
 ir::ValueId reshaped(const LayerContext& context, Integers shape) {
-  return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
+  return context.reshape("", context.operands[0], std::move(shape));
 }
 
 ir::ValueId expand_identity(LayerContext& context) {
@@ -89,13 +85,12 @@ ir::ValueId expand_expand_dims(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> reshape() {
-  static constexpr Rules kRules[] = {
-      {"flatten", nullptr, expand_flatten},   {"reshape", reshape_gradient},
-      {"squeeze", nullptr, expand_squeeze},   {"expand_dims", nullptr, expand_expand_dims},
-      {"identity", nullptr, expand_identity},
-  };
-  return kRules;
+std::vector<Rules> reshape() {
+  return {{"flatten", nullptr, expand_flatten},
+          {"reshape", reshape_gradient},
+          {"squeeze", nullptr, expand_squeeze},
+          {"expand_dims", nullptr, expand_expand_dims},
+          {"identity", nullptr, expand_identity}};
 }
 
 }  // namespace flow::grad

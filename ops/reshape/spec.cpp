@@ -1,9 +1,6 @@
 // The same elements under other shapes and names.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -59,83 +56,67 @@ void infer_shard_rows(Call& call) {
 
 }  // namespace
 
-std::span<const OpSpec> reshape() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "flatten",
-          .doc = "Joins an axis and all later axes into one.",
-          .formula = "y = x, of shape [d0, ..., d(start) d(start+1) ...]",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{"start", AttributeType::kInteger, "1", "first axis to join"}},
-      },
-      {
-          .name = "reshape",
-          .doc = "Changes the shape and keeps the order of the elements.",
-          .formula = "y = x, of shape `shape`",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{"shape", AttributeType::kIntegers, "",
-                          "new shape; one size can be -1 and is inferred"}},
-          .plan_attributes = {{.name = "shape", .kind = Kind::kShape, .of_result = true}},
-          .normalize = normalize_reshape,
-          .infer = infer_reshape,
-          .in_place = {0},
-          .view = true,
-          .linear = {0},
-          .moves_elements = true,
-          .rounds_operands = rounds_always,
-          .flops = {0},
-          .numpy = "x.reshape(shape)",
-          .examples = {"reshape(f32[3,4]) shape=[2,6]", "reshape(f32[2,3,4]) shape=[-1,4]",
-                       "reshape(i32[6]) shape=[2,3]", "reshape(f32[1]) shape=[]"},
-      },
-      {
-          .name = "squeeze",
-          .doc = "Removes axes of size 1.",
-          .formula = "y = x without the axes",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{"axis", AttributeType::kIntegers, "all",
-                          "axis or list of axes to remove; `all` removes every axis of size 1"}},
-      },
-      {
-          .name = "expand_dims",
-          .doc = "Inserts axes of size 1.",
-          .formula = "y = x with the new axes",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{"axis", AttributeType::kIntegers, "",
-                          "axis or list of axes to insert, counted in the result"}},
-      },
-      {
-          .name = "identity",
-          .doc = "Passes the value through under another name.",
-          .formula = "y = x",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-      },
-      {
-          .name = "stop_gradient",
-          .doc = "Passes the value through and blocks its gradient.",
-          .formula = "y = x, dx = 0",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .infer = infer_like_operand,
-          .dropped = true,
-          .linear = {0},
-          .moves_elements = true,
-          .numpy = "x",
-          .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
-      },
-      {
-          .name = "shard_rows",
-          .doc = "Each shard reads its own rows of a value that all shards share.",
-          .formula = "y = x",
-          .operands = {{"x", "any shape that has the axis", Accepts::kAny}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "batch axis of the result"}},
-          .plan_attributes = {{"axis", Kind::kAxis}},
-          .normalize = normalize_axis,
-          .infer = infer_shard_rows,
-          .dropped = true,
-          .internal = true,
-      },
+std::vector<OpSpec> reshape() {
+  return {
+      {.name = "flatten",
+       .doc = "Joins an axis and all later axes into one.",
+       .formula = "y = x, of shape [d0, ..., d(start) d(start+1) ...]",
+       .operands = {{"in", "any shape", Accepts::kAny}},
+       .attributes = {{"start", AttributeType::kInteger, "1", "first axis to join"}}},
+      {.name = "reshape",
+       .doc = "Changes the shape and keeps the order of the elements.",
+       .formula = "y = x, of shape `shape`",
+       .operands = {{"in", "any shape", Accepts::kAny}},
+       .attributes = {{"shape", AttributeType::kIntegers, "",
+                       "new shape; one size can be -1 and is inferred"}},
+       .plan_attributes = {extents_of_result("shape")},
+       .normalize = normalize_reshape,
+       .infer = infer_reshape,
+       .in_place = {0},
+       .view = true,
+       .linear = {0},
+       .moves_elements = true,
+       .rounds_operands = rounds_always,
+       .flops = {0},
+       .numpy = "x.reshape(shape)",
+       .examples = {"reshape(f32[3,4]) shape=[2,6]", "reshape(f32[2,3,4]) shape=[-1,4]",
+                    "reshape(i32[6]) shape=[2,3]", "reshape(f32[1]) shape=[]"}},
+      {.name = "squeeze",
+       .doc = "Removes axes of size 1.",
+       .formula = "y = x without the axes",
+       .operands = {{"in", "any shape", Accepts::kAny}},
+       .attributes = {{"axis", AttributeType::kIntegers, "all",
+                       "axis or list of axes to remove; `all` removes every axis of size 1"}}},
+      {.name = "expand_dims",
+       .doc = "Inserts axes of size 1.",
+       .formula = "y = x with the new axes",
+       .operands = {{"in", "any shape", Accepts::kAny}},
+       .attributes = {{"axis", AttributeType::kIntegers, "",
+                       "axis or list of axes to insert, counted in the result"}}},
+      {.name = "identity",
+       .doc = "Passes the value through under another name.",
+       .formula = "y = x",
+       .operands = {{"in", "any shape", Accepts::kAny}}},
+      {.name = "stop_gradient",
+       .doc = "Passes the value through and blocks its gradient.",
+       .formula = "y = x, dx = 0",
+       .operands = {{"in", "any shape", Accepts::kAny}},
+       .infer = infer_like_operand,
+       .dropped = true,
+       .linear = {0},
+       .moves_elements = true,
+       .numpy = "x",
+       .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"}},
+      {.name = "shard_rows",
+       .doc = "Each shard reads its own rows of a value that all shards share.",
+       .formula = "y = x",
+       .operands = {{"x", "any shape that has the axis", Accepts::kAny}},
+       .attributes = {axis_attribute("", "batch axis of the result")},
+       .normalize = normalize_axis,
+       .infer = infer_shard_rows,
+       .dropped = true,
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -12,9 +12,6 @@ std::vector<ir::ValueId> resize_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> resize() {
-  static constexpr Rules kRules[] = {{"resize", resize_gradient}};
-  return kRules;
-}
+std::vector<Rules> resize() { return {{"resize", resize_gradient}}; }
 
 }  // namespace flow::grad

@@ -2,8 +2,6 @@
 // it.
 #include "ops/resize/taps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "ops/core/windows.h"
 
@@ -135,7 +132,7 @@ std::optional<int64_t> scaled(Call& call, int64_t extent, double scale) {
 }
 
 /// Height and width of the result that `size` or `scale` asks for.
-std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
+std::optional<std::vector<int64_t>> wanted_size(Call& call, const Shape& x) {
   const std::vector<int64_t>& size = call.integers("size");
   const double scale = call.attribute<double>("scale");
   if (!size.empty() && scale != 0) {
@@ -143,7 +140,7 @@ std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
                        "`resize` has both `size` and `scale`; expected one of them");
     return {};
   }
-  if (!size.empty()) return pair_of(call, "size", size);
+  if (!size.empty()) return sizes_of(call, "size");
   if (scale == 0) {
     call.bad_call(Reason::kMissingAttribute, "`resize` needs `size` or `scale`");
     return {};
@@ -151,13 +148,12 @@ std::optional<std::array<int64_t, 2>> wanted_size(Call& call, const Shape& x) {
   const auto height = scaled(call, x[2], scale);
   const auto width = height ? scaled(call, x[3], scale) : std::nullopt;
   if (!width) return {};
-  return std::array{*height, *width};
+  return std::vector{*height, *width};
 }
 
 void normalize_resize(Call& call, Attributes& attributes) {
   if (!has_rank(call, 0, 4, "(N, C, H, W)")) return;
-  if (const auto size = wanted_size(call, call.shape(0)))
-    attributes.set("size", std::vector<int64_t>{(*size)[0], (*size)[1]});
+  if (const auto size = wanted_size(call, call.shape(0))) attributes.set("size", *size);
 }
 
 /// Whether the attributes are those of the mode; reports one that only another mode has.
@@ -222,57 +218,31 @@ void infer_resize_grad(Call& call) {
 }
 
 std::vector<AttributeSpec> resize_attributes() {
-  return {sizes_attribute("size", "[]", "height and width, or one number for both"),
-          {.name = "scale",
-           .type = AttributeType::kNumber,
-           .fallback = "0",
-           .doc = "factor on height and width instead of `size`; the result is rounded down",
-           .min = 0},
-          {.name = "mode",
-           .type = AttributeType::kText,
-           .fallback = "nearest",
-           .doc = "how to interpolate",
-           .choices = {"nearest", "bilinear", "bicubic"}},
-          {.name = "coordinates",
-           .type = AttributeType::kText,
-           .fallback = "half_pixel",
-           .doc = "half_pixel aligns the edges of the images, align_corners the centers of the "
-                  "corner pixels, asymmetric the upper left edges",
-           .choices = {"half_pixel", "align_corners", "asymmetric"}},
-          {.name = "rounding",
-           .type = AttributeType::kText,
-           .fallback = "round_prefer_floor",
-           .doc = "which pixel is nearest; the first two differ for a place between two pixels",
-           .choices = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
-          {.name = "cubic_coefficient",
-           .type = AttributeType::kNumber,
-           .fallback = "-0.75",
-           .doc = "the coefficient a of bicubic interpolation; -0.5 in TensorFlow and Pillow",
-           .min = kLeastCubic,
-           .max = 0},
-          {"exclude_outside", AttributeType::kBool, "false",
-           "give pixels outside the image no weight, where bicubic else repeats the edge"}};
-}
-
-std::vector<PlanAttribute> resize_plan_attributes() {
-  return {{"coordinates", Kind::kChoice},
-          {"cubic_coefficient", Kind::kFinite},
-          {"exclude_outside", Kind::kFlag},
-          {"mode", Kind::kChoice},
-          {"rounding", Kind::kChoice},
-          {"scale", Kind::kMagnitude},
-          {"size", Kind::kSizes}};
+  return {
+      sizes_attribute("size", "[]", "height and width, or one number for both"),
+      number_attribute("scale", "0",
+                       "factor on height and width instead of `size`; the result is rounded down",
+                       0),
+      choice_attribute("mode", "nearest", "how to interpolate", {"nearest", "bilinear", "bicubic"}),
+      choice_attribute(
+          "coordinates", "half_pixel",
+          "half_pixel aligns the edges of the images, align_corners the centers of the "
+          "corner pixels, asymmetric the upper left edges",
+          {"half_pixel", "align_corners", "asymmetric"}),
+      choice_attribute(
+          "rounding", "round_prefer_floor",
+          "which pixel is nearest; the first two differ for a place between two pixels",
+          {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}),
+      number_attribute("cubic_coefficient", "-0.75",
+                       "the coefficient a of bicubic interpolation; -0.5 in TensorFlow and Pillow",
+                       kLeastCubic, 0),
+      {"exclude_outside", AttributeType::kBool, "false",
+       "give pixels outside the image no weight, where bicubic else repeats the edge"}};
 }
 
 std::vector<AttributeSpec> resize_gradient_attributes() {
   std::vector<AttributeSpec> attributes = resize_attributes();
   attributes.push_back(input_shape_attribute());
-  return attributes;
-}
-
-std::vector<PlanAttribute> resize_gradient_plan_attributes() {
-  std::vector<PlanAttribute> attributes = resize_plan_attributes();
-  attributes.push_back({.name = "input_shape", .kind = Kind::kShape, .of_result = true});
   return attributes;
 }
 
@@ -297,42 +267,36 @@ Taps transposed(const Taps& taps, int64_t in) {
   return table_of(lists);
 }
 
-std::span<const OpSpec> resize() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "resize",
-          .doc = "Resizes images by interpolation; the edge pixels continue outside the image.",
-          .formula = "y[n, c, i, j] = sum of w[i, k] v[j, l] x[n, c, k, l]",
-          .operands = {{"in", "(N, C, H, W)"}},
-          .attributes = resize_attributes(),
-          .plan_attributes = resize_plan_attributes(),
-          .normalize = normalize_resize,
-          .infer = infer_resize,
-          .linear = {0},
-          .flops = {2 * kMostTaps},
-          .examples = {"resize(f32[2,3,4,5]) scale=2", "resize(f32[2,3,4,5]) scale=2 mode=bilinear",
-                       "resize(f32[1,2,5,7]) size=[8,3] mode=bilinear coordinates=align_corners",
-                       "resize(f32[2,2,5,4]) scale=1.7 mode=bicubic",
-                       "resize(f32[1,3,7,9]) size=4 mode=bicubic cubic_coefficient=-0.5 "
-                       "exclude_outside=true",
-                       "resize(f32[1,2,6,5]) size=[3,11] coordinates=asymmetric rounding=floor"},
-      },
-      {
-          .name = "resize_grad",
-          .doc = "Gradient of resize: adds up for each pixel the gradients of what it went into.",
-          .formula = "dx[n, c, k, l] = sum of w[i, k] v[j, l] dy[n, c, i, j]",
-          .operands = {{"dy", "(N, C, H', W')"}},
-          .attributes = resize_gradient_attributes(),
-          .plan_attributes = resize_gradient_plan_attributes(),
-          .infer = infer_resize_grad,
-          .linear = {0},
-          .flops = {2 * kMostTaps, Flops::Each::kFirst},
-          .internal = true,
-          .examples = {"resize_grad(f32[2,3,8,10]) size=[8,10] mode=bilinear input_shape=[2,3,4,5]",
-                       "resize_grad(f32[1,2,3,4]) size=[3,4] input_shape=[1,2,7,9]"},
-      },
+std::vector<OpSpec> resize() {
+  return {
+      {.name = "resize",
+       .doc = "Resizes images by interpolation; the edge pixels continue outside the image.",
+       .formula = "y[n, c, i, j] = sum of w[i, k] v[j, l] x[n, c, k, l]",
+       .operands = {{"in", "(N, C, H, W)"}},
+       .attributes = resize_attributes(),
+       .normalize = normalize_resize,
+       .infer = infer_resize,
+       .linear = {0},
+       .flops = {2 * kMostTaps},
+       .examples = {"resize(f32[2,3,4,5]) scale=2", "resize(f32[2,3,4,5]) scale=2 mode=bilinear",
+                    "resize(f32[1,2,5,7]) size=[8,3] mode=bilinear coordinates=align_corners",
+                    "resize(f32[2,2,5,4]) scale=1.7 mode=bicubic",
+                    "resize(f32[1,3,7,9]) size=4 mode=bicubic cubic_coefficient=-0.5 "
+                    "exclude_outside=true",
+                    "resize(f32[1,2,6,5]) size=[3,11] coordinates=asymmetric rounding=floor"}},
+      {.name = "resize_grad",
+       .doc = "Gradient of resize: adds up for each pixel the gradients of what it went into.",
+       .formula = "dx[n, c, k, l] = sum of w[i, k] v[j, l] dy[n, c, i, j]",
+       .operands = {{"dy", "(N, C, H', W')"}},
+       .attributes = resize_gradient_attributes(),
+       .plan_attributes = {extents_of_result("input_shape")},
+       .infer = infer_resize_grad,
+       .linear = {0},
+       .flops = {2 * kMostTaps, Flops::Each::kFirst},
+       .internal = true,
+       .examples = {"resize_grad(f32[2,3,8,10]) size=[8,10] mode=bilinear input_shape=[2,3,4,5]",
+                    "resize_grad(f32[1,2,3,4]) size=[3,4] input_shape=[1,2,7,9]"}},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

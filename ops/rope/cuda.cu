@@ -5,13 +5,12 @@
 #include <numbers>
 #include <vector>
 
+#include "ops/core/spec.h"
 #include "ops/rope/frequencies.h"
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -102,54 +101,46 @@ class DeviceNumbers {
 };
 
 template <typename Index>
-Kernel prepare_rotation(const Request& request, const char* name, double sign) {
-  const Shape& x = request.inputs[0].shape;
-  const int rank = x.rank();
-  const int64_t rows = x.elements(0, rank - 1), depth = x[rank - 1], length = x[rank - 2];
-  const int64_t pairs = attribute<int64_t>(request, "dims") / 2;
-  const bool placed = request.inputs.size() > 1;
-  const bool own = placed && request.inputs[1].shape.rank() == 2;  // each N has its positions
+Kernel rotation_of(const Request& request, double sign) {
+  const ops::Rope rope = ops::rope_of(request);
   const auto frequencies = std::make_shared<const DeviceNumbers>(
       request.driver, ops::rope_frequencies(request.step.attributes));
-  const Rotation<Index> r{static_cast<Index>(rows),
-                          static_cast<Index>(depth),
-                          static_cast<Index>(pairs),
-                          Divider(depth - pairs),
-                          Divider(length),
-                          Divider(own ? rows / x[0] : rows),
-                          ops::rope_splits_halves(request.step.attributes),
+  const Rotation<Index> r{static_cast<Index>(rope.rows),
+                          static_cast<Index>(rope.depth),
+                          static_cast<Index>(rope.pairs),
+                          Divider(rope.depth - rope.pairs),
+                          Divider(rope.length),
+                          Divider(rope.rows_of_positions),
+                          rope.halves,
                           sign,
                           frequencies->get(),
-                          {nullptr, placed ? request.inputs[1].dtype : DType::kInt32},
-                          length};
+                          {nullptr, rope.positions.value_or(DType::kInt32)},
+                          rope.length};
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     // The launch keeps the frequencies.
-    return {[r, frequencies, placed, name, threads = rows * (depth - pairs)](
+    return {[r, frequencies, placed = rope.positions.has_value(),
+             name = request.step.op->name.data(), threads = rope.rows * (rope.depth - rope.pairs)](
                 const Buffers& b, const LaunchState& state) {
       Rotation<Index> bound = r;
       if (placed) bound.positions.data = b.inputs[1];
-      launch(state.driver, state.stream, name, shape_for(threads), rotate<Index, T>, bound,
-             input<T>(b, 0), output<T>(b, 0));
+      launch(state, name, shape_for(threads), rotate<Index, T>, bound, input<T>(b, 0),
+             output<T>(b, 0));
     }};
   });
 }
 
-Kernel prepare_rotation(const Request& request, const char* name, double sign) {
-  return result_elements(request) < kNarrow ? prepare_rotation<int32_t>(request, name, sign)
-                                            : prepare_rotation<int64_t>(request, name, sign);
-}
-
-Kernel prepare_rope(const Request& request) { return prepare_rotation(request, "rope", 1); }
-Kernel prepare_rope_grad(const Request& request) {
-  return prepare_rotation(request, "rope_grad", -1);
+template <int kSign>
+Kernel prepare_rotation(const Request& request) {
+  return result_elements(request) < kNarrow ? rotation_of<int32_t>(request, kSign)
+                                            : rotation_of<int64_t>(request, kSign);
 }
 
 }  // namespace
 
 std::span<const KernelEntry> kernels::rope() {
   static constexpr KernelEntry kKernels[] = {
-      {"rope", prepare_rope, Order::kOwn},
-      {"rope_grad", prepare_rope_grad, Order::kOwn},
+      {"rope", prepare_rotation<1>, Order::kOwn},
+      {"rope_grad", prepare_rotation<-1>, Order::kOwn},
   };
   return kKernels;
 }

@@ -14,9 +14,6 @@ std::vector<ir::ValueId> rope_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> rope() {
-  static constexpr Rules kRules[] = {{"rope", rope_gradient}};
-  return kRules;
-}
+std::vector<Rules> rope() { return {{"rope", rope_gradient}}; }
 
 }  // namespace flow::grad

@@ -2,13 +2,10 @@
 // for contexts longer than a model was trained with.
 #include "ops/rope/frequencies.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <numbers>
 #include <string>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -105,58 +102,36 @@ void infer_rope(Call& call) {
 }
 
 AttributeSpec positive(std::string_view name, std::string_view fallback, std::string_view doc) {
-  return {.name = name,
-          .type = AttributeType::kNumber,
-          .fallback = fallback,
-          .doc = doc,
-          .min = 1e-30,
-          .max = kLargest};
+  return number_attribute(name, fallback, doc, 1e-30, kLargest);
 }
 
 std::vector<AttributeSpec> rope_attributes() {
-  return {{.name = "layout",
-           .type = AttributeType::kText,
-           .fallback = "halves",
-           .doc = "which features are a pair: halves: i and i + dims / 2 (Llama); pairs: 2 i and "
-                  "2 i + 1 (GPT-J)",
-           .choices = {"halves", "pairs"}},
+  return {choice_attribute(
+              "layout", "halves",
+              "which features are a pair: halves: i and i + dims / 2 (Llama); pairs: 2 i and "
+              "2 i + 1 (GPT-J)",
+              {"halves", "pairs"}),
           positive("theta", "10000", "base: pair i turns by theta^(-2 i / dims) a position"),
-          {.name = "dims",
-           .type = AttributeType::kInteger,
-           .fallback = "none",
-           .doc = "number of features to rotate, from the first on; default: all",
-           .min = 1,
-           .max = static_cast<double>(kMaxSize)},
+          count_attribute("dims", "number of features to rotate, from the first on; default: all",
+                          "none"),
           positive("scaling_factor", "1", "divides the angles, for contexts that are longer"),
-          {.name = "original_context",
-           .type = AttributeType::kInteger,
-           .fallback = "none",
-           .doc = "scale as Llama 3 does: the context, in positions, that the model was trained "
-                  "with; default: divide all angles alike",
-           .min = 1,
-           .max = static_cast<double>(kMaxSize)},
+          count_attribute(
+              "original_context",
+              "scale as Llama 3 does: the context, in positions, that the model was trained "
+              "with; default: divide all angles alike",
+              "none"),
           positive("low_frequency_factor", "1",
                    "with original_context: scale pairs that turn less often in it"),
           positive("high_frequency_factor", "4",
                    "with original_context: keep pairs that turn more often in it")};
 }
 
-/// Llama's scaling and the dims are there where they matter.
-std::vector<PlanAttribute> rope_plan_attributes() {
-  return {{"layout", Kind::kChoice},
-          {"theta", Kind::kMagnitude},
-          {"dims", Kind::kCount},
-          {"scaling_factor", Kind::kMagnitude},
-          {.name = "original_context", .kind = Kind::kCount, .optional = true},
-          {"low_frequency_factor", Kind::kMagnitude},
-          {"high_frequency_factor", Kind::kMagnitude}};
-}
+/// All features, where job files do not say.
+PlanAttribute dims_in_plans() { return {"dims", Kind::kCount}; }
 
 OperandSpec positions_operand() {
-  return {.name = "positions",
-          .doc = "(T) or (N, T), where N is the first dimension; default: 0 to T - 1",
-          .accepts = Accepts::kInteger,
-          .optional = true};
+  return optional_integers("positions",
+                           "(T) or (N, T), where N is the first dimension; default: 0 to T - 1");
 }
 
 }  // namespace
@@ -182,44 +157,39 @@ bool rope_splits_halves(const Attributes& attributes) {
   return attributes.get<std::string>("layout") == "halves";
 }
 
-std::span<const OpSpec> rope() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "rope",
-          .doc = "Rotary position embedding (Su et al., 2021): turns pairs of features by angles "
-                 "that grow with the position.",
-          .formula = "(a, b) -> (a cos t - b sin t, b cos t + a sin t), t = position "
-                     "theta^(-2 i / dims)",
-          .operands = {{"in", "(..., T, D)"}, positions_operand()},
-          .attributes = rope_attributes(),
-          .plan_attributes = rope_plan_attributes(),
-          .normalize = normalize_rope,
-          .infer = infer_rope,
-          .in_place = {0},
-          .linear = {0},
-          .flops = {3},
-          .examples = {"rope(f32[5,4])", "rope(f32[2,3,5,8]) layout=pairs theta=100",
-                       "rope(f32[3,4,6], i32[4]) dims=4",
-                       "rope(f32[2,3,4,6], i64[2,4]) layout=pairs dims=2",
-                       "rope(f32[40,16]) theta=500 scaling_factor=8 original_context=16",
-                       "rope(f32[2,3,4], u8[2,3]) scaling_factor=2"},
-      },
-      {
-          .name = "rope_grad",
-          .doc = "Gradient of rope: turns the other way.",
-          .formula = "(a, b) -> (a cos t + b sin t, b cos t - a sin t)",
-          .operands = {{"dy", "(..., T, D)"}, positions_operand()},
-          .attributes = rope_attributes(),
-          .plan_attributes = rope_plan_attributes(),
-          .normalize = normalize_rope,
-          .infer = infer_rope,
-          .in_place = {0},
-          .linear = {0},
-          .flops = {3},
-          .internal = true,
-      },
+std::vector<OpSpec> rope() {
+  return {
+      {.name = "rope",
+       .doc = "Rotary position embedding (Su et al., 2021): turns pairs of features by angles "
+              "that grow with the position.",
+       .formula = "(a, b) -> (a cos t - b sin t, b cos t + a sin t), t = position "
+                  "theta^(-2 i / dims)",
+       .operands = {{"in", "(..., T, D)"}, positions_operand()},
+       .attributes = rope_attributes(),
+       .plan_attributes = {dims_in_plans()},
+       .normalize = normalize_rope,
+       .infer = infer_rope,
+       .in_place = {0},
+       .linear = {0},
+       .flops = {3},
+       .examples = {"rope(f32[5,4])", "rope(f32[2,3,5,8]) layout=pairs theta=100",
+                    "rope(f32[3,4,6], i32[4]) dims=4",
+                    "rope(f32[2,3,4,6], i64[2,4]) layout=pairs dims=2",
+                    "rope(f32[40,16]) theta=500 scaling_factor=8 original_context=16",
+                    "rope(f32[2,3,4], u8[2,3]) scaling_factor=2"}},
+      {.name = "rope_grad",
+       .doc = "Gradient of rope: turns the other way.",
+       .formula = "(a, b) -> (a cos t + b sin t, b cos t - a sin t)",
+       .operands = {{"dy", "(..., T, D)"}, positions_operand()},
+       .attributes = rope_attributes(),
+       .plan_attributes = {dims_in_plans()},
+       .normalize = normalize_rope,
+       .infer = infer_rope,
+       .in_place = {0},
+       .linear = {0},
+       .flops = {3},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

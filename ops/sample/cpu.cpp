@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/sample/problem.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/sampling.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -78,46 +79,35 @@ Token* keep_tokens(const T* logits, int64_t n, const Sampling& sampling, Token* 
 }
 
 template <typename T>
-Launch draw_tokens(const SampleSizes& sizes, const Sampling& sampling, int threads) {
-  return [=](const Buffers& buffers, const CallState& state) {
-    const T* logits = input<T>(buffers, 0);
-    int32_t* out = output<int32_t>(buffers, 0);
-    parallel_for(threads, sizes.rows, [&](int64_t row, int worker) {
-      const T* of_row = logits + row * sizes.tokens;
-      Token* tokens = reinterpret_cast<Token*>(buffers.workspace) + worker * sizes.tokens;
-      Token* const end = keep_tokens(of_row, sizes.tokens, sampling, tokens);
-      const uint64_t drawn =
-          draw_of_row(sizes, sampling, buffers, state, row, weight_of_all(tokens, end));
-      out[row] = static_cast<int32_t>(move_up(tokens, end, drawn + 1, comes_first)[-1].place);
-    });
-  };
+Kernel draw_tokens(const Request& request, const SampleProblem& sizes) {
+  Kernel kernel = in_pieces(request, sizes.rows, 1, [sizes](const Piece& piece) {
+    const Buffers& buffers = piece.buffers;
+    const int64_t row = piece.first, n = sizes.tokens;
+    Token* tokens = reinterpret_cast<Token*>(buffers.workspace) + piece.worker * n;
+    Token* const end = keep_tokens(input<T>(buffers, 0) + row * n, n, sizes.sampling, tokens);
+    const int64_t position = integer_at(sizes.position, buffers.inputs[1], sizes.position_at(row));
+    const uint64_t drawn = sizes.draw(row, position, piece.state, weight_of_all(tokens, end));
+    *piece.output<int32_t>(0) =
+        static_cast<int32_t>(move_up(tokens, end, drawn + 1, comes_first)[-1].place);
+  });
+  kernel.workspace = static_cast<size_t>(request.threads * sizes.tokens) * sizeof(Token);
+  return kernel;
 }
 
 template <typename T>
-Launch take_likeliest(const SampleSizes& sizes, int threads) {
-  return [=](const Buffers& buffers, const CallState&) {
-    for_pieces(threads, sizes.rows, std::max<int64_t>(1, kPiece / sizes.tokens),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t row = first; row < end; ++row)
-                   output<int32_t>(buffers, 0)[row] =
-                       likeliest(input<T>(buffers, 0) + row * sizes.tokens, sizes.tokens);
-               });
-  };
+Kernel take_likeliest(const Request& request, const SampleProblem& sizes) {
+  return by_rows(
+      request, sizes.rows, sizes.tokens, [n = sizes.tokens](const Piece& piece, int64_t row) {
+        output<int32_t>(piece.buffers, 0)[row] = likeliest(input<T>(piece.buffers, 0) + row * n, n);
+      });
 }
 
 Kernel prepare_sample(const Request& request) {
-  const SampleSizes sizes = sample_sizes(request);
-  const Sampling sampling = sampling_of(request);
-  const bool greedy = sampling.temperature == 0;
-  Kernel kernel;
-  if (!greedy)
-    kernel.workspace =
-        static_cast<size_t>(request.threads) * static_cast<size_t>(sizes.tokens) * sizeof(Token);
-  kernel.launch = visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    return greedy ? take_likeliest<T>(sizes, request.threads)
-                  : draw_tokens<T>(sizes, sampling, request.threads);
+  const SampleProblem sizes = sample_problem(request);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    return sizes.sampling.temperature == 0 ? take_likeliest<T>(request, sizes)
+                                           : draw_tokens<T>(request, sizes);
   });
-  return kernel;
 }
 
 }  // namespace

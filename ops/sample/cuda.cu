@@ -1,12 +1,8 @@
 // sample: a block for each row. Bounds of the likeliest tokens are found bit by bit, by sums over
 // all logits; sums of integers are those of the CPU.
-#include "runtime/base/host_device.h"
-#include "runtime/base/index_maps.h"
-#include "runtime/base/sampling.h"
+#include "ops/sample/problem.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
-#include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -96,18 +92,13 @@ __device__ Bound<T> bound_of(const Row<T>& row, const Bound<T>& bound, uint64_t 
   return {found, last + 1};
 }
 
-struct Positions {
-  Integers values;
-  bool of_row;
-  WholeIndex place;
-  int64_t whole_rows;
-};
-
 /// REQUIRES: blocks of whole warps, with shared memory of a uint64_t for each thread and one more.
 template <typename T>
-__global__ void draw_tokens(const T* logits, int64_t rows, int64_t tokens, Sampling sampling,
-                            Positions positions, const CallBlock* call, int32_t* out) {
-  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+__global__ void draw_tokens(const T* logits, SampleProblem sizes, Integers positions,
+                            const CallBlock* call, int32_t* out) {
+  const Sampling& sampling = sizes.sampling;
+  const int64_t tokens = sizes.tokens;
+  for (int64_t r = blockIdx.x; r < sizes.rows; r += gridDim.x) {
     const Row<T> row{logits + r * tokens, tokens};
     const OrderOf<T> largest = row.largest();
     const auto weigh = [&](OrderOf<T> order) {
@@ -124,10 +115,8 @@ __global__ void draw_tokens(const T* logits, int64_t rows, int64_t tokens, Sampl
     };
     if (sampling.top_p < 1)
       bound = bound_of(row, bound, share_of(row.sum(weigh_kept), sampling.top_p), weigh);
-    const auto number = static_cast<uint64_t>(call->step * positions.whole_rows +
-                                              positions.place.at(r, call->shard));
-    const uint64_t drawn = draw_weight(sampling, positions.values[positions.of_row ? r : 0], number,
-                                       call->pass, row.sum(weigh_kept));
+    const uint64_t drawn =
+        sizes.draw(r, positions[sizes.position_at(r)], *call, row.sum(weigh_kept));
     const int64_t place = row.place_of(drawn, weigh_kept);
     if (threadIdx.x == 0) out[r] = static_cast<int32_t>(place);
   }
@@ -145,37 +134,19 @@ __global__ void take_likeliest(const T* logits, int64_t rows, int64_t tokens, in
   }
 }
 
-Sampling sampling_of(const Request& request) {
-  const plan::Attributes& attributes = request.step.attributes;
-  return {attributes.get<double>("temperature"), attributes.get<double>("top_p"),
-          attributes.get<int64_t>("top_k"),
-          philox_key(request.seed, attributes.get<std::string>("consumer")),
-          attributes.has("by_pass")};
-}
-
 Kernel prepare_sample(const Request& request) {
-  const Shape& logits = request.inputs[0].shape;
-  const TensorDesc& result = request.outputs[0];
-  const int64_t rows = result.shape.elements(), tokens = logits[logits.rank() - 1];
-  const Sampling sampling = sampling_of(request);
-  const unsigned threads = tokens >= kThreads ? kThreads : kWarp;
-  const LaunchShape shape{{blocks_for(rows)}, {threads}, (threads + 1) * sizeof(uint64_t)};
+  const SampleProblem sizes = sample_problem(request);
+  const unsigned threads = sizes.tokens >= kThreads ? kThreads : kWarp;
+  const LaunchShape shape{{blocks_for(sizes.rows)}, {threads}, (threads + 1) * sizeof(uint64_t)};
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    if (sampling.temperature == 0)
+    if (sizes.sampling.temperature == 0)
       return {[=](const Buffers& buffers, const LaunchState& state) {
-        launch(state.driver, state.stream, "sample", shape, take_likeliest<T>, input<T>(buffers, 0),
-               rows, tokens, output<int32_t>(buffers, 0));
+        launch(state, "sample", shape, take_likeliest<T>, input<T>(buffers, 0), sizes.rows,
+               sizes.tokens, output<int32_t>(buffers, 0));
       }};
-    const TensorDesc& position = request.inputs[1];
-    const Positions positions{{nullptr, position.dtype},
-                              position.shape.rank() > 0,
-                              whole_index(result.shape, result.batch_axis, request.shards),
-                              rows * (result.batch_axis >= 0 ? request.shards : 1)};
     return {[=](const Buffers& buffers, const LaunchState& state) {
-      Positions here = positions;
-      here.values.data = buffers.inputs[1];
-      launch(state.driver, state.stream, "sample", shape, draw_tokens<T>, input<T>(buffers, 0),
-             rows, tokens, sampling, here, state.call, output<int32_t>(buffers, 0));
+      launch(state, "sample", shape, draw_tokens<T>, input<T>(buffers, 0), sizes,
+             Integers{buffers.inputs[1], sizes.position}, state.call, output<int32_t>(buffers, 0));
     }};
   });
 }

@@ -13,9 +13,6 @@ ir::ValueId expand_sample(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> sample() {
-  static constexpr Rules kRules[] = {{"sample", nullptr, expand_sample}};
-  return kRules;
-}
+std::vector<Rules> sample() { return {{"sample", nullptr, expand_sample}}; }
 
 }  // namespace flow::grad

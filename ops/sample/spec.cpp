@@ -1,9 +1,6 @@
 // Tokens drawn from logits.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
-#include "runtime/base/sampling.h"
+#include "ops/sample/problem.h"
 
 namespace flow::ops {
 namespace {
@@ -48,50 +45,39 @@ void infer_sample(Call& call) {
 
 }  // namespace
 
-std::span<const OpSpec> sample() {
-  static const OpSpec kOps[] = {{
-      .name = "sample",
-      .doc = "Draws a token from logits by temperature, then top_k, then top_p; with temperature "
-             "0, the largest logit. On ties, the first. The draw depends on the seed, the entry, "
-             "the position and the row in the data. In a loop whose passes have one position, it "
-             "depends on the pass, too.",
-      .formula = "y[...] = i with probability softmax(x[...] / temperature)[i]",
-      .operands = {{"in", "logits: (..., tokens)"},
-                   {.name = "position",
-                    .doc = "number of the token in its row: integer, a scalar or one for each row",
-                    .accepts = Accepts::kInteger,
-                    .optional = true}},
-      .attributes = {{.name = "temperature",
-                      .type = AttributeType::kNumber,
-                      .fallback = "1",
-                      .doc = "divides the logits; 0 takes the largest",
-                      .min = 0},
-                     {.name = "top_k",
-                      .type = AttributeType::kInteger,
-                      .fallback = "0",
-                      .doc = "keep this many of the largest logits; 0 keeps all",
-                      .min = 0},
-                     {.name = "top_p",
-                      .type = AttributeType::kNumber,
-                      .fallback = "1",
-                      .doc = "keep the fewest likeliest tokens whose probabilities reach this sum",
-                      .max = 1}},
-      .plan_attributes = {{.name = "by_pass", .kind = Kind::kFlag, .optional = true},
-                          {"consumer", Kind::kText},
-                          {"temperature", Kind::kMagnitude},
-                          {"top_k", Kind::kOffset},
-                          {"top_p", Kind::kMagnitude}},
-      .normalize = normalize_sample,
-      .infer = infer_sample,
-      .draws_by_position = true,
-      .flops = {2, Flops::Each::kFirst},
-      .domain = Domain::kWide,
-      .examples = {"sample(f32[5,40], i32[])", "sample(f32[3,7], i64[3]) top_k=3",
-                   "sample(f32[2,3,50], i32[2,3]) temperature=0.7 top_p=0.8",
-                   "sample(f32[4,100], i32[]) temperature=2 top_k=20 top_p=0.5",
-                   "sample(f32[30]) temperature=0", "sample(f32[6,9]) temperature=0 top_k=2"},
-  }};
-  return kOps;
+std::vector<OpSpec> sample() {
+  return {
+      {.name = "sample",
+       .doc = "Draws a token from logits by temperature, then top_k, then top_p; with temperature "
+              "0, the largest logit. On ties, the first. The draw depends on the seed, the entry, "
+              "the position and the row in the data. In a loop whose passes have one position, it "
+              "depends on the pass, too.",
+       .formula = "y[...] = i with probability softmax(x[...] / temperature)[i]",
+       .operands = {{"in", "logits: (..., tokens)"},
+                    optional_integers(
+                        "position",
+                        "number of the token in its row: integer, a scalar or one for each row")},
+       .attributes = {number_attribute("temperature", "1",
+                                       "divides the logits; 0 takes the largest", 0),
+                      integer_attribute("top_k", "0",
+                                        "keep this many of the largest logits; 0 keeps all", 0),
+                      {.name = "top_p",
+                       .type = AttributeType::kNumber,
+                       .fallback = "1",
+                       .doc = "keep the fewest likeliest tokens whose probabilities reach this sum",
+                       .max = 1,
+                       .kind = Kind::kMagnitude}},
+       .plan_attributes = {{.name = "by_pass", .kind = Kind::kFlag, .optional = true},
+                           {"consumer", Kind::kText}},
+       .normalize = normalize_sample,
+       .infer = infer_sample,
+       .draws_by_position = true,
+       .flops = {2, Flops::Each::kFirst},
+       .domain = Domain::kWide,
+       .examples = {"sample(f32[5,40], i32[])", "sample(f32[3,7], i64[3]) top_k=3",
+                    "sample(f32[2,3,50], i32[2,3]) temperature=0.7 top_p=0.8",
+                    "sample(f32[4,100], i32[]) temperature=2 top_k=20 top_p=0.5",
+                    "sample(f32[30]) temperature=0", "sample(f32[6,9]) temperature=0 top_k=2"}}};
 }
 
 }  // namespace flow::ops

@@ -7,12 +7,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "ops/core/along_axis.h"
 #include "ops/softmax/cpu_row.h"
-#include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/block_sums.h"
-#include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
@@ -145,82 +143,72 @@ using RowsFunction = void (*)(const float* a, const float* b, float* out, const 
 
 constexpr int64_t kRowsTogether = 16;  // rows: a vector's floats, as a cache line's
 
-/// Rows along the axis: x is [outer, n, inner].
-struct Rows {
-  int64_t outer, n, inner;
+/// One or two operands of one shape and the result, from some element on.
+struct RowOperands {
+  const float *a, *b;  // b is null where there is one operand
+  float* out;
+
+  RowOperands(const Buffers& buffers, int64_t at)
+      : a(input<float>(buffers, 0) + at),
+        b(buffers.inputs.size() > 1 ? input<float>(buffers, 1) + at : nullptr),
+        out(output<float>(buffers, 0) + at) {}
 };
 
 /// count rows of n, which lie `inner` apart, from x into `rows`.
-void bring_together(const float* x, const Rows& shape, int64_t count, float* rows) {
+void bring_together(const float* x, const ops::AlongAxis& shape, int64_t count, float* rows) {
   for (int64_t k = 0; k < shape.n; ++k)
     for (int64_t i = 0; i < count; ++i) rows[i * shape.n + k] = x[k * shape.inner + i];
 }
 
-void spread_out(const float* rows, const Rows& shape, int64_t count, float* y) {
+void spread_out(const float* rows, const ops::AlongAxis& shape, int64_t count, float* y) {
   for (int64_t k = 0; k < shape.n; ++k)
     for (int64_t i = 0; i < count; ++i) y[k * shape.inner + i] = rows[i * shape.n + k];
 }
 
-Launch launch_adjacent(const Rows& shape, bool two, int threads, RowFunction run) {
-  return [=](const Buffers& buffers, const CallState&) {
-    const float* a = input<float>(buffers, 0);
-    const float* b = two ? input<float>(buffers, 1) : nullptr;
-    for_pieces(threads, shape.outer, std::max<int64_t>(1, kPiece / 4 / shape.n),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t at = first * shape.n; at < end * shape.n; at += shape.n)
-                   run(a + at, b ? b + at : nullptr, output<float>(buffers, 0) + at, shape.n);
-               });
-  };
+Kernel adjacent_rows(const Request& request, const ops::AlongAxis& shape, RowFunction run) {
+  return by_rows(request, shape.outer, 4 * shape.n, [=](const Piece& piece, int64_t row) {
+    const RowOperands at(piece.buffers, row * shape.n);
+    run(at.a, at.b, at.out, shape.n);
+  });
 }
 
-Launch launch_apart(const Rows& shape, bool two, int threads, RowFunction run) {
-  return [=](const Buffers& buffers, const CallState&) {
-    const float* a = input<float>(buffers, 0);
-    const float* b = two ? input<float>(buffers, 1) : nullptr;
-    const int64_t pieces = ceil_div(shape.inner, kRowsTogether), copy = kRowsTogether * shape.n;
-    parallel_for(threads, shape.outer * pieces, [&](int64_t task, int worker) {
-      const int64_t column = task % pieces * kRowsTogether;
-      const int64_t count = std::min(kRowsTogether, shape.inner - column);
-      const int64_t at = task / pieces * shape.n * shape.inner + column;
-      float* rows_a = reinterpret_cast<float*>(buffers.workspace) + worker * 3 * copy;
-      float *rows_b = rows_a + copy, *made = rows_b + copy;
-      bring_together(a + at, shape, count, rows_a);
-      if (b) bring_together(b + at, shape, count, rows_b);
-      for (int64_t i = 0; i < count * shape.n; i += shape.n)
-        run(rows_a + i, rows_b + i, made + i, shape.n);
-      spread_out(made, shape, count, output<float>(buffers, 0) + at);
-    });
-  };
+Kernel rows_apart(const Request& request, const ops::AlongAxis& shape, RowFunction run) {
+  const int64_t pieces = ceil_div(shape.inner, kRowsTogether), copy = kRowsTogether * shape.n;
+  Kernel kernel = in_pieces(request, shape.outer * pieces, 1, [=](const Piece& piece) {
+    const int64_t column = piece.first % pieces * kRowsTogether;
+    const int64_t count = std::min(kRowsTogether, shape.inner - column);
+    const RowOperands at(piece.buffers, shape.at(piece.first / pieces, 0, column));
+    float* rows_a = reinterpret_cast<float*>(piece.buffers.workspace) + piece.worker * 3 * copy;
+    float *rows_b = rows_a + copy, *made = rows_b + copy;
+    bring_together(at.a, shape, count, rows_a);
+    if (at.b) bring_together(at.b, shape, count, rows_b);
+    for (int64_t i = 0; i < count * shape.n; i += shape.n)
+      run(rows_a + i, rows_b + i, made + i, shape.n);
+    spread_out(made, shape, count, at.out);
+  });
+  kernel.workspace = static_cast<size_t>(request.threads * 3 * copy) * sizeof(float);
+  return kernel;
 }
 
-Launch launch_beside(const Rows& shape, bool two, int threads, RowsFunction run) {
-  return [=](const Buffers& buffers, const CallState&) {
-    const float* a = input<float>(buffers, 0);
-    const float* b = two ? input<float>(buffers, 1) : nullptr;
-    const int64_t parts = ceil_div(shape.inner, kMostBeside);
-    const int64_t piece = std::max<int64_t>(1, kPiece / (shape.n * kMostBeside));
-    for_pieces(threads, shape.outer * parts, piece, [&](int64_t first, int64_t end) {
-      for (int64_t part = first; part < end; ++part) {
-        const int64_t column = part % parts * kMostBeside;
-        const int64_t at = part / parts * shape.n * shape.inner + column;
-        run(a + at, b ? b + at : nullptr, output<float>(buffers, 0) + at,
-            {shape.n, shape.inner, std::min(kMostBeside, shape.inner - column)});
-      }
-    });
-  };
+Kernel rows_beside(const Request& request, const ops::AlongAxis& shape, RowsFunction run) {
+  const int64_t parts = ceil_div(shape.inner, kMostBeside);
+  return by_rows(request, shape.outer * parts, shape.n * kMostBeside,
+                 [=](const Piece& piece, int64_t part) {
+                   const int64_t column = part % parts * kMostBeside;
+                   const RowOperands at(piece.buffers, shape.at(part / parts, 0, column));
+                   run(at.a, at.b, at.out,
+                       {shape.n, shape.inner, std::min(kMostBeside, shape.inner - column)});
+                 });
 }
 
-/// A Kernel of one or two operands of one shape that calls `run` on each row along `axis`. Of rows
-/// that do not lie in one piece it calls `run_beside` on many at a time; a few are brought together
-/// first.
-Kernel rows_kernel(const Request& request, int axis, RowFunction run, RowsFunction run_beside) {
-  const Shape& x = request.inputs[0].shape;
-  const Rows shape{x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
-  const bool two = request.inputs.size() > 1;
-  if (shape.inner == 1) return {launch_adjacent(shape, two, request.threads, run)};
-  if (shape.inner >= kRowsTogether) return {launch_beside(shape, two, request.threads, run_beside)};
-  const auto copies = static_cast<size_t>(request.threads * 3 * kRowsTogether * shape.n);
-  return {launch_apart(shape, two, request.threads, run), copies * sizeof(float)};
+/// A Kernel of one or two operands of one shape that calls `run` on each row along the axis. Of
+/// rows that do not lie in one piece it calls `run_beside` on many at a time; a few are brought
+/// together first.
+Kernel rows_kernel(const Request& request, RowFunction run, RowsFunction run_beside) {
+  const ops::AlongAxis shape(request.inputs[0].shape, request.step.attributes);
+  if (shape.inner == 1) return adjacent_rows(request, shape, run);
+  if (shape.inner >= kRowsTogether) return rows_beside(request, shape, run_beside);
+  return rows_apart(request, shape, run);
 }
 
 /// The sum of dy y.
@@ -314,8 +302,7 @@ FLOW_VECTORIZED void log_softmax_grad_beside(const float* dy, const float* y, fl
 
 Kernel prepare_softmax(const Request& request) {
   return rows_kernel(
-      request, axis_of(request),
-      [](const float* x, const float*, float* y, int64_t n) { softmax_row(x, y, n); },
+      request, [](const float* x, const float*, float* y, int64_t n) { softmax_row(x, y, n); },
       [](const float* x, const float*, float* y, const RowsBeside& rows) {
         softmax_beside(x, y, rows);
       });
@@ -323,7 +310,7 @@ Kernel prepare_softmax(const Request& request) {
 
 Kernel prepare_softmax_grad(const Request& request) {
   return rows_kernel(
-      request, axis_of(request),
+      request,
       [](const float* dy, const float* y, float* dx, int64_t n) {
         softmax_grad_with(dy, y, static_cast<float>(sum_of_products(dy, y, n)), dx, n);
       },
@@ -332,8 +319,7 @@ Kernel prepare_softmax_grad(const Request& request) {
 
 Kernel prepare_log_softmax(const Request& request) {
   return rows_kernel(
-      request, axis_of(request),
-      [](const float* x, const float*, float* y, int64_t n) { log_softmax_row(x, y, n); },
+      request, [](const float* x, const float*, float* y, int64_t n) { log_softmax_row(x, y, n); },
       [](const float* x, const float*, float* y, const RowsBeside& rows) {
         log_softmax_beside(x, y, rows);
       });
@@ -341,7 +327,7 @@ Kernel prepare_log_softmax(const Request& request) {
 
 Kernel prepare_log_softmax_grad(const Request& request) {
   return rows_kernel(
-      request, axis_of(request),
+      request,
       [](const float* dy, const float* y, float* dx, int64_t n) {
         log_softmax_grad_with(dy, y, static_cast<float>(sum_in_blocks(dy, n)), dx, n);
       },

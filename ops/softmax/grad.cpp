@@ -1,23 +1,18 @@
 // Gradients of softmax and its logarithm.
-#include <fmt/format.h>
-
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
 
 std::vector<ir::ValueId> softmax_gradient(GradientContext& context) {
   return {context.add(fmt::format("{}_grad", context.node.op->name), 0,
-                      {context.gradient(), context.result(0)},
-                      {{"axis", *context.node.attributes.find("axis")}})};
+                      {context.gradient(), context.result(0)}, context.attributes({"axis"}))};
 }
 
 }  // namespace
 
-std::span<const Rules> softmax() {
-  static constexpr Rules kRules[] = {{"softmax", softmax_gradient},
-                                     {"log_softmax", softmax_gradient}};
-  return kRules;
+std::vector<Rules> softmax() {
+  return {{"softmax", softmax_gradient}, {"log_softmax", softmax_gradient}};
 }
 
 }  // namespace flow::grad

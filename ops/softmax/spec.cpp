@@ -1,28 +1,10 @@
 // softmax, its logarithm, and their gradients.
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-void infer_softmax(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis) return;
-  const Operand& x = call.operand(0);
-  call.result(x.dtype, x.shape, batch_beside(x.batch_axis, *axis));
-}
-
-void infer_softmax_grad(Call& call) {
-  const auto axis = axis_of(call);
-  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
-  const Operand& dy = call.operand(0);
-  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
-  call.result(dy.dtype, dy.shape, batch_beside(batch_axis, *axis));
-}
-
-AttributeSpec softmax_axis() {
-  return {"axis", AttributeType::kInteger, "-1", "axis to normalize over"};
-}
+AttributeSpec softmax_axis() { return axis_attribute("-1", "axis to normalize over"); }
 
 OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_view formula,
                        std::string_view numpy, std::vector<std::string_view> examples) {
@@ -31,9 +13,8 @@ OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_
           .formula = formula,
           .operands = {{"in", "any shape except a scalar"}},
           .attributes = {softmax_axis()},
-          .plan_attributes = {{"axis", Kind::kAxis}},
           .normalize = normalize_axis,
-          .infer = infer_softmax,
+          .infer = infer_along_axis,
           .flops = {5},
           .numpy = numpy,
           .examples = std::move(examples)};
@@ -45,9 +26,8 @@ OpSpec softmax_backward(std::string_view name, std::string_view formula) {
           .formula = formula,
           .operands = {{"dy", "any shape"}, {"y", "result of the op"}},
           .attributes = {softmax_axis()},
-          .plan_attributes = {{"axis", Kind::kAxis}},
           .normalize = normalize_axis,
-          .infer = infer_softmax_grad,
+          .infer = infer_along_axis_grad,
           .linear = {0},
           .flops = {4},
           .internal = true};
@@ -55,8 +35,8 @@ OpSpec softmax_backward(std::string_view name, std::string_view formula) {
 
 }  // namespace
 
-std::span<const OpSpec> softmax() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> softmax() {
+  return {
       softmax_forward("softmax", "Softmax along an axis, numerically stable for large inputs.",
                       "y = e^x / sum e^x", "np.exp(x) / np.sum(np.exp(x), axis, keepdims=True)",
                       {"softmax(f32[3,4])", "softmax(f32[3,4,2]) axis=1",
@@ -68,7 +48,6 @@ std::span<const OpSpec> softmax() {
           {"log_softmax(f32[3,4])", "log_softmax(f32[3,4,2]) axis=0", "log_softmax(f32[5,1100])"}),
       softmax_backward("log_softmax_grad", "dx = dy - e^y sum(dy)"),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

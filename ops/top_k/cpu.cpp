@@ -8,17 +8,14 @@
 #include <numeric>
 #include <type_traits>
 
-#include "runtime/base/host_device.h"
+#include "ops/core/along_axis.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
 namespace {
 
-/// x [outer, n, inner], values and indices [outer, k, inner].
-struct TopKSizes {
-  int64_t n, k, inner, columns;
-};
+using TopK = ops::PickedAlongAxis;  // from x to values and indices
 
 /// Can an element and its place share 64 bits?
 template <typename T>
@@ -47,9 +44,9 @@ uint64_t key_of(T x, int64_t place) {
 /// The keys of the k largest of a column, in order, in keys[0, k). Those beyond the k that are kept
 /// are thrown away when there are twice as many, so that few elements are more than read.
 template <typename T>
-void find_keys(const T* column, const TopKSizes& sizes, uint64_t* keys) {
-  uint64_t* const kept = keys + sizes.k;
-  uint64_t* const full = keys + std::min(sizes.n, 2 * sizes.k + 16);
+void find_keys(const T* column, const TopK& sizes, uint64_t* keys) {
+  uint64_t* const kept = keys + sizes.count;
+  uint64_t* const full = keys + std::min(sizes.n, 2 * sizes.count + 16);
   uint64_t* end = keys;
   uint64_t least = 0;
   for (int64_t i = 0; i < sizes.n; ++i) {
@@ -69,11 +66,11 @@ void find_keys(const T* column, const TopKSizes& sizes, uint64_t* keys) {
 
 /// The places of the k largest of a column, in order[0, k).
 template <typename T>
-void find_largest(const T* column, const TopKSizes& sizes, uint64_t* order) {
+void find_largest(const T* column, const TopK& sizes, uint64_t* order) {
   if constexpr (kFitsKey<T>) {
     if (sizes.n <= std::numeric_limits<uint32_t>::max()) {
       find_keys(column, sizes, order);
-      for (int64_t j = 0; j < sizes.k; ++j) order[j] = ~static_cast<uint32_t>(order[j]);
+      for (int64_t j = 0; j < sizes.count; ++j) order[j] = ~static_cast<uint32_t>(order[j]);
       return;
     }
   }
@@ -84,81 +81,58 @@ void find_largest(const T* column, const TopKSizes& sizes, uint64_t* order) {
   };
   std::iota(order, order + sizes.n, uint64_t{0});
   // To keep a heap of many takes longer than to sort all.
-  if (sizes.k > sizes.n / 8)
+  if (sizes.count > sizes.n / 8)
     std::sort(order, order + sizes.n, comes_first);
   else
-    std::partial_sort(order, order + sizes.k, order + sizes.n, comes_first);
-}
-
-/// The first element of column `c` of an array with `extent` elements along the axis.
-int64_t start_of(const TopKSizes& sizes, int64_t extent, int64_t c) {
-  return c / sizes.inner * extent * sizes.inner + c % sizes.inner;
+    std::partial_sort(order, order + sizes.count, order + sizes.n, comes_first);
 }
 
 template <typename T>
-void take_largest(const T* x, const TopKSizes& sizes, int64_t c, uint64_t* order, T* values,
+void take_largest(const T* x, const TopK& sizes, int64_t c, uint64_t* order, T* values,
                   int64_t* indices) {
-  const T* column = x + start_of(sizes, sizes.n, c);
+  const T* column = x + sizes.start(c);
   find_largest(column, sizes, order);
-  const int64_t out = start_of(sizes, sizes.k, c);
-  for (int64_t j = 0; j < sizes.k; ++j) {
+  const int64_t out = sizes.picked_start(c);
+  for (int64_t j = 0; j < sizes.count; ++j) {
     const auto place = static_cast<int64_t>(order[j]);
     values[out + j * sizes.inner] = column[place * sizes.inner];
     if (indices) indices[out + j * sizes.inner] = place;
   }
 }
 
-TopKSizes sizes_of(const Request& request, const Shape& whole, int64_t k) {
-  const int axis = axis_of(request);
-  const int64_t n = whole[axis];
-  return {n, k, whole.elements(axis + 1, whole.rank()), whole.elements() / n};
-}
-
 Kernel prepare_top_k(const Request& request) {
-  const TopKSizes sizes =
-      sizes_of(request, request.inputs[0].shape, request.step.attributes.get<int64_t>("k"));
-  const auto orders = static_cast<size_t>(request.threads);
-  Kernel kernel;
-  kernel.workspace = orders * static_cast<size_t>(sizes.n) * sizeof(uint64_t);
-  visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [sizes, threads = request.threads](const Buffers& buffers, const CallState&) {
-      const int64_t piece = std::max<int64_t>(1, kPiece / sizes.n);
-      parallel_for(threads, ceil_div(sizes.columns, piece), [&](int64_t chunk, int worker) {
-        uint64_t* order = reinterpret_cast<uint64_t*>(buffers.workspace) + worker * sizes.n;
-        const int64_t end = std::min(sizes.columns, (chunk + 1) * piece);
-        for (int64_t c = chunk * piece; c < end; ++c)
-          take_largest(input<T>(buffers, 0), sizes, c, order, output<T>(buffers, 0),
-                       output<int64_t>(buffers, 1));
-      });
-    };
+  const TopK sizes(request.inputs[0].shape, request.outputs[0].shape, request.step.attributes);
+  Kernel kernel = visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    return by_rows(request, sizes.columns(), sizes.n, [sizes](const Piece& piece, int64_t c) {
+      const Buffers& buffers = piece.buffers;
+      uint64_t* order = reinterpret_cast<uint64_t*>(buffers.workspace) + piece.worker * sizes.n;
+      take_largest(input<T>(buffers, 0), sizes, c, order, output<T>(buffers, 0),
+                   output<int64_t>(buffers, 1));
+    });
   });
+  kernel.workspace = static_cast<size_t>(request.threads * sizes.n) * sizeof(uint64_t);
   return kernel;
 }
 
 template <typename T>
 Kernel top_k_grad_with(const Request& request) {
-  const int axis = axis_of(request);
-  const TopKSizes sizes =
-      sizes_of(request, request.outputs[0].shape, request.inputs[0].shape[axis]);
-  Kernel kernel;
-  kernel.launch = [sizes, threads = request.threads](const Buffers& buffers, const CallState&) {
-    const T* dy = input<T>(buffers, 0);
-    const int64_t* indices = input<int64_t>(buffers, 1);
-    T* dx = output<T>(buffers, 0);
-    for_pieces(threads, sizes.columns * sizes.n, kPiece,
-               [&](int64_t first, int64_t end) { std::fill(dx + first, dx + end, T{0}); });
-    for_pieces(threads, sizes.columns, std::max<int64_t>(1, kPiece / sizes.k),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t c = first; c < end; ++c) {
-                   const int64_t from = start_of(sizes, sizes.k, c);
-                   T* column = dx + start_of(sizes, sizes.n, c);
-                   for (int64_t j = 0; j < sizes.k; ++j)
-                     column[indices[from + j * sizes.inner] * sizes.inner] =
-                         dy[from + j * sizes.inner];
-                 }
-               });
-  };
-  return kernel;
+  const TopK sizes(request.outputs[0].shape, request.inputs[0].shape, request.step.attributes);
+  Kernel placing =
+      by_rows(request, sizes.columns(), sizes.count, [sizes](const Piece& piece, int64_t c) {
+        const int64_t from = sizes.picked_start(c);
+        const T* dy = input<T>(piece.buffers, 0) + from;
+        const int64_t* indices = input<int64_t>(piece.buffers, 1) + from;
+        T* dx = output<T>(piece.buffers, 0) + sizes.start(c);
+        for (int64_t j = 0; j < sizes.count; ++j)
+          dx[indices[j * sizes.inner] * sizes.inner] = dy[j * sizes.inner];
+      });
+  const Kernel clearing = elementwise(
+      request, [](const Piece& piece) { std::fill_n(piece.output<T>(0), piece.size(), T{0}); });
+  return {[clear = clearing.launch, place = std::move(placing.launch)](const Buffers& buffers,
+                                                                       const CallState& state) {
+    clear(buffers, state);
+    place(buffers, state);
+  }};
 }
 
 Kernel prepare_top_k_grad(const Request& request) {

@@ -3,11 +3,8 @@
 // those places.
 #include <utility>
 
-#include "runtime/base/array.h"
-#include "runtime/base/host_device.h"
+#include "ops/core/along_axis.h"
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
-#include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
@@ -25,16 +22,12 @@ __device__ Best<T> larger(const Best<T>& a, const Best<T>& b) {
   return is_before(b, a) ? b : a;
 }
 
-/// x [outer, n, inner], values and indices [outer, k, inner].
-struct TopSizes {
-  int64_t n, k, inner, columns;
-};
+using TopK = ops::PickedAlongAxis;  // from x to values and indices
 
 /// The best of this thread's elements of a column among those that come after `last`; one of place
 /// n where there is none.
 template <typename T>
-__device__ Best<T> best_after(const T* column, const TopSizes& sizes, const Best<T>& last,
-                              bool any) {
+__device__ Best<T> best_after(const T* column, const TopK& sizes, const Best<T>& last, bool any) {
   Best<T> best{column[0], sizes.n};
   for (int64_t i = threadIdx.x; i < sizes.n; i += blockDim.x) {
     const Best<T> one{column[i * sizes.inner], i};
@@ -53,13 +46,12 @@ __device__ Best<T> better_of(const Best<T>& a, const Best<T>& b, int64_t none) {
 
 /// A block for each column, of as many threads as a power of two. indices may be null.
 template <typename T>
-__global__ void take_largest(const T* x, TopSizes sizes, T* values, int64_t* indices) {
+__global__ void take_largest(const T* x, TopK sizes, T* values, int64_t* indices) {
   Best<T>* bests = shared<Best<T>>();
-  for (int64_t c = blockIdx.x; c < sizes.columns; c += gridDim.x) {
-    const int64_t o = c / sizes.inner, own = c % sizes.inner;
-    const T* column = x + o * sizes.n * sizes.inner + own;
+  for (int64_t c = blockIdx.x; c < sizes.columns(); c += gridDim.x) {
+    const T* column = x + sizes.start(c);
     Best<T> last{column[0], 0};
-    for (int64_t j = 0; j < sizes.k; ++j) {
+    for (int64_t j = 0; j < sizes.count; ++j) {
       __syncthreads();  // all have read the best before
       bests[threadIdx.x] = best_after(column, sizes, last, j > 0);
       for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
@@ -69,7 +61,7 @@ __global__ void take_largest(const T* x, TopSizes sizes, T* values, int64_t* ind
       }
       __syncthreads();
       last = bests[0];
-      const int64_t at = (o * sizes.k + j) * sizes.inner + own;
+      const int64_t at = sizes.picked_start(c) + j * sizes.inner;
       if (threadIdx.x == 0) values[at] = last.value;
       if (threadIdx.x == 0 && indices) indices[at] = last.place;
     }
@@ -111,9 +103,9 @@ struct SortedTo {
   T* values;
   int64_t* indices;  // may be null
 
-  __device__ void put(const TopSizes& sizes, int64_t c, int64_t j, const Best<T>& best) const {
-    if (j >= sizes.k) return;
-    const int64_t at = (c / sizes.inner * sizes.k + j) * sizes.inner + c % sizes.inner;
+  __device__ void put(const TopK& sizes, int64_t c, int64_t j, const Best<T>& best) const {
+    if (j >= sizes.count) return;
+    const int64_t at = sizes.picked_start(c) + j * sizes.inner;
     values[at] = best.value;
     if (indices) indices[at] = best.place;
   }
@@ -122,12 +114,11 @@ struct SortedTo {
 /// Sorts tiles of columns, a block for each: into `sorted` [columns, n], or where a column is one
 /// tile, to where they go.
 template <typename T>
-__global__ void sort_tiles(const T* x, TopSizes sizes, int64_t tiles, Best<T>* sorted,
-                           SortedTo<T> to) {
+__global__ void sort_tiles(const T* x, TopK sizes, int64_t tiles, Best<T>* sorted, SortedTo<T> to) {
   Best<T>* tile = shared<Best<T>>();
-  for (int64_t block = blockIdx.x; block < sizes.columns * tiles; block += gridDim.x) {
+  for (int64_t block = blockIdx.x; block < sizes.columns() * tiles; block += gridDim.x) {
     const int64_t c = block / tiles, first = block % tiles * kSortedTile;
-    const T* column = x + c / sizes.inner * sizes.n * sizes.inner + c % sizes.inner;
+    const T* column = x + sizes.start(c);
     __syncthreads();  // the tile before has been read
     for (int64_t i = threadIdx.x; i < kSortedTile; i += blockDim.x) {
       const int64_t at = first + i;
@@ -159,9 +150,9 @@ __device__ int64_t count_before(const Best<T>* run, int64_t count, const Best<T>
 /// Merges pairs of sorted runs of `width` elements in each column: each element finds its rank.
 /// Without `merged`, they are the last runs, and elements go to where they belong.
 template <typename T>
-__global__ void merge_runs(const Best<T>* sorted, TopSizes sizes, int64_t width, Best<T>* merged,
+__global__ void merge_runs(const Best<T>* sorted, TopK sizes, int64_t width, Best<T>* merged,
                            SortedTo<T> to) {
-  const int64_t n = sizes.columns * sizes.n;
+  const int64_t n = sizes.columns() * sizes.n;
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t c = at / sizes.n, i = at % sizes.n, run = i / width;
     const int64_t other = (run ^ 1) * width, left = sizes.n - other;
@@ -176,36 +167,29 @@ __global__ void merge_runs(const Best<T>* sorted, TopSizes sizes, int64_t width,
   }
 }
 
-/// dx[o, indices[o, j, i], i] = dy[o, j, i], j < k; n elements of dy.
+/// dx[o, indices[o, j, i], i] = dy[o, j, i], j < k
 template <typename T>
-__global__ void place_largest(const T* dy, const int64_t* indices, TopSizes sizes, T* dx,
-                              int64_t n) {
-  for (int64_t at = first_index(); at < n; at += index_step()) {
-    const int64_t o = at / (sizes.k * sizes.inner);
-    dx[(o * sizes.n + indices[at]) * sizes.inner + at % sizes.inner] = dy[at];
-  }
-}
-
-TopSizes sizes_of(const Shape& x, int axis, int64_t k) {
-  return {x[axis], k, stride_of(x, axis), x.elements() / x[axis]};
+__global__ void place_largest(const T* dy, const int64_t* indices, TopK sizes, T* dx) {
+  for (int64_t at = first_index(); at < sizes.picked(); at += index_step())
+    dx[sizes.source(at, indices[at])] = dy[at];
 }
 
 /// The k largest by sorting all: tiles, then pairs of runs of twice, four times, ... their size.
 template <typename T>
-Kernel sorting(const TopSizes& sizes) {
-  const int64_t tiles = ceil_div<int64_t>(sizes.n, kSortedTile), n = sizes.columns * sizes.n;
+Kernel sorting(const TopK& sizes) {
+  const int64_t tiles = ceil_div<int64_t>(sizes.n, kSortedTile), n = sizes.columns() * sizes.n;
   Kernel kernel{[=](const Buffers& buffers, const LaunchState& state) {
     auto* runs = reinterpret_cast<Best<T>*>(buffers.workspace);
     const SortedTo<T> to{output<T>(buffers, 0), output<int64_t>(buffers, 1)};
     const LaunchShape shape{
-        {blocks_for(sizes.columns * tiles)}, {kThreads}, kSortedTile * sizeof(Best<T>)};
-    launch(state.driver, state.stream, "sort_tiles", shape, sort_tiles<T>, input<T>(buffers, 0),
-           sizes, tiles, tiles > 1 ? runs : nullptr, to);
+        {blocks_for(sizes.columns() * tiles)}, {kThreads}, kSortedTile * sizeof(Best<T>)};
+    launch(state, "sort_tiles", shape, sort_tiles<T>, input<T>(buffers, 0), sizes, tiles,
+           tiles > 1 ? runs : nullptr, to);
     Best<T>*from = runs, *merged = runs + n;
     for (int64_t width = kSortedTile; width < sizes.n; width *= 2) {
       const bool last = 2 * width >= sizes.n;
-      launch(state.driver, state.stream, "merge_runs", shape_for(n), merge_runs<T>,
-             static_cast<const Best<T>*>(from), sizes, width, last ? nullptr : merged, to);
+      launch(state, "merge_runs", shape_for(n), merge_runs<T>, static_cast<const Best<T>*>(from),
+             sizes, width, last ? nullptr : merged, to);
       std::swap(from, merged);
     }
   }};
@@ -214,34 +198,30 @@ Kernel sorting(const TopSizes& sizes) {
 }
 
 Kernel prepare_top_k(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  const TopSizes sizes = sizes_of(x, axis, attribute<int64_t>(request, "k"));
-  if (sizes.k > kMostPasses)
+  const TopK sizes(request.inputs[0].shape, request.outputs[0].shape, request.step.attributes);
+  if (sizes.count > kMostPasses)
     return visit_number(request.inputs[0].dtype,
                         [&]<typename T>(T) -> Kernel { return sorting<T>(sizes); });
   const unsigned threads = sizes.n >= kThreads ? kThreads : kWarp;
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    const LaunchShape shape{{blocks_for(sizes.columns)}, {threads}, threads * sizeof(Best<T>)};
+    const LaunchShape shape{{blocks_for(sizes.columns())}, {threads}, threads * sizeof(Best<T>)};
     return {[sizes, shape](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "top_k", shape, take_largest<T>, input<T>(buffers, 0),
-             sizes, output<T>(buffers, 0), output<int64_t>(buffers, 1));
+      launch(state, "top_k", shape, take_largest<T>, input<T>(buffers, 0), sizes,
+             output<T>(buffers, 0), output<int64_t>(buffers, 1));
     }};
   });
 }
 
 Kernel prepare_top_k_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
-  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  const TopSizes sizes = sizes_of(dx.shape, axis, dy.shape[axis]);
-  const size_t bytes = bytes_of(dx.shape, dx.dtype);
+  const TopK sizes(dx.shape, dy.shape, request.step.attributes);
   return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
-    return {
-        [sizes, bytes, n = dy.shape.elements()](const Buffers& buffers, const LaunchState& state) {
-          state.driver.clear(buffers.outputs[0], bytes, state.stream);
-          launch(state.driver, state.stream, "top_k_grad", shape_for(n), place_largest<T>,
-                 input<T>(buffers, 0), input<int64_t>(buffers, 1), sizes, output<T>(buffers, 0), n);
-        }};
+    return {[sizes, bytes = bytes_of(dx.shape, dx.dtype)](const Buffers& buffers,
+                                                          const LaunchState& state) {
+      state.driver.clear(buffers.outputs[0], bytes, state.stream);
+      launch(state, "top_k_grad", shape_for(sizes.picked()), place_largest<T>, input<T>(buffers, 0),
+             input<int64_t>(buffers, 1), sizes, output<T>(buffers, 0));
+    }};
   });
 }
 

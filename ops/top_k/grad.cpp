@@ -1,7 +1,5 @@
 // The gradient of top_k; sort and argsort.
-#include "compiler/ir/builder.h"
-#include "compiler/ir/rules.h"
-#include "ops/core/axes.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -11,15 +9,6 @@ std::vector<ir::ValueId> top_k_gradient(GradientContext& context) {
   const int64_t extent = context.value_of(context.operand(0)).shape[static_cast<int>(axis)];
   return {context.add("top_k_grad", 0, {context.gradient(), context.result(1)},
                       {{"axis", axis}, {"extent", extent}})};
-}
-
-/// The axis to sort along; nothing after an error.
-std::optional<int64_t> sorted_axis(const LayerContext& context) {
-  ops::Call call = context.call();
-  const auto axis =
-      ops::axis_in_range(call, context.attributes.get<int64_t>("axis"), context.operand(0).shape);
-  if (context.report(call)) return {};
-  return *axis;
 }
 
 ir::ValueId reversed(const LayerContext& context, std::string_view part, ir::ValueId x,
@@ -36,7 +25,7 @@ ir::ValueId all_of(const LayerContext& context, ir::ValueId x, int64_t axis) {
 /// In ascending order, the other way round for the elements the other way round: of equal ones, the
 /// first is the first again.
 ir::ValueId expand_sort(LayerContext& context) {
-  const auto axis = sorted_axis(context);
+  const auto axis = context.axis();
   if (!axis) return {};
   const ir::ValueId x = context.operands[0];
   if (context.attributes.get<bool>("descending")) return all_of(context, x, *axis);
@@ -45,31 +34,27 @@ ir::ValueId expand_sort(LayerContext& context) {
 }
 
 ir::ValueId expand_argsort(LayerContext& context) {
-  const auto axis = sorted_axis(context);
+  const auto axis = context.axis();
   if (!axis) return {};
   const auto places = [&](ir::ValueId x) {
     const ir::ValueId values = all_of(context, x, *axis);
-    return values.valid() ? context.graph().producer_of(values)->results[1] : values;
+    return context.result_beside(values, 1);
   };
   if (context.attributes.get<bool>("descending")) return places(context.operands[0]);
   const ir::ValueId from_end = places(reversed(context, "reversed", context.operands[0], *axis));
   if (!from_end.valid()) return {};
   const int64_t n = context.operand(0).shape[static_cast<int>(*axis)];
-  const ir::ValueId last = context.add("fill", "last", {},
-                                       {{"value", static_cast<double>(n - 1)},
-                                        {"shape", std::vector<int64_t>{}},
-                                        {"dtype", DType::kInt64}});
-  const ir::ValueId descending = context.add("subtract", "places", {last, from_end}, {});
+  const ir::ValueId last = context.number("last", static_cast<double>(n - 1), DType::kInt64);
+  const ir::ValueId descending = context.add("subtract", "places", {last, from_end});
   return reversed(context, "", descending, *axis);
 }
 
 }  // namespace
 
-std::span<const Rules> top_k() {
-  static constexpr Rules kRules[] = {{"top_k", top_k_gradient},
-                                     {"sort", nullptr, expand_sort},
-                                     {"argsort", nullptr, expand_argsort}};
-  return kRules;
+std::vector<Rules> top_k() {
+  return {{"top_k", top_k_gradient},
+          {"sort", nullptr, expand_sort},
+          {"argsort", nullptr, expand_argsort}};
 }
 
 }  // namespace flow::grad

@@ -1,7 +1,4 @@
 // The largest elements along an axis, and where they are; all of them in order.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -48,12 +45,8 @@ void infer_top_k_grad(Call& call) {
                 batch_beside(common_batch(dy.batch_axis, call.operand(1).batch_axis), *axis));
 }
 
-int64_t searched_extent(std::span<const Shape>, const Attributes& attributes) {
-  return attributes.get<int64_t>("extent");
-}
-
 std::vector<AttributeSpec> sorting_attributes() {
-  return {{"axis", AttributeType::kInteger, "-1", "axis to sort along"},
+  return {axis_attribute("-1", "axis to sort along"),
           {"descending", AttributeType::kBool, "false", "sort from the largest to the smallest"}};
 }
 
@@ -65,71 +58,53 @@ bool is_top_k_of(const Attributes& gradient, const Attributes& top, const Shape&
 
 }  // namespace
 
-std::span<const OpSpec> top_k() {
-  static const OpSpec kOps[] = {
-      {
-          .name = "top_k",
-          .doc = "The k largest elements along an axis in descending order, and their int64 "
-                 "indices; on ties, the first.",
-          .formula = "values[..., j, ...] = x[..., indices[..., j, ...], ...]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = {{.name = "k",
-                          .type = AttributeType::kInteger,
-                          .fallback = "",
-                          .doc = "number of elements to keep",
-                          .min = 1},
-                         {"axis", AttributeType::kInteger, "-1", "axis to search"}},
-          .plan_attributes = {{"axis", Kind::kAxis}, {"k", Kind::kCount}},
-          .results = {{"values"}, {.name = "indices", .optional = true}},
-          .normalize = normalize_axis,
-          .infer = infer_top_k,
-          .flops = {1, Flops::Each::kFirst},
-          .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",
-                       "top_k(i32[3,7]) k=4", "top_k(u8[5,2]) k=1 axis=0"},
-      },
-      {
-          .name = "sort",
-          .doc = "The elements along an axis in order; NaN counts as the largest.",
-          .formula = "y[i] <= y[i + 1]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = sorting_attributes(),
-          .numpy = "np.flip(np.sort(x, axis), axis) if descending else np.sort(x, axis)",
-          .examples = {"sort(f32[3,5])", "sort(f32[2,4,3]) axis=1 descending=true", "sort(i32[7])",
-                       "sort(u8[5,2]) axis=0"},
-      },
-      {
-          .name = "argsort",
-          .doc = "The int64 indices that sort an axis; of equal elements, the first comes first.",
-          .formula = "x[y[i]] <= x[y[i + 1]]",
-          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
-          .attributes = sorting_attributes(),
-          .numpy = "np.argsort(-x if descending else x, axis, kind='stable')",
-          .examples = {"argsort(f32[3,5])", "argsort(f32[2,4,3]) axis=1 descending=true",
-                       "argsort(i32[40])", "argsort(i8[40,2]) axis=0 descending=true"},
-      },
-      {
-          .name = "top_k_grad",
-          .doc = "Gradient of top_k: zero except at the largest elements.",
-          .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
-          .operands = {{"dy", "same shape as the values"},
-                       {.name = "indices",
-                        .doc = "same shape as the values",
-                        .accepts = Accepts::kInteger,
-                        .limit = searched_extent}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the forward op"},
-                         {"extent", AttributeType::kInteger, "", "size of the axis"}},
-          .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
-          .infer = infer_top_k_grad,
-          .linear = {0},
-          .origin = Origin{.operand = 1,
-                           .op = "top_k",
-                           .matches = is_top_k_of,
-                           .expected = "the matching top_k"},
-          .flops = {0},
-          .internal = true,
-      },
+std::vector<OpSpec> top_k() {
+  return {
+      {.name = "top_k",
+       .doc = "The k largest elements along an axis in descending order, and their int64 "
+              "indices; on ties, the first.",
+       .formula = "values[..., j, ...] = x[..., indices[..., j, ...], ...]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+       .attributes = {integer_attribute("k", "", "number of elements to keep", 1),
+                      axis_attribute("-1", "axis to search")},
+       .results = {{"values"}, {.name = "indices", .optional = true}},
+       .normalize = normalize_axis,
+       .infer = infer_top_k,
+       .flops = {1, Flops::Each::kFirst},
+       .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",
+                    "top_k(i32[3,7]) k=4", "top_k(u8[5,2]) k=1 axis=0"}},
+      {.name = "sort",
+       .doc = "The elements along an axis in order; NaN counts as the largest.",
+       .formula = "y[i] <= y[i + 1]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+       .attributes = sorting_attributes(),
+       .numpy = "np.flip(np.sort(x, axis), axis) if descending else np.sort(x, axis)",
+       .examples = {"sort(f32[3,5])", "sort(f32[2,4,3]) axis=1 descending=true", "sort(i32[7])",
+                    "sort(u8[5,2]) axis=0"}},
+      {.name = "argsort",
+       .doc = "The int64 indices that sort an axis; of equal elements, the first comes first.",
+       .formula = "x[y[i]] <= x[y[i + 1]]",
+       .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+       .attributes = sorting_attributes(),
+       .numpy = "np.argsort(-x if descending else x, axis, kind='stable')",
+       .examples = {"argsort(f32[3,5])", "argsort(f32[2,4,3]) axis=1 descending=true",
+                    "argsort(i32[40])", "argsort(i8[40,2]) axis=0 descending=true"}},
+      {.name = "top_k_grad",
+       .doc = "Gradient of top_k: zero except at the largest elements.",
+       .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
+       .operands = {{"dy", "same shape as the values"},
+                    integers("indices", "same shape as the values", limit_of_extent)},
+       .attributes = {axis_attribute("", "axis of the forward op"),
+                      extent_attribute("size of the axis")},
+       .infer = infer_top_k_grad,
+       .linear = {0},
+       .origin = Origin{.operand = 1,
+                        .op = "top_k",
+                        .matches = is_top_k_of,
+                        .expected = "the matching top_k"},
+       .flops = {0},
+       .internal = true},
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -16,9 +16,6 @@ std::vector<ir::ValueId> transpose_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> transpose() {
-  static constexpr Rules kRules[] = {{"transpose", transpose_gradient}};
-  return kRules;
-}
+std::vector<Rules> transpose() { return {{"transpose", transpose_gradient}}; }
 
 }  // namespace flow::grad

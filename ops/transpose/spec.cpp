@@ -1,9 +1,6 @@
 // Axes in another order.
-#include <fmt/format.h>
-
 #include <numeric>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 #include "runtime/base/text.h"
 
@@ -64,27 +61,23 @@ void infer_transpose(Call& call) {
 
 }  // namespace
 
-std::span<const OpSpec> transpose() {
-  static const OpSpec kOps[] = {{
-      .name = "transpose",
-      .doc = "Permutes the axes.",
-      .formula = "y[i(perm[0]), i(perm[1]), ...] = x[i(0), i(1), ...]",
-      .operands = {{"in", "any shape", Accepts::kAny}},
-      .attributes = {{"perm", AttributeType::kIntegers, "reversed",
-                      "source axis of each result axis; negative values count from the end"}},
-      .plan_attributes = {{"perm", Kind::kIntegers}},
-      .normalize = normalize_perm,
-      .infer = infer_transpose,
-      .linear = {0},
-      .moves_elements = true,
-      .rounds_operands = rounds_always,
-      .flops = {0},
-      .numpy = "np.transpose(x, perm)",
-      .examples = {"transpose(f32[3,4])", "transpose(f32[2,3,4,5]) perm=[0,2,1,3]",
-                   "transpose(f32[2,3,4]) perm=[1,-1,0]", "transpose(f32[])", "transpose(i64[3,2])",
-                   "transpose(bool[5,3,2]) perm=[0,2,1]"},
-  }};
-  return kOps;
+std::vector<OpSpec> transpose() {
+  return {{.name = "transpose",
+           .doc = "Permutes the axes.",
+           .formula = "y[i(perm[0]), i(perm[1]), ...] = x[i(0), i(1), ...]",
+           .operands = {{"in", "any shape", Accepts::kAny}},
+           .attributes = {{"perm", AttributeType::kIntegers, "reversed",
+                           "source axis of each result axis; negative values count from the end"}},
+           .normalize = normalize_perm,
+           .infer = infer_transpose,
+           .linear = {0},
+           .moves_elements = true,
+           .rounds_operands = rounds_always,
+           .flops = {0},
+           .numpy = "np.transpose(x, perm)",
+           .examples = {"transpose(f32[3,4])", "transpose(f32[2,3,4,5]) perm=[0,2,1,3]",
+                        "transpose(f32[2,3,4]) perm=[1,-1,0]", "transpose(f32[])",
+                        "transpose(i64[3,2])", "transpose(bool[5,3,2]) perm=[0,2,1]"}}};
 }
 
 }  // namespace flow::ops

@@ -1,6 +1,5 @@
 // tril and triu: the elements on one side of a diagonal, others zero.
 #include "runtime/cuda/loops/families.h"
-#include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
@@ -22,8 +21,8 @@ Kernel triangle_with(const Request& request, bool lower) {
   return {[lower, rows = x[x.rank() - 2], columns = x[x.rank() - 1], n = x.elements(),
            diagonal = attribute<int64_t>(request, "diagonal")](const Buffers& buffers,
                                                                const LaunchState& state) {
-    launch(state.driver, state.stream, "triangle", shape_for(n), keep_side<T>, input<T>(buffers, 0),
-           rows, columns, diagonal, lower, output<T>(buffers, 0), n);
+    launch(state, "triangle", shape_for(n), keep_side<T>, input<T>(buffers, 0), rows, columns,
+           diagonal, lower, output<T>(buffers, 0), n);
   }};
 }
 

@@ -6,14 +6,13 @@ namespace {
 
 std::vector<ir::ValueId> triangle_gradient(GradientContext& context) {
   return {context.add(context.node.op->name, 0, {context.gradient()},
-                      {{"diagonal", *context.node.attributes.find("diagonal")}})};
+                      context.attributes({"diagonal"}))};
 }
 
 }  // namespace
 
-std::span<const Rules> tril_triu() {
-  static constexpr Rules kRules[] = {{"tril", triangle_gradient}, {"triu", triangle_gradient}};
-  return kRules;
+std::vector<Rules> tril_triu() {
+  return {{"tril", triangle_gradient}, {"triu", triangle_gradient}};
 }
 
 }  // namespace flow::grad

@@ -1,7 +1,4 @@
 // One side of a diagonal kept, the other made zero.
-#include <fmt/format.h>
-
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -28,13 +25,8 @@ OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view
       .doc = doc,
       .formula = formula,
       .operands = {{"in", "(..., rows, columns)", Accepts::kAny}},
-      .attributes = {{.name = "diagonal",
-                      .type = AttributeType::kInteger,
-                      .fallback = "0",
-                      .doc = "offset from the main diagonal: positive is above, negative is below",
-                      .min = -static_cast<double>(kMaxSize),
-                      .max = static_cast<double>(kMaxSize)}},
-      .plan_attributes = {{"diagonal", Kind::kOffset}},
+      .attributes = {offset_attribute(
+          "diagonal", "0", "offset from the main diagonal: positive is above, negative is below")},
       .infer = infer_triangle,
       .in_place = {0},
       .linear = {0},
@@ -45,8 +37,8 @@ OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view
 
 }  // namespace
 
-std::span<const OpSpec> tril_triu() {
-  static const OpSpec kOps[] = {
+std::vector<OpSpec> tril_triu() {
+  return {
       triangle_op("tril", "Lower triangle: keeps elements on and below a diagonal, zero elsewhere.",
                   "y[i, j] = x[i, j] where j - i <= diagonal, else 0", "np.tril(x, diagonal)",
                   {"tril(f32[4,4])", "tril(f32[2,3,5]) diagonal=1", "tril(f32[5,3]) diagonal=-2",
@@ -56,7 +48,6 @@ std::span<const OpSpec> tril_triu() {
                   {"triu(f32[4,4])", "triu(f32[2,3,5]) diagonal=1", "triu(f32[5,3]) diagonal=-2",
                    "triu(i32[3,4]) diagonal=9"}),
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

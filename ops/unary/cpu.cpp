@@ -1,27 +1,27 @@
 // Kernels of unary ops and of their gradients: unary.def lists them. They go over memory as it
 // lies, so any layout will do that all operands share.
-#include "ops/unary/activations.h"
+#include "ops/unary/unary.h"
 
 #include "runtime/cpu/backend/families.h"
-#include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
 
-// The result may lie exactly on an operand: `omp simd` says that iterations are independent.
-
-template <typename F, typename T>
-FLOW_INLINE void map_loop(F f, const T* x, T* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-}
-
+/// The derivative of F times what is passed back.
 template <typename F>
-FLOW_INLINE void gradient_loop(F f, const float* dy, const float* v, float* dx, int64_t n) {
+struct GradientOf {
+  F f;
+  FLOW_INLINE float operator()(float dy, float v) const { return f.gradient(dy, v); }
+};
+
+/// y = f(x...). The result may lie exactly on an operand: `omp simd` says that iterations are
+/// independent.
+template <typename F, typename R, typename... T>
+FLOW_INLINE void map_loop(F f, R* y, int64_t n, const T*... x) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[i] = f.gradient(dy[i], v[i]);
+  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
 }
 
 FLOW_INLINE bool any_far(const float* x, int64_t n) {
@@ -33,95 +33,60 @@ FLOW_INLINE bool any_far(const float* x, int64_t n) {
 
 // A function that is a vector only of numbers that are not far is another one where there are none.
 
-template <typename F, typename T>
-FLOW_INLINE void map_all(F f, const T* x, T* y, int64_t n) {
+template <typename F, typename T, typename R>
+FLOW_INLINE void map_all(F f, const T* x, R* y, int64_t n) {
   if constexpr (requires { typename F::Near; })
-    if (!any_far(x, n)) return map_loop(typename F::Near{}, x, y, n);
-  map_loop(f, x, y, n);
+    if (!any_far(x, n)) return map_loop(typename F::Near{}, y, n, x);
+  map_loop(f, y, n, x);
 }
 
 template <typename F>
 FLOW_INLINE void gradient_all(F f, const float* dy, const float* v, float* dx, int64_t n) {
   if constexpr (requires { typename F::Near; })
-    if (!any_far(v, n)) return gradient_loop(typename F::Near{}, dy, v, dx, n);
-  gradient_loop(f, dy, v, dx, n);
+    if (!any_far(v, n)) return map_loop(GradientOf<typename F::Near>{}, dx, n, dy, v);
+  map_loop(GradientOf<F>{f}, dx, n, dy, v);
 }
 
 /// A Kernel that calls run(f, x, y, n) on each piece of the operand.
-template <typename F, typename T>
-Kernel map_kernel(const Request& request, F f, void (*run)(F, const T*, T*, int64_t)) {
-  Kernel kernel;
-  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    const T* x = input<T>(buffers, 0);
-    T* y = output<T>(buffers, 0);
-    for_pieces(threads, n, kPiece,
-               [&](int64_t first, int64_t end) { run(f, x + first, y + first, end - first); });
-  };
-  return kernel;
+template <typename F, typename T, typename R>
+Kernel map_kernel(const Request& request, F f, void (*run)(F, const T*, R*, int64_t)) {
+  return elementwise(request, [=](const Piece& piece) {
+    run(f, piece.input<T>(0), piece.output<R>(0), piece.size());
+  });
 }
 
-/// The same with the operands dy and v.
-template <typename F>
-Kernel gradient_kernel(const Request& request, F f,
-                       void (*run)(F, const float*, const float*, float*, int64_t)) {
-  Kernel kernel;
-  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    const float *dy = input<float>(buffers, 0), *v = input<float>(buffers, 1);
-    float* dx = output<float>(buffers, 0);
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      run(f, dy + first, v + first, dx + first, end - first);
-    });
-  };
-  return kernel;
-}
-
-/// The same of bfloat16: widened, computed and rounded some elements at a time.
-template <typename F>
-Kernel low_precision_gradient(const Request& request, F f,
-                              void (*run)(F, const float*, const float*, float*, int64_t)) {
+/// The gradient of bfloat16: widened, computed and rounded some elements at a time.
+template <typename F, typename Run>
+Kernel low_precision_gradient(const Request& request, F f, Run run) {
   if (request.inputs[0].dtype != DType::kBFloat16) return {};
-  Kernel kernel;
-  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    const auto *dy = input<uint16_t>(buffers, 0), *v = input<uint16_t>(buffers, 1);
-    auto* dx = output<uint16_t>(buffers, 0);
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      constexpr int64_t kBlock = 1024;
-      float wide_dy[kBlock], wide_v[kBlock];
-      for (int64_t i = first; i < end; i += kBlock) {
-        const int64_t count = std::min(kBlock, end - i);
-        widen_bfloat16(dy + i, wide_dy, count);
-        widen_bfloat16(v + i, wide_v, count);
-        run(f, wide_dy, wide_v, wide_dy, count);
-        round_to_bfloat16(wide_dy, dx + i, count);
-      }
-    });
-  };
-  return kernel;
+  return elementwise(request, [=](const Piece& piece) {
+    constexpr int64_t kBlock = 1024;
+    float dy[kBlock], v[kBlock];
+    for (int64_t i = 0; i < piece.size(); i += kBlock) {
+      const int64_t count = std::min(kBlock, piece.size() - i);
+      widen_bfloat16(piece.input<uint16_t>(0) + i, dy, count);
+      widen_bfloat16(piece.input<uint16_t>(1) + i, v, count);
+      run(f, dy, v, dy, count);
+      round_to_bfloat16(dy, piece.output<uint16_t>(0) + i, count);
+    }
+  });
+}
+
+/// A Kernel that calls run(f, dy, v, dx, n) on each piece.
+template <template <typename> class F, typename Run>
+Kernel gradient_kernel(const Request& request, Run run) {
+  const auto f = functions::with_attributes<F, float>(request.step.attributes);
+  if (is_low_precision(request.inputs[0].dtype)) return low_precision_gradient(request, f, run);
+  return elementwise(request, [=](const Piece& piece) {
+    run(f, piece.input<float>(0), piece.input<float>(1), piece.output<float>(0), piece.size());
+  });
 }
 
 template <template <typename> class F>
 Kernel kernel_of_integers(const Request& request) {
   return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
-    return map_kernel<F<T>, T>(request, F<T>{}, map_all<F<T>, T>);
+    return map_kernel(request, F<T>{}, map_all<F<T>, T, T>);
   });
-}
-
-/// Tests floats.
-template <template <typename> class F>
-Kernel test_kernel(const Request& request) {
-  Kernel kernel;
-  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements()](
-                      const Buffers& buffers, const CallState&) {
-    const float* x = input<float>(buffers, 0);
-    bool* y = output<bool>(buffers, 0);
-    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      for (int64_t i = first; i < end; ++i) y[i] = F<float>{}(x[i]);
-    });
-  };
-  return kernel;
 }
 
 // A loop of each function, since not every compiler clones templates for what the CPU has.
@@ -152,8 +117,11 @@ bool approximates_by_tanh(const Request& request) {
   Kernel prepare_##op(const Request& request) {                           \
     return map_kernel(request, functions::Function<float>{}, op##_piece); \
   }
-#define FLOW_UNARY_TEST_FUNCTOR(op, Function) \
-  Kernel prepare_##op(const Request& request) { return test_kernel<functions::Function>(request); }
+#define FLOW_UNARY_TEST_FUNCTOR(op, Function)                 \
+  Kernel prepare_##op(const Request& request) {               \
+    using F = functions::Function<float>;                     \
+    return map_kernel(request, F{}, map_all<F, float, bool>); \
+  }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                                 \
   Kernel prepare_##op(const Request& request) {                                          \
     const auto f =                                                                       \
@@ -161,11 +129,7 @@ bool approximates_by_tanh(const Request& request) {
     return map_kernel(request, f, op##_piece);                                           \
   }                                                                                      \
   Kernel prepare_##op##_grad(const Request& request) {                                   \
-    const auto f =                                                                       \
-        functions::with_attributes<functions::Function, float>(request.step.attributes); \
-    if (is_low_precision(request.inputs[0].dtype))                                       \
-      return low_precision_gradient(request, f, op##_grad_piece);                        \
-    return gradient_kernel(request, f, op##_grad_piece);                                 \
+    return gradient_kernel<functions::Function>(request, op##_grad_piece);               \
   }
 #include "ops/unary/unary.def"
 

@@ -1,7 +1,6 @@
 // Kernels of unary ops and of their gradients: unary.def lists them.
-#include "ops/unary/activations.h"
+#include "ops/unary/unary.h"
 
-#include "runtime/base/element_types.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/map.cuh"
 
@@ -46,14 +45,17 @@ inline constexpr bool kActivates<functions::HardSwish> = true;
 template <Prepare prepare>
 inline constexpr ChannelsLast kLayoutOf = ChannelsLast::kNo;
 
-/// Calls visit with a zero of the operands' type.
+/// Calls visit(zero, f) with a zero of the operands' type and the function of as many bits.
 template <template <typename> class Function, typename Visit>
 Kernel visit_operands(const Request& request, Visit visit) {
   const DType dtype = request.inputs[0].dtype;
+  const auto with_function = [&]<typename T>(T zero) -> Kernel {
+    return {visit(zero, functions::with_attributes<Function, Wide<T>>(request.step.attributes))};
+  };
   if constexpr (kActivates<Function>)
-    return visit_any_float(dtype, visit);
+    return visit_any_float(dtype, with_function);
   else
-    return visit_float(dtype, visit);
+    return visit_float(dtype, with_function);
 }
 
 bool approximates_by_tanh(const Request& request) {
@@ -78,23 +80,19 @@ bool approximates_by_tanh(const Request& request) {
       return {test_launch<T>(#op, request, functions::Function<T>{})};         \
     });                                                                        \
   }
-#define FLOW_UNARY_FUNCTOR(op, Function)                                                     \
-  Kernel prepare_##op(const Request& request) {                                              \
-    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
-      const auto f =                                                                         \
-          functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
-      return {map_launch<T>(#op, request, Value<decltype(f)>{f})};                           \
-    });                                                                                      \
-  }                                                                                          \
-  Kernel prepare_##op##_grad(const Request& request) {                                       \
-    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
-      const auto f =                                                                         \
-          functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
-      return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})};          \
-    });                                                                                      \
-  }                                                                                          \
-  template <>                                                                                \
-  inline constexpr ChannelsLast kLayoutOf<prepare_##op> =                                    \
+#define FLOW_UNARY_FUNCTOR(op, Function)                                                      \
+  Kernel prepare_##op(const Request& request) {                                               \
+    return visit_operands<functions::Function>(request, [&]<typename T, typename F>(T, F f) { \
+      return map_launch<T>(#op, request, Value<F>{f});                                        \
+    });                                                                                       \
+  }                                                                                           \
+  Kernel prepare_##op##_grad(const Request& request) {                                        \
+    return visit_operands<functions::Function>(request, [&]<typename T, typename F>(T, F f) { \
+      return map_pairs_launch<T>(#op "_grad", request, Gradient<F>{f});                       \
+    });                                                                                       \
+  }                                                                                           \
+  template <>                                                                                 \
+  inline constexpr ChannelsLast kLayoutOf<prepare_##op> =                                     \
       kActivates<functions::Function> ? ChannelsLast::kSame : ChannelsLast::kNo;
 #include "ops/unary/unary.def"
 

@@ -1,8 +1,5 @@
 // Gradients of unary ops.
-#include <fmt/format.h>
-
-#include "compiler/grad/gradients.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -23,17 +20,17 @@ std::vector<ValueId> gradient_reading_result(GradientContext& context) {
 }
 
 std::vector<ValueId> negative_gradient(GradientContext& context) {
-  return {context.add("negative", 0, {context.gradient()}, {})};
+  return {context.add("negative", 0, {context.gradient()})};
 }
 
 std::vector<ValueId> abs_gradient(GradientContext& context) {
   const ValueId sign = context.add("sign", 0, {context.operand(0)}, {}, "sign");
-  return {context.add("multiply", 0, {context.gradient(), sign}, {})};
+  return {context.add("multiply", 0, {context.gradient(), sign})};
 }
 
 std::vector<ValueId> square_gradient(GradientContext& context) {
   const ValueId twice = context.add("scale", 0, {context.operand(0)}, {{"factor", 2.0}}, "scale");
-  return {context.add("multiply", 0, {context.gradient(), twice}, {})};
+  return {context.add("multiply", 0, {context.gradient(), twice})};
 }
 
 /// Between its steps the function is constant.
@@ -43,9 +40,9 @@ std::vector<ValueId> step_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> unary() {
+std::vector<Rules> unary() {
   constexpr GradientRule kOperand = gradient_reading_operand, kResult = gradient_reading_result;
-  static constexpr Rules kRules[] = {
+  return {
       {"negative", negative_gradient},
       {"abs", abs_gradient},
       {"sign", step_gradient},
@@ -55,7 +52,6 @@ std::span<const Rules> unary() {
   {#op, reads},
 #include "ops/unary/unary.def"
   };
-  return kRules;
 }
 
 }  // namespace flow::grad

@@ -1,9 +1,6 @@
 // Unary ops and their gradients: the records of unary.def.
-#include <fmt/format.h>
-
 #include <cmath>
 
-#include "ops/core/axes.h"
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -43,7 +40,6 @@ void infer_clip_grad(Call& call) {
 /// What a unary op and its gradient share: attributes, and shape functions that check them.
 struct Parameters {
   std::vector<AttributeSpec> attributes = {};
-  std::vector<PlanAttribute> in_plans = {};
   InferRule infer = infer_like_operand, infer_grad = infer_unary_grad;
   Epilogue epilogue = Epilogue::kNone;  // 16-bit kernels have its gradient, too
 };
@@ -53,54 +49,38 @@ Parameters none() { return {}; }
 Parameters rectifier() { return {.epilogue = Epilogue::kRelu}; }
 
 Parameters alpha(std::string_view fallback, std::string_view doc) {
-  return {{{"alpha", AttributeType::kNumber, fallback, doc}}, {{"alpha", Kind::kFinite}}};
+  return {{number_attribute("alpha", fallback, doc)}};
 }
 
 Parameters divisor(std::string_view fallback, std::string_view doc) {
-  return {{{.name = "alpha",
-            .type = AttributeType::kNumber,
-            .fallback = fallback,
-            .doc = doc,
-            .min = 1e-6}},
-          {{"alpha", Kind::kFinite}}};
+  return {{number_attribute("alpha", fallback, doc, 1e-6)}};
 }
 
 Parameters line() {
-  return {{{"alpha", AttributeType::kNumber, "0.16666666666666666", "slope"},
-           {"beta", AttributeType::kNumber, "0.5", "value at 0"}},
-          {{"alpha", Kind::kFinite}, {"beta", Kind::kFinite}}};
+  return {{number_attribute("alpha", "0.16666666666666666", "slope"),
+           number_attribute("beta", "0.5", "value at 0")}};
 }
 
 Parameters margin(std::string_view fallback, std::string_view doc) {
-  return {{{.name = "lambd",
-            .type = AttributeType::kNumber,
-            .fallback = fallback,
-            .doc = doc,
-            .min = 0}},
-          {{"lambd", Kind::kMagnitude}}};
+  return {{number_attribute("lambd", fallback, doc, 0)}};
 }
 
 Parameters cutoff() {
-  return {{{"threshold", AttributeType::kNumber, "0", "largest number that is replaced"},
-           {"value", AttributeType::kNumber, "0", "what replaces it"}},
-          {{"threshold", Kind::kFinite}, {"value", Kind::kFinite}}};
+  return {{number_attribute("threshold", "0", "largest number that is replaced"),
+           number_attribute("value", "0", "what replaces it")}};
 }
 
 Parameters approximate() {
-  return {{{.name = "approximate",
-            .type = AttributeType::kText,
-            .fallback = "none",
-            .doc = "approximation to use; tanh selects the second formula",
-            .choices = {"none", "tanh"}}},
-          {{"approximate", Kind::kChoice}}};
+  return {{choice_attribute("approximate", "none",
+                            "approximation to use; tanh selects the second formula",
+                            {"none", "tanh"})}};
 }
 
 Parameters bounds() {
-  return {{{"min", AttributeType::kNumber, "-inf", "lower bound"},
-           {"max", AttributeType::kNumber, "inf", "upper bound"}},
-          {{"min", Kind::kValue}, {"max", Kind::kValue}},
-          infer_clip,
-          infer_clip_grad};
+  return {
+      {value_attribute("min", "-inf", "lower bound"), value_attribute("max", "inf", "upper bound")},
+      infer_clip,
+      infer_clip_grad};
 }
 
 OpSpec number_spec(std::string_view name, Domain domain, bool linear, std::string_view doc,
@@ -127,7 +107,6 @@ OpSpec forward(std::string_view name, Domain domain, const Parameters& parameter
           .formula = formula,
           .operands = {{"in", "any shape"}},
           .attributes = parameters.attributes,
-          .plan_attributes = parameters.in_plans,
           .infer = parameters.infer,
           .in_place = {0},
           .elementwise = true,
@@ -165,7 +144,6 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
           .formula = formula,
           .operands = {{.name = "dy", .doc = "any shape", .low_precision = low_precision}, read},
           .attributes = parameters.attributes,
-          .plan_attributes = parameters.in_plans,
           .infer = parameters.infer_grad,
           .in_place = {0, 1},
           .elementwise = true,
@@ -177,9 +155,9 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
 
 }  // namespace
 
-std::span<const OpSpec> unary() {
+std::vector<OpSpec> unary() {
   constexpr bool kOperand = false, kResult = true;  // read by the gradient
-  static const OpSpec kOps[] = {
+  return {
 #define FLOW_UNARY_NUMBER_SPEC(op, domain, linear, doc, formula, numpy, ...) \
   number_spec(#op, Domain::domain, linear, doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_UNARY_STEP_SPEC(op, domain, doc, formula, numpy, ...) \
@@ -191,7 +169,6 @@ std::span<const OpSpec> unary() {
       backward(#op "_grad", parameters, grad_formula, reads),
 #include "ops/unary/unary.def"
   };
-  return kOps;
 }
 
 }  // namespace flow::ops

@@ -1,5 +1,5 @@
 // The functors of unary ops and of their gradients (unary.def lists them), which loops of every
-// kind inline: arithmetic and functions of numbers. Activations: activations.h.
+// kind inline: arithmetic, functions of numbers, activations.
 #pragma once
 
 #include <tuple>
@@ -23,6 +23,24 @@ F<T> with_attributes(const Attributes& attributes) {
 }
 
 // operator() is y = f(x). gradient(dy, v) is dy f'(x), where v is x or y, as each says.
+
+#define FLOW_STEP(Function, value)                        \
+  template <typename T>                                   \
+  struct Function {                                       \
+    FLOW_INLINE T operator()(T x) const { return value; } \
+  }
+#define FLOW_TEST(Function, value)                           \
+  template <typename T>                                      \
+  struct Function {                                          \
+    FLOW_INLINE bool operator()(T x) const { return value; } \
+  }
+/// v is the name that the gradient's expression has for it: x or y.
+#define FLOW_FUNCTION(Function, v, value, gradient_value)              \
+  template <typename T>                                                \
+  struct Function {                                                    \
+    FLOW_INLINE T operator()(T x) const { return value; }              \
+    FLOW_INLINE T gradient(T dy, T v) const { return gradient_value; } \
+  }
 
 /// Integers wrap around: there is no positive of the least one.
 template <typename T>
@@ -74,127 +92,39 @@ struct Square {
   }
 };
 
-template <typename T>
-struct Floor {
-  FLOW_INLINE T operator()(T x) const { return std::floor(x); }
-};
+FLOW_STEP(Floor, std::floor(x));
+FLOW_STEP(Ceil, std::ceil(x));
+FLOW_STEP(Round, std::rint(x));
+FLOW_STEP(Trunc, std::trunc(x));
 
-template <typename T>
-struct Ceil {
-  FLOW_INLINE T operator()(T x) const { return std::ceil(x); }
-};
-
-template <typename T>
-struct Round {
-  FLOW_INLINE T operator()(T x) const { return std::rint(x); }
-};
-
-template <typename T>
-struct Trunc {
-  FLOW_INLINE T operator()(T x) const { return std::trunc(x); }
-};
-
-template <typename T>
-struct IsNan {
-  FLOW_INLINE bool operator()(T x) const { return x != x; }
-};
-
+FLOW_TEST(IsNan, x != x);
 /// What an infinity or a NaN leaves of itself is NaN.
-template <typename T>
-struct IsFinite {
-  FLOW_INLINE bool operator()(T x) const { return x - x == T(0); }
-};
+FLOW_TEST(IsFinite, x - x == T(0));
+FLOW_TEST(IsInf, x == x && !IsFinite<T>{}(x));
 
-template <typename T>
-struct IsInf {
-  FLOW_INLINE bool operator()(T x) const { return x == x && !IsFinite<T>{}(x); }
-};
+// clang-format off
 
-/// v is x, whose square would overflow before its root does.
-template <typename T>
-struct Acosh {
-  FLOW_INLINE T operator()(T x) const { return std::acosh(x); }
-  FLOW_INLINE T gradient(T dy, T x) const {
-    return dy / (math::sqrt(x - T(1)) * math::sqrt(x + T(1)));
-  }
-};
-
-/// v is x.
-template <typename T>
-struct Asin {
-  FLOW_INLINE T operator()(T x) const { return std::asin(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / math::sqrt((T(1) - x) * (T(1) + x)); }
-};
-
-/// v is x.
-template <typename T>
-struct Acos {
-  FLOW_INLINE T operator()(T x) const { return std::acos(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return -Asin<T>{}.gradient(dy, x); }
-};
-
-/// v is x.
-template <typename T>
-struct Asinh {
-  FLOW_INLINE T operator()(T x) const { return std::asinh(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / math::sqrt(x * x + T(1)); }
-};
-
-/// v is x.
-template <typename T>
-struct Atanh {
-  FLOW_INLINE T operator()(T x) const { return std::atanh(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / ((T(1) - x) * (T(1) + x)); }
-};
-
-/// v is x.
-template <typename T>
-struct Atan {
-  FLOW_INLINE T operator()(T x) const { return std::atan(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x * x); }
-};
-
-/// v is x.
-template <typename T>
-struct Cosh {
-  FLOW_INLINE T operator()(T x) const { return std::cosh(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy * std::sinh(x); }
-};
-
-/// v is y.
-template <typename T>
-struct Expm1 {
-  FLOW_INLINE T operator()(T x) const { return math::expm1(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return dy * (y + T(1)); }
-};
-
-/// v is x.
-template <typename T>
-struct Log1p {
-  FLOW_INLINE T operator()(T x) const { return std::log1p(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / (T(1) + x); }
-};
-
-/// v is y.
-template <typename T>
-struct Reciprocal {
-  FLOW_INLINE T operator()(T x) const { return T(1) / x; }
-  FLOW_INLINE T gradient(T dy, T y) const { return -dy * y * y; }
-};
-
-/// v is x.
-template <typename T>
-struct Sinh {
-  FLOW_INLINE T operator()(T x) const { return std::sinh(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy * std::cosh(x); }
-};
-
-/// v is y.
-template <typename T>
-struct Tan {
-  FLOW_INLINE T operator()(T x) const { return std::tan(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return dy * (T(1) + y * y); }
-};
+/// The square of x would overflow before its root does.
+FLOW_FUNCTION(Acosh, x, std::acosh(x), dy / (math::sqrt(x - T(1)) * math::sqrt(x + T(1))));
+FLOW_FUNCTION(Asin, x, std::asin(x), dy / math::sqrt((T(1) - x) * (T(1) + x)));
+FLOW_FUNCTION(Acos, x, std::acos(x), -Asin<T>{}.gradient(dy, x));
+FLOW_FUNCTION(Asinh, x, std::asinh(x), dy / math::sqrt(x * x + T(1)));
+FLOW_FUNCTION(Atanh, x, std::atanh(x), dy / ((T(1) - x) * (T(1) + x)));
+FLOW_FUNCTION(Atan, x, std::atan(x), dy / (T(1) + x * x));
+FLOW_FUNCTION(Cosh, x, std::cosh(x), dy * std::sinh(x));
+/// The slope at 0 is 2 / sqrt(pi).
+FLOW_FUNCTION(Erf, x, math::erf(x), dy * (T(1.12837916709551257390) * math::exp(-x * x)));
+FLOW_FUNCTION(Exp, y, math::exp(x), dy * y);
+FLOW_FUNCTION(Expm1, y, math::expm1(x), dy * (y + T(1)));
+FLOW_FUNCTION(Log, x, math::log(x), dy / x);
+FLOW_FUNCTION(Log1p, x, std::log1p(x), dy / (T(1) + x));
+FLOW_FUNCTION(Reciprocal, y, T(1) / x, -dy * y * y);
+/// -1/2 x^(-3/2) = -1/2 y^3
+FLOW_FUNCTION(Rsqrt, y, T(1) / math::sqrt(x), T(-0.5) * dy * y * y * y);
+FLOW_FUNCTION(Sinh, x, std::sinh(x), dy * std::cosh(x));
+FLOW_FUNCTION(Sqrt, y, math::sqrt(x), T(0.5) * dy / y);
+FLOW_FUNCTION(Tan, y, std::tan(x), dy * (T(1) + y * y));
+// clang-format on
 
 /// v is x.
 template <typename T>
@@ -233,40 +163,195 @@ struct Sin {
   FLOW_INLINE T gradient(T dy, T x) const { return dy * math::cos(x); }
 };
 
-/// v is x.
-template <typename T>
-struct Erf {
-  static constexpr T kSlope = T(1.12837916709551257390);  // 2 / sqrt(pi)
-  FLOW_INLINE T operator()(T x) const { return math::erf(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy * (kSlope * math::exp(-x * x)); }
-};
+// Activations: functions that only networks use.
 
-/// v is y.
-template <typename T>
-struct Exp {
-  FLOW_INLINE T operator()(T x) const { return math::exp(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return dy * y; }
-};
+// clang-format off
+FLOW_FUNCTION(LogSigmoid, x, -math::softplus(-x), dy * math::sigmoid(-x));
+/// NaN of NaN, which passes the gradient.
+FLOW_FUNCTION(Relu, y, x <= T(0) ? T(0) : x, y <= T(0) ? T(0) : dy);
+FLOW_FUNCTION(Sigmoid, y, math::sigmoid(x), dy * (y * (T(1) - y)));
+FLOW_FUNCTION(Softplus, x, math::softplus(x), dy * math::sigmoid(x));
+FLOW_FUNCTION(Tanh, y, math::tanh(x), dy * ((T(1) - y) * (T(1) + y)));
+// clang-format on
 
 /// v is x.
 template <typename T>
-struct Log {
-  FLOW_INLINE T operator()(T x) const { return math::log(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy / x; }
+struct Celu {
+  static constexpr std::tuple kAttributes{"alpha"};
+  T alpha;
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = alpha * math::expm1(x / alpha);
+    return x > T{0} ? x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = dy * math::exp(x / alpha);
+    return x > T{0} ? dy : negative;
+  }
 };
 
-/// v is y: -1/2 x^(-3/2) = -1/2 y^3.
+/// v is x.
 template <typename T>
-struct Rsqrt {
-  FLOW_INLINE T operator()(T x) const { return T(1) / math::sqrt(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return T(-0.5) * dy * y * y * y; }
+struct Elu {
+  static constexpr std::tuple kAttributes{"alpha"};
+  T alpha;
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = alpha * math::expm1(x);
+    return x > T{0} ? x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = dy * (alpha * math::exp(x));
+    return x > T{0} ? dy : negative;
+  }
 };
 
-/// v is y.
+/// x times the normal distribution's share below x; v is x.
 template <typename T>
-struct Sqrt {
-  FLOW_INLINE T operator()(T x) const { return math::sqrt(x); }
-  FLOW_INLINE T gradient(T dy, T y) const { return T(0.5) * dy / y; }
+struct GeluErf {
+  static constexpr T kHeight = T(0.39894228040143267794);  // 1 / sqrt(2 pi)
+  FLOW_INLINE T operator()(T x) const { return x * math::normal(x).share; }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const math::Normal<T> normal = math::normal(x);
+    return dy * (normal.share + x * (kHeight * normal.bell));
+  }
 };
+
+/// The same with the share (1 + tanh u) / 2 = sigmoid(2u), u a cubic in x; v is x.
+template <typename T>
+struct GeluTanh {
+  // 2 sqrt(2/pi), and that times 0.044715.
+  static constexpr T kLinear = T(1.59576912160573071176), kCubic = T(0.07135481627260024878);
+  FLOW_INLINE static T cubic(T x) { return x * (kLinear + kCubic * x * x); }
+  FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(cubic(x)); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const math::Logistic<T> at = math::logistic(cubic(x));
+    return dy * (at.share + x * (kLinear + T(3) * kCubic * x * x) * at.slope);
+  }
+};
+
+/// v is x.
+template <typename T>
+struct HardSigmoid {
+  static constexpr std::tuple kAttributes{"alpha", "beta"};
+  T alpha, beta;
+  FLOW_INLINE T operator()(T x) const {
+    const T at = alpha * x + beta;
+    const T above = at < T(0) ? T(0) : at;
+    return above > T(1) ? T(1) : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T at = alpha * x + beta;
+    const T not_below = at > T(0) ? alpha * dy : T(0);
+    return at < T(1) ? not_below : T(0);
+  }
+};
+
+/// v is x.
+template <typename T>
+struct HardSwish {
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x + T(3) > T(0) ? x + T(3) : T(0);
+    const T within = above > T(6) ? T(6) : above;
+    return x * within / T(6);
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T within = dy * (x / T(3) + T(0.5));
+    const T not_above = x >= T(3) ? dy : within;
+    return x <= T(-3) ? T(0) : not_above;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct LeakyRelu {
+  static constexpr std::tuple kAttributes{"alpha"};
+  T alpha;
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = alpha * x;
+    return x > T{0} ? x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = alpha * dy;
+    return x > T{0} ? dy : negative;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Mish {
+  FLOW_INLINE T operator()(T x) const { return x * math::tanh(math::softplus(x)); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T t = math::tanh(math::softplus(x));
+    return dy * (t + x * math::sigmoid(x) * (T(1) - t * t));
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Relu6 {
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x < T(0) ? T(0) : x;
+    return above > T(6) ? T(6) : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T not_below = x > T(0) ? dy : T(0);
+    return x < T(6) ? not_below : T(0);
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Selu {
+  static constexpr T kScale = T(1.05070098735548049342), kAlpha = T(1.67326324235437728481);
+  FLOW_INLINE T operator()(T x) const { return kScale * Elu<T>{kAlpha}(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return kScale * Elu<T>{kAlpha}.gradient(dy, x); }
+};
+
+/// v is x.
+template <typename T>
+struct Silu {
+  FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(x); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const math::Logistic<T> at = math::logistic(x);
+    return dy * (at.share + x * at.slope);
+  }
+};
+
+/// NaN of NaN; v is x.
+template <typename T>
+struct Softshrink {
+  static constexpr std::tuple kAttributes{"lambd"};
+  T lambd;
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x > lambd ? x - lambd : x * T(0);
+    return x < -lambd ? x + lambd : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T above = x > lambd ? dy : T(0);
+    return x < -lambd ? dy : above;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Softsign {
+  FLOW_INLINE T operator()(T x) const { return x / (T(1) + Abs<T>{}(x)); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T r = T(1) / (T(1) + Abs<T>{}(x));
+    return dy * r * r;
+  }
+};
+
+/// NaN of NaN; v is x.
+template <typename T>
+struct Threshold {
+  static constexpr std::tuple kAttributes{"threshold", "value"};
+  T threshold, value;
+  FLOW_INLINE T operator()(T x) const { return x <= threshold ? value : x; }
+  FLOW_INLINE T gradient(T dy, T x) const { return x <= threshold ? T(0) : dy; }
+};
+
+#undef FLOW_FUNCTION
+#undef FLOW_STEP
+#undef FLOW_TEST
 
 }  // namespace flow::functions

@@ -19,9 +19,6 @@ std::vector<ir::ValueId> fold_gradient(GradientContext& context) {
 
 }  // namespace
 
-std::span<const Rules> unfold() {
-  static constexpr Rules kRules[] = {{"unfold", unfold_gradient}, {"fold", fold_gradient}};
-  return kRules;
-}
+std::vector<Rules> unfold() { return {{"unfold", unfold_gradient}, {"fold", fold_gradient}}; }
 
 }  // namespace flow::grad

@@ -1,8 +1,5 @@
 // Adds a variable of the user's own.
-#include <fmt/format.h>
-
-#include "compiler/ir/initializers.h"
-#include "compiler/ir/rules.h"
+#include "compiler/grad/common.h"
 
 namespace flow::grad {
 namespace {
@@ -22,9 +19,6 @@ ir::ValueId expand_variable(LayerContext& context) {
 
 }  // namespace
 
-std::span<const Rules> variable() {
-  static constexpr Rules kRules[] = {{"variable", nullptr, expand_variable}};
-  return kRules;
-}
+std::vector<Rules> variable() { return {{"variable", nullptr, expand_variable}}; }
 
 }  // namespace flow::grad

@@ -1,20 +1,23 @@
-// Which arrays a file, a folder or a run directory has, and of which steps.
+// Which arrays a file, a folder or a run directory has, and of which steps. Percentiles of errors,
+// and where along each axis most of the error is.
 #include "runtime/compare/arrays.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cmath>
 
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/checkpoint_folder.h"
+#include "runtime/io/elements.h"
 #include "runtime/io/npz.h"
 
 namespace flow::compare {
-
 namespace {
 
 /// Does a link lead to a folder that it lies in?
@@ -95,20 +98,23 @@ Kind kind_of(const fs::path& path) {
   return fs::exists(path / exec::kPlanFile) ? Kind::kRun : Kind::kFolder;
 }
 
+constexpr int64_t kMostProfiled = int64_t{1} << 23;
+
+/// The value at `fraction` of the sorted values, interpolated. Reorders them.
+double percentile(Doubles& values, double fraction) {
+  const double place = fraction * static_cast<double>(values.size() - 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(values.begin(), below, values.end());
+  if (below + 1 == values.end()) return *below;
+  const double above = *std::min_element(below + 1, values.end());
+  return *below + (place - std::floor(place)) * (above - *below);
+}
+
 }  // namespace
 
 const char* words_for(Kind kind) {
-  switch (kind) {
-    case Kind::kFile:
-      return "a file";
-    case Kind::kArchive:
-      return "an archive";
-    case Kind::kFolder:
-      return "a directory";
-    case Kind::kRun:
-      break;
-  }
-  return "a run directory";
+  static constexpr std::array kWords = {"a file", "an archive", "a directory", "a run directory"};
+  return kWords[static_cast<size_t>(kind)];
 }
 
 fs::path file_of(const fs::path& array) { return place_of(array).first; }
@@ -218,6 +224,69 @@ std::vector<int64_t> steps_of_file(const Side& side, const std::string& name) {
   } catch (const RunError&) {  // its own verdict says so
     return {};
   }
+}
+
+Doubles doubles_of(const ArrayView& array) {
+  return io::visit_elements(array, [](auto elements) {
+    Doubles values(elements.size());
+    std::ranges::transform(elements, values.begin(),
+                           [](const auto& element) { return static_cast<double>(element); });
+    return values;
+  });
+}
+
+std::vector<int64_t> index_of(int64_t flat, const Shape& shape) {
+  std::vector<int64_t> index(static_cast<size_t>(shape.rank()));
+  for (int axis = shape.rank(); axis-- > 0; flat /= shape[axis])
+    index[static_cast<size_t>(axis)] = flat % shape[axis];
+  return index;
+}
+
+int64_t stride_of(const Shape& shape, int axis) { return shape.from(axis + 1).elements(); }
+
+std::vector<double> sums_along(const Doubles& values, const Shape& shape, int axis) {
+  const int64_t extent = shape[axis], stride = stride_of(shape, axis);
+  std::vector<double> sums(static_cast<size_t>(extent));
+  for (size_t i = 0; i < values.size(); ++i)
+    sums[i / static_cast<size_t>(stride) % sums.size()] += values[i];
+  return sums;
+}
+
+Errors::Errors(const Doubles& golden, const Doubles& out) : squares(golden.size()) {
+  for (size_t i = 0; i < golden.size(); ++i) {
+    const double error = std::abs(out[i] - golden[i]);
+    finite += std::isfinite(error);
+    squares[i] = std::isfinite(error) ? error : 0;
+    peak = std::max(peak, squares[i]);
+  }
+  if (peak == 0) return;
+  for (double& value : squares) {
+    value = square(value);
+    total += value;
+  }
+}
+
+std::optional<ErrorProfile> profile_errors(const ArrayView& golden, const ArrayView& out) {
+  if (golden.shape.elements() > kMostProfiled) return {};
+  const Doubles a = doubles_of(golden), b = doubles_of(out);
+  const Errors errors(a, b);
+  if (errors.total == 0) return {};
+  ErrorProfile profile;
+  for (int axis = 0; axis < golden.shape.rank(); ++axis) {
+    if (golden.shape[axis] < 2) continue;
+    const auto sums = sums_along(errors.squares, golden.shape, axis);
+    const auto most = std::ranges::max_element(sums);
+    profile.axes.push_back({axis, most - sums.begin(), *most / errors.total});
+  }
+  Doubles distances;
+  distances.reserve(static_cast<size_t>(errors.finite));
+  for (size_t i = 0; i < a.size(); ++i)
+    if (const double distance = std::abs(b[i] - a[i]); std::isfinite(distance))
+      distances.push_back(distance);
+  profile.median = percentile(distances, 0.5);
+  profile.percentile_90 = percentile(distances, 0.9);
+  profile.percentile_99 = percentile(distances, 0.99);
+  return profile;
 }
 
 }  // namespace flow::compare

@@ -11,13 +11,12 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/names.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/compare/tolerance.h"
-#include "runtime/compare/values.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/numpy_text.h"
 
 namespace flow::compare {
-
 namespace {
 
 /// |a - b|; of integers without overflow, rounded once.
@@ -212,62 +211,6 @@ LookContext look_context(const ArrayDifference& difference, const ArrayContext& 
   return {difference.tolerance, steps_first, context.steps, context.earlier};
 }
 
-}  // namespace
-
-ArrayDifference judge_arrays(const std::string& name, const ArrayView& golden, const ArrayView& out,
-                             const ToleranceRules& rules, const ArrayContext& context) {
-  ToleranceRule rule = rule_of(name, golden.dtype, rules);
-  if (leaves_out(rule, name, context)) rule = {{}, default_tolerance(golden.dtype)};
-  ArrayDifference difference;
-  difference.name = name;
-  difference.dtype = golden.dtype;
-  difference.shape = golden.shape;
-  difference.tolerance = rule.tolerance;
-  if (golden.dtype != out.dtype) {
-    difference.verdict = Verdict::kDType;
-    difference.detail =
-        fmt::format("golden is {}, out is {}", name_of(golden.dtype), name_of(out.dtype));
-    return difference;
-  }
-  if (golden.shape != out.shape) {
-    difference.verdict = Verdict::kShape;
-    difference.detail = fmt::format("golden is {}, out is {}", golden.shape.str(), out.shape.str());
-    return difference;
-  }
-  Findings found;
-  std::vector<Applied> tolerances;
-  int64_t judged = 0;
-  for (const Stretch& stretch : stretches_of(name, golden.shape, rule, context.steps)) {
-    judged += static_cast<int64_t>(stretch.end - stretch.begin);
-    double& widest = applied_of(stretch, tolerances).widest;
-    io::visit_elements(golden, [&](auto values) {
-      using T = std::remove_const_t<typename decltype(values)::element_type>;
-      const std::span<const T> others(reinterpret_cast<const T*>(out.data), values.size());
-      find<T>(values, others, stretch, widest, found);
-    });
-  }
-  check_spread(name, rule, tolerances);
-  difference.elements = golden.shape.elements();
-  difference.not_judged = difference.elements - judged;
-  describe(golden, out, found, difference);
-  judge(golden, found, tolerances, !rule.glob.empty(), difference);
-  return difference;
-}
-
-ArrayDifference compare_arrays(const std::string& name, const ArrayView& golden,
-                               const ArrayView& out, const ToleranceRules& rules,
-                               const ArrayContext& context) {
-  ArrayDifference difference = judge_arrays(name, golden, out, rules, context);
-  const bool reordered = difference.verdict == Verdict::kShape &&
-                         std::ranges::is_permutation(golden.shape.extents(), out.shape.extents());
-  if (difference.verdict == Verdict::kDiffers) difference.profile = profile_errors(golden, out);
-  if (difference.verdict == Verdict::kDiffers || reordered)
-    difference.look = best_look(golden, out, look_context(difference, context));
-  return difference;
-}
-
-namespace {
-
 ArrayDifference unreadable(const std::string& name, const std::string& why) {
   ArrayDifference difference;
   difference.name = name;
@@ -329,6 +272,58 @@ ArrayDifference compare_files(const std::string& name, const fs::path& golden_pa
 
 }  // namespace
 
+ArrayDifference judge_arrays(const std::string& name, const ArrayView& golden, const ArrayView& out,
+                             const ToleranceRules& rules, const ArrayContext& context) {
+  ToleranceRule rule = rule_of(name, golden.dtype, rules);
+  if (leaves_out(rule, name, context)) rule = {{}, default_tolerance(golden.dtype)};
+  ArrayDifference difference;
+  difference.name = name;
+  difference.dtype = golden.dtype;
+  difference.shape = golden.shape;
+  difference.tolerance = rule.tolerance;
+  if (golden.dtype != out.dtype) {
+    difference.verdict = Verdict::kDType;
+    difference.detail =
+        fmt::format("golden is {}, out is {}", name_of(golden.dtype), name_of(out.dtype));
+    return difference;
+  }
+  if (golden.shape != out.shape) {
+    difference.verdict = Verdict::kShape;
+    difference.detail = fmt::format("golden is {}, out is {}", golden.shape.str(), out.shape.str());
+    return difference;
+  }
+  Findings found;
+  std::vector<Applied> tolerances;
+  int64_t judged = 0;
+  for (const Stretch& stretch : stretches_of(name, golden.shape, rule, context.steps)) {
+    judged += static_cast<int64_t>(stretch.end - stretch.begin);
+    double& widest = applied_of(stretch, tolerances).widest;
+    io::visit_elements(golden, [&](auto values) {
+      using T = std::remove_const_t<typename decltype(values)::element_type>;
+      const std::span<const T> others(reinterpret_cast<const T*>(out.data), values.size());
+      find<T>(values, others, stretch, widest, found);
+    });
+  }
+  check_spread(name, rule, tolerances);
+  difference.elements = golden.shape.elements();
+  difference.not_judged = difference.elements - judged;
+  describe(golden, out, found, difference);
+  judge(golden, found, tolerances, !rule.glob.empty(), difference);
+  return difference;
+}
+
+ArrayDifference compare_arrays(const std::string& name, const ArrayView& golden,
+                               const ArrayView& out, const ToleranceRules& rules,
+                               const ArrayContext& context) {
+  ArrayDifference difference = judge_arrays(name, golden, out, rules, context);
+  const bool reordered = difference.verdict == Verdict::kShape &&
+                         std::ranges::is_permutation(golden.shape.extents(), out.shape.extents());
+  if (difference.verdict == Verdict::kDiffers) difference.profile = profile_errors(golden, out);
+  if (difference.verdict == Verdict::kDiffers || reordered)
+    difference.look = best_look(golden, out, look_context(difference, context));
+  return difference;
+}
+
 int64_t Comparison::count(Verdict verdict) const {
   return std::ranges::count(arrays, verdict, &ArrayDifference::verdict);
 }
@@ -346,35 +341,35 @@ bool is_ignored(const std::vector<std::string>& ignore, const std::string& name)
                              [&](const std::string& glob) { return glob_match(glob, name); });
 }
 
-Comparison compare_sides(const Side& golden, const Side& out, const ToleranceRules& rules,
-                         const std::vector<std::string>& ignore) {
+Comparison compare_pairs(const Side& golden, const Side& out,
+                         const std::vector<std::string>& ignore, const ComparePair& compare) {
   Comparison comparison;
   comparison.golden_checkpoint = golden.checkpoint.filename().string();
   comparison.out_checkpoint = out.checkpoint.filename().string();
-  const auto leave_out = [&](const std::string& name) {
-    if (!is_ignored(ignore, name)) return false;
-    comparison.ignored.push_back(name);
-    return true;
-  };
-  if (golden.kind == Kind::kFile) {
-    const auto& [name, path] = *golden.arrays.begin();
-    if (!leave_out(name))
-      comparison.arrays.push_back(compare_files(name, path, out.path, golden, rules));
-    return comparison;
-  }
   std::map<std::string, fs::path> all = golden.arrays;
-  all.insert(out.arrays.begin(), out.arrays.end());
+  if (golden.kind != Kind::kFile) all.insert(out.arrays.begin(), out.arrays.end());
   for (const auto& [name, path] : all) {
-    if (leave_out(name)) continue;
-    if (!out.has(name)) {
+    if (is_ignored(ignore, name))
+      comparison.ignored.push_back(name);
+    else if (golden.kind == Kind::kFile)  // whose names may differ
+      comparison.arrays.push_back(compare(name, path, out.path));
+    else if (!out.has(name))
       comparison.arrays.push_back(lone(name, Verdict::kMissing, path));
-    } else if (!golden.has(name)) {
+    else if (!golden.has(name))
       comparison.arrays.push_back(lone(name, Verdict::kExtra, path));
-    } else {
-      comparison.arrays.push_back(compare_files(name, path, out.arrays.at(name), golden, rules));
-    }
+    else
+      comparison.arrays.push_back(compare(name, path, out.arrays.at(name)));
   }
   return comparison;
+}
+
+Comparison compare_sides(const Side& golden, const Side& out, const ToleranceRules& rules,
+                         const std::vector<std::string>& ignore) {
+  return compare_pairs(
+      golden, out, ignore,
+      [&](const std::string& name, const fs::path& golden_path, const fs::path& out_path) {
+        return compare_files(name, golden_path, out_path, golden, rules);
+      });
 }
 
 Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules,

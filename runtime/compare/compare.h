@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "runtime/compare/arrays.h"
 #include "runtime/compare/looks.h"
 #include "runtime/compare/tolerance.h"
-#include "runtime/compare/values.h"
 
 namespace flow::compare {
 
@@ -84,8 +84,16 @@ struct Comparison {
 /// Does one of the globs match the name of an array?
 bool is_ignored(const std::vector<std::string>& ignore, const std::string& name);
 
-/// Both sides, of one kind. A file that cannot be read is a verdict. Arrays that match a glob of
-/// `ignore` are left out, whichever side has them.
+/// The difference between two arrays, by their name and files.
+using ComparePair = std::function<ArrayDifference(const std::string& name, const fs::path& golden,
+                                                  const fs::path& out)>;
+
+/// Calls `compare` for the arrays that both sides have, which are of one kind. Arrays that match a
+/// glob of `ignore` are left out, whichever side has them.
+Comparison compare_pairs(const Side& golden, const Side& out,
+                         const std::vector<std::string>& ignore, const ComparePair& compare);
+
+/// Both sides, of one kind. A file that cannot be read is a verdict.
 Comparison compare_sides(const Side& golden, const Side& out, const ToleranceRules& rules,
                          const std::vector<std::string>& ignore = {});
 

@@ -35,30 +35,32 @@ double floor_of(DType dtype) {
 /// cancels.
 constexpr double kJump = 100;
 
-RunOrigin read_origin(const fs::path& run) {
-  const fs::path path = run / exec::kRunRecord;
+std::optional<RunFacts> read_record(const fs::path& run) {
   const auto text = read_if_there(run, exec::kRunRecord, kLargestRecord);
   if (!text) return {};
   const Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object())
-    throw RequestError(fmt::format("{} is damaged: expected a JSON object", path.string()),
-                       "restore it, or run the job again");
-  RunOrigin origin{.known = true,
-                   .host = plan::text_in(json, "host"),
-                   .device = plan::text_in(json, "device"),
-                   .instruction_set = plan::text_in(json, "instruction_set"),
-                   .version = plan::text_in(json, "version"),
-                   .libraries = {},
-                   .overrides = {},
-                   .load = {},
-                   .fingerprint_every = {}};
-  origin.succeeded = plan::integer_in(json, "exit_status") == 0;
-  origin.last_step = plan::integer_in(json, "last_step").value_or(0);
-  origin.fingerprint_every = plan::integer_in(json, "fingerprint_every");
-  origin.overrides = plan::texts_in(json, "overrides");
-  origin.libraries = plan::named_texts_in(json, "libraries");
-  origin.load = plan::texts_in(json, "load");
-  return origin;
+  if (json.is_object()) return facts_of(json);
+  throw RequestError(
+      fmt::format("{} is damaged: expected a JSON object", (run / exec::kRunRecord).string()),
+      "restore it, or run the job again");
+}
+
+/// Why equal plans need not give the same bits on both; empty where they must.
+std::string bits_may_differ(const std::optional<RunFacts>& golden,
+                            const std::optional<RunFacts>& out) {
+  const auto both = [](const char* what, const std::string& a, const std::string& b) {
+    return fmt::format("{}: `{}` and `{}`", what, a, b);
+  };
+  if (!golden || !out)
+    return fmt::format("{} has no {}, so it may come from another device or version",
+                       golden ? "out" : "golden", exec::kRunRecord);
+  if (golden->device != out->device) return both("different devices", golden->device, out->device);
+  if (golden->instruction_set != out->instruction_set)
+    return both("different instruction sets", golden->instruction_set, out->instruction_set);
+  if (golden->version != out->version)
+    return both("different versions of flow", golden->version, out->version);
+  if (golden->libraries != out->libraries) return "different versions of libraries";
+  return {};
 }
 
 /// The tensors of both runs, by their places in the two files.
@@ -104,7 +106,7 @@ class Walk {
         other_(walks_golden_ ? out : golden),
         job_(walked_.plan.ran()),
         pairs_(pair_tensors(walked_, other_)) {
-    report_.reason = bits_may_differ(golden.origin, out.origin);
+    report_.reason = bits_may_differ(golden.record, out.record);
     report_.by_distance = !report_.reason.empty();
     report_.tensors = pairs_.size();
     before_.resize(job_.tensors.size());
@@ -211,31 +213,17 @@ class Walk {
 /// How many steps are cut short or damaged, or were taken at the end of the run and are not there.
 /// A run that was resumed without fingerprints may lack others.
 size_t missing_steps(const FingerprintedRun& run) {
-  const auto& taken = run.origin.fingerprint_every;
-  if (!taken || *taken != run.file.every() || run.origin.last_step <= 0) return run.file.damaged();
-  const int64_t newest = (run.origin.last_step - 1) / *taken;
+  const RunFacts record = run.record.value_or(RunFacts());
+  const auto& taken = record.fingerprint_every;
+  const int64_t last_step = record.last_step.value_or(0);
+  if (!taken || *taken != run.file.every() || last_step <= 0) return run.file.damaged();
+  const int64_t newest = (last_step - 1) / *taken;
   const std::vector<int64_t> steps = run.file.steps();
   const int64_t found = steps.empty() ? -1 : steps.back() / *taken;
   return std::max(run.file.damaged(), static_cast<size_t>(std::max<int64_t>(0, newest - found)));
 }
 
 }  // namespace
-
-std::string bits_may_differ(const RunOrigin& golden, const RunOrigin& out) {
-  const auto both = [](const char* what, const std::string& a, const std::string& b) {
-    return fmt::format("{}: `{}` and `{}`", what, a, b);
-  };
-  if (!golden.known || !out.known)
-    return fmt::format("{} has no {}, so it may come from another device or version",
-                       golden.known ? "out" : "golden", exec::kRunRecord);
-  if (golden.device != out.device) return both("different devices", golden.device, out.device);
-  if (golden.instruction_set != out.instruction_set)
-    return both("different instruction sets", golden.instruction_set, out.instruction_set);
-  if (golden.version != out.version)
-    return both("different versions of flow", golden.version, out.version);
-  if (golden.libraries != out.libraries) return "different versions of libraries";
-  return {};
-}
 
 FingerprintedRun read_fingerprinted_run(const fs::path& run) {
   std::error_code unknown;
@@ -251,7 +239,7 @@ FingerprintedRun read_fingerprinted_run(const fs::path& run) {
   if (!plan)
     throw RequestError(fmt::format("{} has no plan that can be read", run.string()),
                        "run the job again with --fingerprint");
-  FingerprintedRun read{run, std::move(*plan), read_origin(run), exec::FingerprintReader(path)};
+  FingerprintedRun read{run, std::move(*plan), read_record(run), exec::FingerprintReader(path)};
   for (const TensorId tensor : read.file.tensors())
     if (!tensor.valid() || tensor.index() >= read.plan.ran().tensors.size())
       throw RequestError(
@@ -259,7 +247,7 @@ FingerprintedRun read_fingerprinted_run(const fs::path& run) {
                       path.string(), tensor.value, read.plan.ran().tensors.size()),
           "run the job again with --fingerprint");
   const size_t missing = missing_steps(read);
-  if (missing > (read.origin.succeeded ? 0 : 1))
+  if (missing > (read.record && read.record->exit_status == 0 ? 0 : 1))
     throw RequestError(fmt::format("{} is damaged: {} of {} are missing", path.string(), missing,
                                    counted(read.file.steps().size() + missing, "recorded step")),
                        "run the job again with --fingerprint");

@@ -15,27 +15,11 @@
 
 namespace flow::compare {
 
-/// What run.json says of where a run was made; empty where it has no such file, as one that was
-/// killed.
-struct RunOrigin {
-  bool known = false;
-  bool succeeded = false;  // it ended with status 0
-  std::string host, device, instruction_set, version;
-  std::map<std::string, std::string> libraries;
-  std::vector<std::string> overrides;        // "--input x=@x.npy", ...
-  std::vector<std::string> load;             // each --load
-  int64_t last_step = 0;                     // the number of steps when it ended
-  std::optional<int64_t> fingerprint_every;  // nothing: its last part took none
-};
-
-/// Why equal plans need not give the same bits on both; empty where they must.
-std::string bits_may_differ(const RunOrigin& golden, const RunOrigin& out);
-
 /// A run with fingerprints.
 struct FingerprintedRun {
   fs::path path;
   RunPlan plan;
-  RunOrigin origin;
+  std::optional<RunFacts> record;  // of one that was killed there is none
   exec::FingerprintReader file;
 };
 /// RequestError where it has no plan or no fingerprints, or these are damaged or of another plan. A

@@ -1,5 +1,5 @@
 // golden.json as text, and what it says of a folder.
-#include "runtime/compare/golden_record.h"
+#include "runtime/compare/golden.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/compare/run_plan.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/structs.h"
@@ -89,19 +90,16 @@ GoldenRecord::Run read_run(const fs::path& directory) {
     throw RequestError(
         fmt::format("the run in {} failed with exit status {}", directory.string(), status->dump()),
         "use a run that succeeded");
-  GoldenRecord::Run run{.command = {},
-                        .overrides = {},
-                        .plan_hash = plan::text_in(json, "plan_hash"),
-                        .device = plan::text_in(json, "device"),
-                        .instruction_set = plan::text_in(json, "instruction_set"),
-                        .version = plan::text_in(json, "version"),
-                        .libraries = {}};
-  std::vector<std::string> words = {"flowrun", plan::text_in(json, "job"),
-                                    plan::text_in(json, "source")};
-  run.command = command_line(words);
-  run.overrides = plan::texts_in(json, "overrides");
+  const RunFacts facts = facts_of(json);
+  GoldenRecord::Run run{
+      .command = command_line(std::vector<std::string>{"flowrun", facts.job, facts.source}),
+      .overrides = facts.overrides,
+      .plan_hash = facts.plan_hash,
+      .device = facts.device,
+      .instruction_set = facts.instruction_set,
+      .version = facts.version,
+      .libraries = facts.libraries};
   for (const std::string& one : run.overrides) run.command += ' ' + one;
-  run.libraries = plan::named_texts_in(json, "libraries");
   return run;
 }
 

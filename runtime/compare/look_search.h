@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/compare/arrays.h"
 #include "runtime/compare/looks.h"
-#include "runtime/compare/values.h"
 
 namespace flow::compare {
 

@@ -17,7 +17,6 @@
 #include "runtime/compare/look_search.h"
 
 namespace flow::compare {
-
 namespace {
 
 // The rest of a place may carry the rounding that every run has.
@@ -90,16 +89,6 @@ void find_tail(const LookInput& input, Looks& found) {
   found.push_back({LookKind::kTailRows, fmt::format("last {} of {}", rows, sums.size()), share});
 }
 
-}  // namespace
-
-void find_places(const LookInput& input, Looks& found) {
-  find_element(input, found);
-  find_tail(input, found);
-  for (int axis = 0; axis < input.shape.rank(); ++axis) find_channel(input, axis, found);
-}
-
-namespace {
-
 std::string four_digits(double number) { return fmt::format("{:.4g}", number); }
 
 /// The constant that comes nearest in squares: the mean error.
@@ -148,21 +137,6 @@ void find_rounding(const LookInput& input, const char* dtype, Looks& found) {
                      return input.out[i] - input.golden[i] + rounded(input.out[i]);
                    })});
 }
-
-}  // namespace
-
-void find_values(const LookInput& input, Looks& found) {
-  find_sign(input, found);
-  find_offset(input, found);
-  find_gain(input, found);
-  const DType dtype = input.golden_view.dtype;
-  if (dtype == DType::kFloat64) find_rounding<float>(input, "float32", found);
-  if (dtype != DType::kFloat64 && dtype != DType::kFloat32) return;
-  find_rounding<BFloat16>(input, "bfloat16", found);
-  find_rounding<Float16>(input, "float16", found);
-}
-
-namespace {
 
 constexpr int64_t kLongestDelay = 8;
 
@@ -257,6 +231,23 @@ void find_earlier(const LookInput& input, Looks& found) {
 }
 
 }  // namespace
+
+void find_places(const LookInput& input, Looks& found) {
+  find_element(input, found);
+  find_tail(input, found);
+  for (int axis = 0; axis < input.shape.rank(); ++axis) find_channel(input, axis, found);
+}
+
+void find_values(const LookInput& input, Looks& found) {
+  find_sign(input, found);
+  find_offset(input, found);
+  find_gain(input, found);
+  const DType dtype = input.golden_view.dtype;
+  if (dtype == DType::kFloat64) find_rounding<float>(input, "float32", found);
+  if (dtype != DType::kFloat64 && dtype != DType::kFloat32) return;
+  find_rounding<BFloat16>(input, "bfloat16", found);
+  find_rounding<Float16>(input, "float16", found);
+}
 
 void find_stale(const LookInput& input, Looks& found) {
   find_earlier(input, found);

@@ -1,6 +1,6 @@
 // The faults that a look can describe, as functions of the values of an array, put into golden
 // arrays and judged like the output of a run.
-#include "runtime/compare/self_test.h"
+#include "runtime/compare/tolerance.h"
 
 #include <fmt/format.h>
 
@@ -12,11 +12,9 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/compare.h"
-#include "runtime/compare/tolerance.h"
 #include "runtime/io/elements.h"
 
 namespace flow::compare {
-
 namespace {
 
 // From plainly wrong to what a test of a network should still notice.
@@ -31,11 +29,7 @@ class FaultList {
     if (is_float(dtype_)) add_sized();
     if (is_float(dtype_)) add_roundings();
     if (dtype_ != DType::kBool)
-      add("opposite sign", "", [](const Doubles& values) {
-        Doubles out = values;
-        for (double& value : out) value = -value;
-        return out;
-      });
+      add_change("opposite sign", "", kEverywhere, [](double value) { return -value; });
     add_moves();
     return std::move(faults_);
   }
@@ -45,53 +39,46 @@ class FaultList {
     faults_.push_back({std::move(name), std::move(size), std::move(apply)});
   }
 
+  static constexpr auto kEverywhere = [](size_t) { return true; };
+
+  /// Elements at one index of an axis.
+  auto at_index(int axis, int64_t index) const {
+    return [extent = shape_[axis], stride = stride_of(shape_, axis), index](size_t i) {
+      return static_cast<int64_t>(i) / stride % extent == index;
+    };
+  }
+
   void add_sized() {
     for (const double size : kSizes) {
       const double step = size * deviation_;
       const std::string text = fmt::format("{:g} % of the standard deviation", 100 * size);
       const auto offset = [step](double value) { return value + step; };
-      add_where("constant offset", text, 0, 1, offset);
-      add("gain", fmt::format("{:g} %", 100 * size), [size](const Doubles& values) {
-        Doubles out = values;
-        for (double& value : out) value *= 1 + size;
-        return out;
-      });
+      add_change("constant offset", text, kEverywhere, offset);
+      add_change("gain", fmt::format("{:g} %", 100 * size), kEverywhere,
+                 [size](double value) { return value * (1 + size); });
       const int rows = steps_ ? 1 : 0, last = shape_.rank() - 1;
       if (last >= 0 && shape_[last] > 1)
-        add_where("one channel", text, shape_[last] / 2, shape_[last], offset);
-      if (rows < last && shape_[rows] > 1) add_tail(text, rows, offset);
+        add_change("one channel", text, at_index(last, shape_[last] / 2), offset);
+      if (rows < last && shape_[rows] > 1)
+        add_change("last row", text, at_index(rows, shape_[rows] - 1), offset);
     }
   }
 
-  /// `change` of each `every`-th value from `first` on.
-  template <typename Change>
-  void add_where(std::string name, std::string size, int64_t first, int64_t every, Change change) {
+  /// `change` of the values of some elements.
+  template <typename Where, typename Change>
+  void add_change(std::string name, std::string size, Where where, Change change) {
     add(std::move(name), std::move(size), [=](const Doubles& values) {
       Doubles out = values;
-      for (auto i = static_cast<size_t>(first); i < out.size(); i += static_cast<size_t>(every))
-        out[i] = change(out[i]);
-      return out;
-    });
-  }
-
-  template <typename Change>
-  void add_tail(const std::string& size, int axis, Change change) {
-    const int64_t extent = shape_[axis], stride = stride_of(shape_, axis);
-    add("last row", size, [=](const Doubles& values) {
-      Doubles out = values;
       for (size_t i = 0; i < out.size(); ++i)
-        if (static_cast<int64_t>(i) / stride % extent == extent - 1) out[i] = change(out[i]);
+        if (where(i)) out[i] = change(out[i]);
       return out;
     });
   }
 
   template <typename Narrow>
   void add_rounding(const char* dtype) {
-    add("rounded", dtype, [](const Doubles& values) {
-      Doubles out = values;
-      for (double& value : out) value = static_cast<double>(flow::convert<Narrow>(value));
-      return out;
-    });
+    add_change("rounded", dtype, kEverywhere,
+               [](double value) { return static_cast<double>(flow::convert<Narrow>(value)); });
   }
 
   void add_roundings() {
@@ -157,24 +144,6 @@ class FaultList {
   std::vector<Fault> faults_;
 };
 
-}  // namespace
-
-std::vector<Fault> faults_of(const ArrayView& golden, double deviation, bool steps_first) {
-  return FaultList(golden, deviation, steps_first).make();
-}
-
-Array array_of(DType dtype, const Shape& shape, const Doubles& values) {
-  Array array(dtype, shape);
-  io::visit_stored(dtype, [&](auto element) {
-    using T = decltype(element);
-    auto* out = reinterpret_cast<T*>(array.bytes().data());
-    for (size_t i = 0; i < values.size(); ++i) out[i] = io::element_of<T>(values[i]);
-  });
-  return array;
-}
-
-namespace {
-
 class Tester {
  public:
   Tester(const Side& golden, const ToleranceRules& rules) : golden_(golden), rules_(rules) {}
@@ -226,6 +195,20 @@ class Tester {
 };
 
 }  // namespace
+
+std::vector<Fault> faults_of(const ArrayView& golden, double deviation, bool steps_first) {
+  return FaultList(golden, deviation, steps_first).make();
+}
+
+Array array_of(DType dtype, const Shape& shape, const Doubles& values) {
+  Array array(dtype, shape);
+  io::visit_stored(dtype, [&](auto element) {
+    using T = decltype(element);
+    auto* out = reinterpret_cast<T*>(array.bytes().data());
+    for (size_t i = 0; i < values.size(); ++i) out[i] = io::element_of<T>(values[i]);
+  });
+  return array;
+}
 
 SelfTest test_tolerances(const Side& golden, const ToleranceRules& rules,
                          const std::vector<std::string>& ignore) {

@@ -1,14 +1,17 @@
-// How far apart two arrays may be: defaults by dtype, and rules of a user by name and step; and why
-// a comparison that passes may prove little.
+// How far apart two arrays may be: defaults by dtype, and rules of a user by name and step; why a
+// comparison that passes may prove little; tolerances from runs that are equally right, and known
+// faults that tolerances would let through.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/compare/arrays.h"
 
 namespace flow::compare {
 
@@ -76,5 +79,74 @@ std::vector<std::string> doubts_of_values(const ArrayView& golden, const Spread&
 /// Is the tolerance as wide as golden's own standard deviation, or as golden itself, so that zeros
 /// pass?
 bool is_too_wide(const Tolerance& tolerance, const Spread& spread);
+
+/// A run of the job with one setting changed: other threads, instruction sets, shards, order of
+/// rows, precision.
+struct Setting {
+  std::string name;  // "float64"
+  Side run;
+};
+
+/// How far the settings are from the reference run, and the tolerance that follows.
+struct ArraySpread {
+  std::string name;
+  double spread = 0;     // the largest error in the steps that are judged
+  double relative = 0;   // to the root mean square of the reference, at the worst step
+  std::string worst;     // the setting with the largest error; empty: all results are equal
+  double tolerance = 0;  // absolute
+  /// Of a chaotic array, which differs by more than 1e-3 in later steps: the last one below that;
+  /// -1 where there is none.
+  std::optional<int64_t> last_step;
+};
+
+/// Of each array that all runs have in the same shape; dtypes may differ. Sorted by name. Arrays
+/// of integers with equal results are left out: they are exact by default.
+std::vector<ArraySpread> measure_spreads(const Side& reference,
+                                         const std::vector<Setting>& settings);
+
+/// Does the setting change what the job computes, not only how numbers are rounded? An array is
+/// then far away in its first step, where those of other settings are near.
+bool computes_otherwise(const Side& reference, const std::vector<ArraySpread>& others,
+                        const Setting& setting);
+
+/// The text of a tolerances.yaml, with the evidence. `title`: the command, for a comment.
+std::string tolerances_text(const std::vector<ArraySpread>& spreads,
+                            const std::vector<std::string>& settings, const std::string& title);
+
+struct Fault {
+  std::string name;  // "constant offset"
+  std::string size;  // "1 % of the standard deviation"; empty: it has no size
+  std::function<Doubles(const Doubles&)> apply;
+};
+
+/// All that apply to an array. `deviation`: its standard deviation; `steps_first`: it has a slice
+/// for each step.
+std::vector<Fault> faults_of(const ArrayView& golden, double deviation, bool steps_first);
+
+/// Values as elements of a dtype, each rounded once.
+Array array_of(DType dtype, const Shape& shape, const Doubles& values);
+
+/// Faults of one name that pass in one array.
+struct MissedFault {
+  std::string array, fault;
+  std::vector<std::string> sizes;  // that pass, the largest first; empty: it has no size
+};
+
+struct SelfTest {
+  struct Array {
+    std::string name;
+    int64_t injected = 0, found = 0;
+  };
+  std::vector<Array> arrays;  // those that were tested, in order
+  int64_t injected = 0, found = 0;
+  std::vector<MissedFault> missed;
+  /// Arrays in which most faults change nothing, and those that cannot be read, with the reason.
+  std::vector<std::string> skipped;
+};
+
+/// Puts each known fault into each array of `golden` and compares. Faults that change no element
+/// are left out.
+SelfTest test_tolerances(const Side& golden, const ToleranceRules& rules,
+                         const std::vector<std::string>& ignore);
 
 }  // namespace flow::compare

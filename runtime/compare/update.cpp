@@ -1,5 +1,5 @@
 // A new golden folder next to the old one: what will be in it, and the exchange of the two.
-#include "runtime/compare/update.h"
+#include "runtime/compare/golden.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,6 @@
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
 #include "runtime/compare/arrays.h"
-#include "runtime/compare/golden_record.h"
 #include "runtime/exec/core/run_files.h"
 
 namespace flow::compare {

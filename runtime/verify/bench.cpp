@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_operations.h"
@@ -51,19 +52,8 @@ RunError error_of(const TrialEnd& end) { return RunError(end.error, end.hint, en
 }  // namespace
 
 const char* name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kHolds:
-      return "holds";
-    case Verdict::kDiffers:
-      return "differs";
-    case Verdict::kMeasured:
-      return "measured";
-    case Verdict::kNotApplicable:
-      return "n/a";
-    case Verdict::kError:
-      break;
-  }
-  return "error";
+  static constexpr std::array kNames = {"holds", "differs", "measured", "n/a", "error"};
+  return kNames[static_cast<size_t>(verdict)];
 }
 
 Bench::Bench(Request request) : request_(std::move(request)) {

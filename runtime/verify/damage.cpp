@@ -1,5 +1,5 @@
 // A backend that passes everything on, but for one defect.
-#include "runtime/verify/trial.h"
+#include "runtime/verify/verify.h"
 
 #include <fmt/format.h>
 
@@ -93,12 +93,30 @@ class DamagedProgram final : public exec::Program {
     return program_->input(input, slot);
   }
   std::span<int64_t> rows(size_t slot) override { return program_->rows(slot); }
-  void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
+  void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override {
+    launched_ = call.step;
+    if (call.step == damage_.step) damage_variables();
+    exec::Call changed = call;
+    if (damage_.kind == DamageKind::kStep && call.step >= damage_.step) {
+      ++changed.step;
+      if (job_.optimizer)
+        changed.learning_rate = plan::learning_rate(job_.optimizer->learning_rate, changed.step);
+      done_ = "each step counts as the next one";
+    }
+    program_->launch(changed, input_slot, output_slot);
+  }
   void wait(size_t output_slot) override { program_->wait(output_slot); }
   void wait_segment(size_t segment, size_t output_slot) override {
     program_->wait_segment(segment, output_slot);
   }
-  std::span<const std::byte> delivered(TensorId tensor, size_t output_slot) const override;
+  std::span<const std::byte> delivered(TensorId tensor, size_t output_slot) const override {
+    const std::span<const std::byte> bytes = program_->delivered(tensor, output_slot);
+    if (!flips_output() || (job_.optimizer && tensor == job_.optimizer->loss)) return bytes;
+    flipped_.assign(bytes.begin(), bytes.end());
+    flip_bit(job_[tensor].dtype, plan::whole_shape(job_, job_[tensor]), flipped_);
+    done_ = fmt::format("one bit of `{}` is flipped", job_[tensor].name);
+    return flipped_;
+  }
   std::span<const std::byte> delivered_part(TensorId tensor, int64_t shard,
                                             size_t output_slot) const override {
     return program_->delivered_part(tensor, shard, output_slot);
@@ -112,10 +130,65 @@ class DamagedProgram final : public exec::Program {
   }
 
  private:
-  bool is_wanted(const plan::Variable& variable) const;
-  void damage_variables();
-  void lose(const plan::Variable& variable, Array& value);
-  bool flips_output() const;
+  bool is_wanted(const plan::Variable& variable) const {
+    const auto& optimizer = job_.optimizer;
+    const bool scale =
+        optimizer && optimizer->loss_scale && optimizer->loss_scale->scale == variable.tensor;
+    switch (damage_.kind) {
+      case DamageKind::kSlot:
+        return variable.slot && !scale;
+      case DamageKind::kMovingMean:
+        return is_moved(job_, variable.tensor);
+      case DamageKind::kLossScale:
+        return scale;
+      case DamageKind::kBit:
+        return job_.train && variable.trainable && !variable.slot;
+      default:
+        return false;
+    }
+  }
+
+  /// Sets `value` to what it is to be; where that changes nothing, `done` stays empty.
+  void lose(const plan::Variable& variable, Array& value) {
+    const std::string& name = job_[variable.tensor].name;
+    if (damage_.kind == DamageKind::kBit) {
+      flip_bit(value.dtype(), value.shape(), value.bytes());
+      done_ = fmt::format("one bit of `{}` is flipped", name);
+      return;
+    }
+    if (damage_.kind == DamageKind::kLossScale) {
+      io::visit_elements(value.view(), [&](auto elements) {
+        using T = std::remove_const_t<typename decltype(elements)::element_type>;
+        auto* first = reinterpret_cast<T*>(value.bytes().data());
+        *first = io::element_of<T>(static_cast<double>(*first) / 2);
+      });
+      done_ = fmt::format("`{}` is halved", name);
+      return;
+    }
+    Array initial = exec::initial_value(job_, variable, damage_.root);
+    if (std::ranges::equal(initial.bytes(), value.bytes())) return;
+    value = std::move(initial);
+    done_ = fmt::format("`{}` is back at its initial value", name);
+  }
+
+  /// The first that changes.
+  void damage_variables() {
+    for (const plan::Variable& variable : job_.variables) {
+      if (!is_wanted(variable)) continue;
+      const plan::Tensor& tensor = job_[variable.tensor];
+      Array value(tensor.dtype, tensor.shape);
+      program_->read_variable(variable.tensor, value.bytes());
+      lose(variable, value);
+      if (done_.empty()) continue;
+      program_->write_variable(variable.tensor, value.view());
+      return;
+    }
+  }
+
+  /// A job that trains nothing has no variable that a later call shows.
+  bool flips_output() const {
+    return damage_.kind == DamageKind::kBit && done_.empty() && launched_ >= damage_.step;
+  }
 
   plan::Job job_;
   const Damage& damage_;
@@ -124,88 +197,6 @@ class DamagedProgram final : public exec::Program {
   int64_t launched_ = -1;                   // the last step
   mutable std::vector<std::byte> flipped_;  // a delivered tensor
 };
-
-bool DamagedProgram::is_wanted(const plan::Variable& variable) const {
-  const auto& optimizer = job_.optimizer;
-  const bool scale =
-      optimizer && optimizer->loss_scale && optimizer->loss_scale->scale == variable.tensor;
-  switch (damage_.kind) {
-    case DamageKind::kSlot:
-      return variable.slot && !scale;
-    case DamageKind::kMovingMean:
-      return is_moved(job_, variable.tensor);
-    case DamageKind::kLossScale:
-      return scale;
-    case DamageKind::kBit:
-      return job_.train && variable.trainable && !variable.slot;
-    default:
-      return false;
-  }
-}
-
-/// Sets `value` to what it is to be; where that changes nothing, `done` stays empty.
-void DamagedProgram::lose(const plan::Variable& variable, Array& value) {
-  const std::string& name = job_[variable.tensor].name;
-  if (damage_.kind == DamageKind::kBit) {
-    flip_bit(value.dtype(), value.shape(), value.bytes());
-    done_ = fmt::format("one bit of `{}` is flipped", name);
-    return;
-  }
-  if (damage_.kind == DamageKind::kLossScale) {
-    io::visit_elements(value.view(), [&](auto elements) {
-      using T = std::remove_const_t<typename decltype(elements)::element_type>;
-      auto* first = reinterpret_cast<T*>(value.bytes().data());
-      *first = io::element_of<T>(static_cast<double>(*first) / 2);
-    });
-    done_ = fmt::format("`{}` is halved", name);
-    return;
-  }
-  Array initial = exec::initial_value(job_, variable, damage_.root);
-  if (std::ranges::equal(initial.bytes(), value.bytes())) return;
-  value = std::move(initial);
-  done_ = fmt::format("`{}` is back at its initial value", name);
-}
-
-/// The first that changes.
-void DamagedProgram::damage_variables() {
-  for (const plan::Variable& variable : job_.variables) {
-    if (!is_wanted(variable)) continue;
-    const plan::Tensor& tensor = job_[variable.tensor];
-    Array value(tensor.dtype, tensor.shape);
-    program_->read_variable(variable.tensor, value.bytes());
-    lose(variable, value);
-    if (done_.empty()) continue;
-    program_->write_variable(variable.tensor, value.view());
-    return;
-  }
-}
-
-void DamagedProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
-  launched_ = call.step;
-  if (call.step == damage_.step) damage_variables();
-  exec::Call changed = call;
-  if (damage_.kind == DamageKind::kStep && call.step >= damage_.step) {
-    ++changed.step;
-    if (job_.optimizer)
-      changed.learning_rate = plan::learning_rate(job_.optimizer->learning_rate, changed.step);
-    done_ = "each step counts as the next one";
-  }
-  program_->launch(changed, input_slot, output_slot);
-}
-
-/// A job that trains nothing has no variable that a later call shows.
-bool DamagedProgram::flips_output() const {
-  return damage_.kind == DamageKind::kBit && done_.empty() && launched_ >= damage_.step;
-}
-
-std::span<const std::byte> DamagedProgram::delivered(TensorId tensor, size_t output_slot) const {
-  const std::span<const std::byte> bytes = program_->delivered(tensor, output_slot);
-  if (!flips_output() || (job_.optimizer && tensor == job_.optimizer->loss)) return bytes;
-  flipped_.assign(bytes.begin(), bytes.end());
-  flip_bit(job_[tensor].dtype, plan::whole_shape(job_, job_[tensor]), flipped_);
-  done_ = fmt::format("one bit of `{}` is flipped", job_[tensor].name);
-  return flipped_;
-}
 
 class DamagedBackend final : public exec::Backend {
  public:

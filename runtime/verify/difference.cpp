@@ -8,9 +8,9 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/first_difference.h"
+#include "runtime/compare/arrays.h"
+#include "runtime/compare/compare.h"
 #include "runtime/compare/run_plan.h"
-#include "runtime/compare/values.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/numpy_text.h"
@@ -27,27 +27,12 @@ using ArrayVerdict = compare::Verdict;
 
 constexpr std::string_view kCheckpoint = "checkpoint/";
 
-ArrayDifference of_one_side(const std::string& name, ArrayVerdict verdict) {
-  ArrayDifference difference;
-  difference.name = name;
-  difference.verdict = verdict;
-  return difference;
-}
-
 Comparison compare_all_bits(const Side& first, const Side& second) {
-  Comparison comparison;
-  for (const auto& [name, path] : first.arrays) {
-    const auto other = second.arrays.find(name);
-    if (other == second.arrays.end()) {
-      comparison.arrays.push_back(of_one_side(name, ArrayVerdict::kMissing));
-      continue;
-    }
-    const Array a = io::read_npy(path), b = io::read_npy(other->second);
-    comparison.arrays.push_back(compare_bits(name, a.view(), b.view()));
-  }
-  for (const auto& [name, path] : second.arrays)
-    if (!first.has(name)) comparison.arrays.push_back(of_one_side(name, ArrayVerdict::kExtra));
-  return comparison;
+  return compare::compare_pairs(
+      first, second, {}, [](const std::string& name, const fs::path& one, const fs::path& other) {
+        const Array a = io::read_npy(one), b = io::read_npy(other);
+        return compare_bits(name, a.view(), b.view());
+      });
 }
 
 /// In words, where there are no two values.

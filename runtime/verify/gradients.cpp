@@ -13,7 +13,7 @@
 #include "ops/core/spec.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
-#include "runtime/compare/values.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/plan/json/json.h"
@@ -115,7 +115,25 @@ class Losses {
   }
 
   /// `value`: of the variable; nothing is changed where its id is invalid.
-  double at(TensorId changed, const ArrayView& value, bool gradients = false);
+  double at(TensorId changed, const ArrayView& value, bool gradients = false) {
+    exec::Program& program = *prepared_.program;
+    prepared_.start.state.write_to(job_, program);
+    prepared_.input_pipeline->prime(program, 0);
+    prepared_.input_pipeline->fill(program, 0, 0);
+    if (changed.valid()) program.write_variable(changed, value);
+    std::vector<uint8_t> wanted(deliverables_.size(), gradients ? 1 : 0);
+    plan::visit_tensors(*job_.optimizer, [&](TensorId id) {
+      wanted[static_cast<size_t>(std::ranges::find(deliverables_, id) - deliverables_.begin())] = 1;
+    });
+    const double rate = plan::learning_rate(job_.optimizer->learning_rate, 0);
+    program.launch({.step = 0, .learning_rate = rate, .wanted = wanted}, 0, 0);
+    program.wait(0);
+    if (const auto fault = program.fault(0))
+      throw exec::fault_error(*fault, 0, job_, *prepared_.input_pipeline);
+    exec::StepRecord record;
+    exec::read_losses(program, 0, job_, record);
+    return *record.loss;
+  }
   std::span<const std::byte> delivered(TensorId tensor) const {
     return prepared_.program->delivered(tensor, 0);
   }
@@ -125,26 +143,6 @@ class Losses {
   const plan::Job& job_;
   const std::vector<TensorId> deliverables_;
 };
-
-double Losses::at(TensorId changed, const ArrayView& value, bool gradients) {
-  exec::Program& program = *prepared_.program;
-  prepared_.start.state.write_to(job_, program);
-  prepared_.input_pipeline->prime(program, 0);
-  prepared_.input_pipeline->fill(program, 0, 0);
-  if (changed.valid()) program.write_variable(changed, value);
-  std::vector<uint8_t> wanted(deliverables_.size(), gradients ? 1 : 0);
-  plan::visit_tensors(*job_.optimizer, [&](TensorId id) {
-    wanted[static_cast<size_t>(std::ranges::find(deliverables_, id) - deliverables_.begin())] = 1;
-  });
-  const double rate = plan::learning_rate(job_.optimizer->learning_rate, 0);
-  program.launch({.step = 0, .learning_rate = rate, .wanted = wanted}, 0, 0);
-  program.wait(0);
-  if (const auto fault = program.fault(0))
-    throw exec::fault_error(*fault, 0, job_, *prepared_.input_pipeline);
-  exec::StepRecord record;
-  exec::read_losses(program, 0, job_, record);
-  return *record.loss;
-}
 
 /// What was judged, as the child reports it.
 struct Tally {

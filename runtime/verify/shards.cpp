@@ -12,7 +12,7 @@
 #include "runtime/plan/model/shards.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/verify/bench.h"
-#include "runtime/verify/trial.h"
+#include "runtime/verify/verify.h"
 
 namespace flow::verify {
 namespace {

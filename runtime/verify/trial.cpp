@@ -1,5 +1,5 @@
 // Forks for the runs of a job, and brings results and errors back through a pipe.
-#include "runtime/verify/trial.h"
+#include "runtime/verify/verify.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

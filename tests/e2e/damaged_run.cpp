@@ -11,7 +11,7 @@
 #include "runtime/exec/run/run.h"
 #include "runtime/plan/model/variable_sharing.h"
 #include "runtime/plan/serialize.h"
-#include "runtime/verify/trial.h"
+#include "runtime/verify/verify.h"
 
 using namespace flow;
 

@@ -6,9 +6,8 @@ import unittest
 import numpy as np
 
 import launchers
-from flow import BIN, SOURCE, FlowTest
+from flow import BIN, SOURCE, FlowTest, golden_arrays, part_of
 
-GOLDEN = SOURCE / "tests" / "golden" / "ddp"
 TOLERANCE = {"float64": 1e-12, "float32": 5e-6}  # PyTorch's own two runs in float32 differ by 5e-7
 
 
@@ -17,10 +16,11 @@ class DistributedDataParallel(FlowTest):
 
     def setUp(self):
         super().setUp()
-        shutil.copytree(GOLDEN / "data", self.dir / "data")
-        shutil.copy(GOLDEN / "ddp.yaml", self.dir)
-        initial = GOLDEN / "initial"
-        np.savez(self.dir / "initial.npz", **{str(p.relative_to(initial).with_suffix("")): np.load(p) for p in initial.rglob("*.npy")})
+        self.golden = golden_arrays("ddp/ddp")
+        for name, array in part_of(self.golden, "data").items():
+            self.save(f"data/{name}", array)
+        shutil.copy(SOURCE / "tests" / "golden" / "ddp" / "ddp.yaml", self.dir)
+        np.savez(self.dir / "initial.npz", **part_of(self.golden, "initial"))
 
     def words(self, out, precision):
         return ["train", "ddp.yaml", "-o", out, "--load", "initial.npz", "--set", f"vars.precision={precision}", "--watch-diff", "net/*/*:1000"]
@@ -34,16 +34,14 @@ class DistributedDataParallel(FlowTest):
         tolerance = TOLERANCE[precision]
         for kind in ("ddp", "accumulation"):
             for part, ours in (("returns", self.dir / out / "returns"), ("watch", self.dir / out / "watch"), ("checkpoint", self.checkpoint(out))):
-                golden = GOLDEN / kind / precision / part
-                for path in sorted(golden.rglob("*.npy")):
-                    name = path.relative_to(golden)
-                    np.testing.assert_allclose(np.load(ours / name), np.load(path),
+                for name, golden in part_of(self.golden, f"{kind}/{precision}/{part}").items():
+                    np.testing.assert_allclose(np.load(ours / f"{name}.npy"), golden,
                                                rtol=tolerance, atol=tolerance, err_msg=f"{kind} {precision} {part}/{name}")
 
     def check_moving_statistics(self, out, precision):
         """DistributedDataParallel keeps those of rank 0; these are the mean of all shards'."""
         mean, variance = np.zeros(4), np.ones(4)
-        for of_shards in np.load(GOLDEN / "ddp" / precision / "statistics.npy").astype(np.float64):
+        for of_shards in self.golden[f"ddp/{precision}/statistics"].astype(np.float64):
             mean = 0.9 * mean + 0.1 * of_shards[:, 0].mean(axis=0)
             variance = 0.9 * variance + 0.1 * of_shards[:, 1].mean(axis=0) * 36 / 35  # a channel of a shard: 4 x 3 x 3
         for name, expected in (("moving_mean", mean), ("moving_variance", variance)):
@@ -59,7 +57,7 @@ class DistributedDataParallel(FlowTest):
     def test_one_shard_does_not_agree(self):
         """Statistics of the whole batch are others: the arrays distinguish them."""
         self.flowrun(*self.words("whole", "float64"), "--set", "vars.shards=1")
-        whole, golden = self.load("whole/returns/loss/value.npy"), np.load(GOLDEN / "ddp/float64/returns/loss/value.npy")
+        whole, golden = self.load("whole/returns/loss/value.npy"), self.golden["ddp/float64/returns/loss/value"]
         self.assertGreater(np.abs(whole - golden)[0].max(), 1e-2)
 
     def test_two_ranks_agree_and_are_bit_identical_to_one_process(self):

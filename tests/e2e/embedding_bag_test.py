@@ -3,9 +3,8 @@ import unittest
 
 import numpy as np
 
-from flow import SOURCE, FlowTest
+from flow import FlowTest, golden_arrays
 
-GOLDEN = SOURCE / "tests" / "golden" / "embedding_bag"
 CASES = {
     "sum": "mode: sum",
     "sum_weighted": "mode: sum, padding: 2, lengths: lengths, weights: weights",
@@ -47,8 +46,7 @@ jobs:
 
 class EmbeddingBag(FlowTest):
     def agree(self, name, precision, tolerance):
-        with np.load(GOLDEN / f"{name}.npz") as file:
-            arrays = dict(file)
+        arrays = golden_arrays(f"embedding_bag/{name}")
         inputs = [key for key in ("indices", "lengths", "weights", "factor") if key in arrays]
         lines = []
         for key in inputs:

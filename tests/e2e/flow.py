@@ -96,6 +96,12 @@ class FlowTest(unittest.TestCase):
     def load(self, path):
         return np.load(self.dir / path)
 
+    def save(self, name, array):
+        """Writes NAME.npy."""
+        path = self.dir / (name + ".npy")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, array)
+
     def faults(self, **settings):
         """The environment of a program in which calls fail or are recorded: `call="fsync", at=2` is FAULT_CALL=fsync FAULT_AT=2, see
         fault_injector.cpp. Skips the test where the library is not built (sanitizers)."""
@@ -188,6 +194,17 @@ jobs:
 """
 
 
+def golden_arrays(name):
+    """The arrays of tests/golden/NAME.npz, by their names."""
+    with np.load(SOURCE / "tests" / "golden" / f"{name}.npz") as file:
+        return dict(file)
+
+
+def part_of(arrays, folder):
+    """The arrays below a folder of an archive, by their names in it."""
+    return {name.removeprefix(folder + "/"): array for name, array in arrays.items() if name.startswith(folder + "/")}
+
+
 def relative(a, b):
     """Relative L2 distance from b."""
     return float(np.linalg.norm(np.asarray(a, np.float64) - b) / max(np.linalg.norm(b), 1e-300))
@@ -195,11 +212,6 @@ def relative(a, b):
 
 class PairsTest(FlowTest):
     """Arrays that flowdiff compares."""
-
-    def save(self, name, array):
-        path = self.dir / (name + ".npy")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, array)
 
     def pair(self, name, golden, out):
         self.save("golden/" + name, golden)

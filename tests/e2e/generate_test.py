@@ -5,13 +5,12 @@ import unittest
 
 import numpy as np
 
-from flow import JOBS, SOURCE, FlowTest
+from flow import JOBS, SOURCE, FlowTest, golden_arrays
 from weights_test import GPT2_NAMES
 
 sys.path.insert(0, str(SOURCE / "tests" / "property"))
 import draw_judge  # noqa: E402
 
-GOLDEN = SOURCE / "tests" / "golden" / "generate"
 SIZES = ["vars.layers=2", "vars.vocabulary=40", "vars.context=16", "vars.prompt=6", "vars.new=9", "vars.end=11", "vars.prompts=4", "vars.precision=float64"]
 
 SAMPLE = """flow: 1
@@ -91,8 +90,7 @@ class Generated:
 
     def setUp(self):
         super().setUp()
-        with np.load(GOLDEN / f"{self.JOB}.npz") as file:
-            self.golden = dict(file)
+        self.golden = golden_arrays(f"generate/{self.JOB}")
         given = ("prompt", "lengths", "tokens", "logits")
         np.savez(self.dir / "weights.npz", **{name: value for name, value in self.golden.items() if name not in given})
         self.write(f"{self.JOB}.yaml", (JOBS / f"{self.JOB}.yaml").read_text())

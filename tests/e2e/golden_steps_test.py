@@ -1,33 +1,26 @@
 """LeNet and the MLP against PyTorch in float64 and OneFlow in float32: initial values, masks, losses, gradients, updates."""
+import re
 import unittest
 
 import numpy as np
 
-from flow import JOBS, SOURCE, FlowTest, relative
+from flow import JOBS, FlowTest, golden_arrays, part_of, relative
 
-GOLDEN = SOURCE / "tests" / "golden" / "mnist"
 NETS = {"lenet": ["conv1", "conv2", "dense1", "dense2"], "mlp": ["hidden", "output"]}
 
 
-def golden_names(folder):
-    """Base names of a folder of golden arrays, without the suffixes of those that are cut down."""
-    names = set()
-    for path in folder.rglob("*.npy"):
-        name = str(path.relative_to(folder).with_suffix(""))
-        for suffix in ("_rowsum", "_colsum", "_every401"):
-            name = name.removesuffix(suffix)
-        names.add(name)
-    return sorted(names)
+def base_names(golden):
+    """Names of golden arrays, without the suffixes of those that are cut down."""
+    return sorted({re.sub("_(rowsum|colsum|every401)$", "", name) for name in golden})
 
 
-def pairs(folder, name, array):
+def pairs(golden, name, array):
     """(what, ours, golden) of one array, or of its three parts."""
-    whole = folder / (name + ".npy")
-    if whole.exists():
-        return [(name, array, np.load(whole))]
+    if name in golden:
+        return [(name, array, golden[name])]
     rows = array.reshape(array.shape[0], -1)
     parts = {"_rowsum": rows.sum(1, dtype=np.float64), "_colsum": rows.sum(0, dtype=np.float64), "_every401": rows.reshape(-1)[::401]}
-    return [(name + s, a, np.load(folder / (name + s + ".npy"))) for s, a in parts.items()]
+    return [(name + s, a, golden[name + s]) for s, a in parts.items()]
 
 
 class GoldenSteps(FlowTest):
@@ -38,39 +31,42 @@ class GoldenSteps(FlowTest):
         self.flowrun("train", JOBS / f"{net}.yaml", "-o", "out", "--set", f"jobs.train.precision={precision}", "--steps", steps,
                      "--watch-diff", net, "--set", "jobs.train.returns.to=npy", *watches, *more, env=env)
 
-    def check(self, folder, name, array, tolerance):
-        for what, ours, golden in pairs(folder, name, array):
-            self.assertEqual(ours.shape, golden.shape, what)
-            self.assertLessEqual(relative(ours, golden), tolerance, what)
+    def check(self, golden, name, array, tolerance):
+        for what, ours, expected in pairs(golden, name, array):
+            self.assertEqual(ours.shape, expected.shape, what)
+            self.assertLessEqual(relative(ours, expected), tolerance, what)
 
     def check_step_0(self, net, golden, tolerance, initial_too=True):
         self.check(golden, "loss", self.load("out/returns/loss/value.npy")[0], tolerance)
         self.check(golden, "logits", self.load(f"out/watch/{net}/value.npy")[0], tolerance)
-        for name in golden_names(golden / "diff_of_sum"):
+        gradients, initial = part_of(golden, "diff_of_sum"), part_of(golden, "initial")
+        for name in base_names(gradients):
             path = f"out/watch/{net}/diff.npy" if name == "logits" else f"out/watch/{net}/{name}/diff.npy"
-            self.check(golden / "diff_of_sum", name, self.load(path)[0], tolerance)
+            self.check(gradients, name, self.load(path)[0], tolerance)
         if initial_too:
-            for name in golden_names(golden / "initial"):
-                self.check(golden / "initial", name, self.load(f"out/watch/{net}/{name}/value.npy")[0], 0)
+            for name in base_names(initial):
+                self.check(initial, name, self.load(f"out/watch/{net}/{name}/value.npy")[0], 0)
 
     def float64(self, net):
         self.train(net, "float64", 10)
-        golden = GOLDEN / net
+        golden = golden_arrays(f"mnist/{net}")
         self.check_step_0(net, golden, 1e-9)
         losses = np.array([line["loss"] for line in self.metrics("out")])
         self.check(golden, "mean_loss_of_10_steps", losses, 1e-9)
         self.flowrun("train", JOBS / f"{net}.yaml", "-o", "five", "--set", "jobs.train.precision=float64", "--steps", 5)
-        for name in golden_names(golden / "after_5_steps"):
-            self.check(golden / "after_5_steps", name, np.load(self.checkpoint("five") / net / (name + ".npy")), 1e-9)
+        after = part_of(golden, "after_5_steps")
+        for name in base_names(after):
+            self.check(after, name, np.load(self.checkpoint("five") / net / (name + ".npy")), 1e-9)
 
     def float32(self, net):
         self.train(net, "float32", 1)
-        self.check_step_0(net, GOLDEN / net, 5e-6)
-        self.check_step_0(net, GOLDEN / net / "oneflow", 5e-6, initial_too=False)
+        golden = golden_arrays(f"mnist/{net}")
+        self.check_step_0(net, golden, 5e-6)
+        self.check_step_0(net, part_of(golden, "oneflow"), 5e-6, initial_too=False)
 
     def predict(self, net):
         self.flowrun("eval", JOBS / f"{net}.yaml", "-o", "eval", "--load", "none", "--steps", 1)
-        self.check(GOLDEN / net, "predict_logits", self.load(f"eval/returns/{net}/value.npy"), 5e-6)
+        self.check(golden_arrays(f"mnist/{net}"), "predict_logits", self.load(f"eval/returns/{net}/value.npy"), 5e-6)
 
     def test_lenet_in_float64_agrees_over_ten_steps(self): self.float64("lenet")
 
@@ -79,7 +75,7 @@ class GoldenSteps(FlowTest):
     def test_lenet_in_float64_agrees_on_cpus_of_narrower_vectors(self):
         for instructions in ("AVX2", "SSE41"):
             self.train("lenet", "float64", 1, "--force", env={"ONEDNN_MAX_CPU_ISA": instructions})
-            self.check_step_0("lenet", GOLDEN / "lenet", 1e-9)
+            self.check_step_0("lenet", golden_arrays("mnist/lenet"), 1e-9)
 
     def test_lenet_in_float32_agrees_at_step_0(self): self.float32("lenet")
 
@@ -88,17 +84,17 @@ class GoldenSteps(FlowTest):
     def test_mlp_in_float32_stays_close_for_ten_steps(self):
         self.train("mlp", "float32", 10)
         losses = np.array([line["loss"] for line in self.metrics("out")])
-        self.check(GOLDEN / "mlp", "mean_loss_of_10_steps", losses, 1e-6)
+        self.check(golden_arrays("mnist/mlp"), "mean_loss_of_10_steps", losses, 1e-6)
 
     def test_predictions_of_the_initial_values_agree(self):
         self.predict("lenet")
         self.flowrun("eval", JOBS / "mlp.yaml", "-o", "mlp", "--load", "none", "--steps", 1)
-        self.check(GOLDEN / "mlp", "predict_logits", self.load("mlp/returns/mlp/value.npy"), 5e-6)
+        self.check(golden_arrays("mnist/mlp"), "predict_logits", self.load("mlp/returns/mlp/value.npy"), 5e-6)
 
     def test_the_dropout_mask_is_the_golden_one(self):
         self.flowrun("train", JOBS / "lenet.yaml", "-o", "out", "--steps", 1, "--watch", "lenet/drop.mask")
         mask = self.load("out/watch/lenet/drop.mask/value.npy")[0]
-        np.testing.assert_array_equal(mask, np.load(GOLDEN / "lenet" / "drop_keep.npy"))
+        np.testing.assert_array_equal(mask, golden_arrays("mnist/lenet")["drop_keep"])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 
-from flow import JOBS, SOURCE, FlowTest
+from flow import JOBS, FlowTest, golden_arrays
 from weights_test import read_safetensors, safetensors
 
 SMALL = {"vocabulary": 30, "context": 6, "width": 8, "layers": 2, "batch": 3, "rank": 2, "alpha": 6, "precision": "float64", "steps": 10,
@@ -31,8 +31,7 @@ class Adapted:
         super().setUp()
         for job in (self.BASE, self.JOB):
             shutil.copy(JOBS / job, self.dir)
-        with np.load(SOURCE / "tests" / "golden" / "lora" / f"{self.BASE.removesuffix('.yaml')}.npz") as file:
-            self.arrays = dict(file)
+        self.arrays = golden_arrays(f"lora/{self.BASE.removesuffix('.yaml')}")
         self.adapters = {self.PEFT.format(layer=layer, of=of, part=part): self.FLOW.format(layer=layer, of=of, part=part)
                          for layer in range(2) for of in self.PROJECTIONS for part in "AB"}
         np.save(self.dir / "window.npy", self.arrays["window"])

@@ -3,9 +3,8 @@ import unittest
 
 import numpy as np
 
-from flow import JOBS, SOURCE, FlowTest, relative
+from flow import JOBS, FlowTest, golden_arrays, part_of, relative
 
-GOLDEN = SOURCE / "tests" / "golden"
 SMALL = {"resnet18": ["vars.width=3", "vars.batch=5"], "gpt_tiny": ["vars.width=8", "vars.heads=2", "vars.batch=3"]}
 
 
@@ -25,25 +24,24 @@ class GoldenNets(FlowTest):
 
     def agrees(self, net, entry, kinds):
         self.train(net, entry, kinds, 10, "jobs.train.precision=float64")
+        for name, array in golden_arrays(f"{net}/{net}").items():
+            self.save(f"golden/{name}", array)
         for golden, ours in (("returns", "out/returns"), ("watch", "out/watch"), ("checkpoint", self.checkpoint("out"))):
-            self.call("flowdiff", GOLDEN / net / golden, ours, "--rtol", "1e-9", "--atol", "1e-9", "--brief")
+            self.call("flowdiff", f"golden/{golden}", ours, "--rtol", "1e-9", "--atol", "1e-9", "--brief")
 
     def is_near_in_float32(self, net, entry, kinds, tolerance):
         """PyTorch's own float32 ResNet-18 is up to 1.2e-5 from its float64: batch statistics of a few rows magnify roundings."""
         self.train(net, entry, kinds, 1)
-        golden = GOLDEN / net / "watch"
-        for path in sorted(golden.rglob("*.npy")):
-            name = path.relative_to(golden)
+        for name, golden in part_of(golden_arrays(f"{net}/{net}"), "watch").items():
             with self.subTest(name):
-                self.assertLessEqual(relative(self.load("out/watch" / name), np.load(path)), tolerance)
+                self.assertLessEqual(relative(self.load(f"out/watch/{name}.npy"), golden), tolerance)
 
     def test_resnet18_agrees_over_ten_steps(self): self.agrees("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"])
 
     def test_gpt_agrees_over_ten_steps(self): self.agrees("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"])
 
     def test_the_vae_agrees_over_ten_steps(self):
-        with np.load(GOLDEN / "vae" / "vae.npz") as file:
-            golden = dict(file)
+        golden = golden_arrays("vae/vae")
         some = slice(400, 410)
         self.flowrun("train", JOBS / "vae.yaml", "-o", "out", "--steps", 10, "--watch", "latent:1000", "--watch-diff", "*code/**:1000", *sets(
             "vars.width=8", "vars.latent=3", "vars.batch=5", "jobs.train.precision=float64", "jobs.train.run={steps: 10}",
@@ -65,11 +63,10 @@ class GoldenNets(FlowTest):
 
     def agrees_from_weights(self, net, network, inputs, *changes):
         """tests/golden/nets/make/make.py: ten steps of the job as it is, from the weights of a module of PyTorch."""
-        with np.load(GOLDEN / "nets" / f"{net}.npz") as file:
-            golden = dict(file)
+        golden = golden_arrays(f"nets/{net}")
         for name in inputs:
             np.save(self.dir / f"{name}.npy", golden[name])
-        np.savez(self.dir / "weights.npz", **{key.removeprefix("before/"): array for key, array in golden.items() if key.startswith("before/")})
+        np.savez(self.dir / "weights.npz", **part_of(golden, "before"))
         names = ", ".join(f'{{from: "{rule}", to: "{network}/{to}"}}' for rule, to in
                           (("*.*", "{1}/{2}"), ("*.*.*", "{1}/{2}/{3}"), ("*.*.*.*", "{1}/{2}/{3}/{4}")))
         self.flowrun("train", JOBS / f"{net}.yaml", "-o", "out", "--watch", f"{network}:1000", "--watch-diff", f"{network}/**:1000", *sets(

@@ -4,9 +4,8 @@ import unittest
 
 import numpy as np
 
-from flow import SOURCE, FlowTest
+from flow import FlowTest, golden_arrays
 
-GOLDEN = SOURCE / "tests" / "golden" / "recurrent"
 CASES = {
     "lstm": "op: lstm, units: 3, layers: 2, direction: bidirectional",
     "gru": "op: gru, units: 3, layers: 2",
@@ -75,8 +74,7 @@ class Recurrent(FlowTest):
         return inputs, ports
 
     def agree(self, name, precision, tolerance):
-        with np.load(GOLDEN / f"{name}.npz") as file:
-            arrays = dict(file)
+        arrays = golden_arrays(f"recurrent/{name}")
         inputs, ports = self.write_case(name, arrays, precision)
         watched = [word for key in inputs if f"diff/{key}" in arrays for word in ("--watch-diff", key)]
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--force", "--watch-diff", "net/*_l*", *watched)

@@ -12,7 +12,7 @@ import zlib
 
 import numpy as np
 
-from flow import FlowTest
+from flow import SOURCE, FlowTest
 
 JOB = """flow: 1
 seed: 3
@@ -253,6 +253,39 @@ class Report(FlowTest):
         self.assertIn("may overwrite a file of a run", self.call("flowc", "report", "runs/one", "-o", "runs/one/plan.json", status=2).stderr)
         self.call("flowc", "report", "runs/one", "-o", "nowhere/report.html", status=2)
         self.assertIn("<!doctype html>", self.call("flowc", "report", "runs/one", "-o", "-").stdout)
+
+
+@unittest.skipUnless(shutil.which("node"), "Node.js is not installed")
+class Plots(FlowTest):
+    """The numbers of plots, as the script of a page computes them."""
+
+    def values_of(self, *expressions):
+        script = (SOURCE / "cli/report/page/plot.js").read_text() + "\nconsole.log(JSON.stringify([" + ",\n".join(expressions) + "]));"
+        return json.loads(self.call(shutil.which("node"), "-e", script).stdout)
+
+    def test_ticks_are_round_and_inside_the_range(self):
+        self.assertEqual(self.values_of("linearTicks({from: 0, to: 1}, 5).map(([value]) => value)", "linearTicks({from: -3, to: 7}, 5).map(([value]) => value)"),
+                         [[0, 0.2, 0.4, 0.6000000000000001, 0.8, 1], [-2, 0, 2, 4, 6]])
+        for values in ("1e-300, 1e300", "5, 5", "0, 0", "-1e308, 1e308", "1, 1 + 1e-12", "NaN, NaN", ""):
+            [(spread, found)] = self.values_of(f"[rangeOf([{values}]), linearTicks(rangeOf([{values}]), 5).map(([value]) => value)]")
+            self.assertLess(spread["from"], spread["to"])
+            self.assertLessEqual(len(found), 12)
+            self.assertTrue(all(spread["from"] <= tick <= spread["to"] for tick in found))
+        self.assertEqual(self.values_of("tickText(0.25, 0.05)", "tickText(20000, 5000)", "tickText(1250000, 250000)", "tickText(3, 1)", "tickText(0.00002, 0.00001)"),
+                         ["0.25", "20k", "1.25M", "3", "2e-5"])
+        self.assertEqual(self.values_of("byteTicks({from: 0, to: 2100})"), [[[0, "0 B"], [512, "512 B"], [1024, "1.00 KiB"], [1536, "1.50 KiB"], [2048, "2.00 KiB"]]])
+
+    def test_curves_ridges_and_stairs_are_paths(self):
+        unit = "{from: 0, to: 1}"
+        self.assertEqual(self.values_of(f"pathThrough([0, 0.25, 0.5, 1], [0, 1, null, 0.5], {unit}, {unit})"), ["M0 1000h0L250 0M1000 500h0"])
+        self.assertEqual(self.values_of("dotsOf('M0 1000h0L250 0M1000 500h0')"), ["M0 1000h0M250 0h0M1000 500h0"])
+        self.assertEqual(self.values_of("countedAgain({from: 0, to: 1, counts: [2, 4]}, {from: 0, to: 2}, 4)"), [[2, 4, 0, 0]])
+        [one] = self.values_of("ridgesOf([{step: 3, from: 0, to: 1, counts: [1, 1]}])")
+        self.assertEqual([(each["step"], each["base"], each["labeled"]) for each in one["ridges"]], [(3, 1, True)])
+        self.assertEqual(one["range"], {"from": -0.04, "to": 1.04})
+        [found] = self.values_of("stairsOf({steps: 2, always: 50, live: [0, 50]})")
+        self.assertEqual(found["always"], "M0 1000V523.81H1000V1000Z")
+        self.assertEqual(found["stairs"], "M0 523.81V523.81H500V47.619H1000V523.81Z")
 
 
 class Verdicts(FlowTest):

@@ -3,9 +3,8 @@ import unittest
 
 import numpy as np
 
-from flow import SOURCE, FlowTest
+from flow import FlowTest, golden_arrays
 
-GOLDEN = SOURCE / "tests" / "golden" / "sparse_gradients"
 LAYERS = {
     "embedding": "      y: {op: embedding, in: indices, vocab_size: 13, units: 3, sparse: true}",
     "bag_sum": "      y: {op: embedding_bag, in: indices, vocab_size: 13, units: 3, mode: sum, padding: 0, sparse: true}",
@@ -60,8 +59,7 @@ jobs:
 
 class Sparse(FlowTest):
     def agree(self, name, precision, tolerance):
-        with np.load(GOLDEN / f"{name}.npz") as file:
-            arrays = dict(file)
+        arrays = golden_arrays(f"sparse_gradients/{name}")
         layer, _, optimizer = name.removesuffix("_clip").rpartition("_")
         np.save(self.dir / "indices.npy", arrays["indices"])
         np.save(self.dir / "target.npy", arrays["target"].astype(precision))

@@ -5,10 +5,9 @@ import unittest
 
 import numpy as np
 
-from flow import JOBS, SOURCE, FlowTest
+from flow import JOBS, FlowTest, golden_arrays, part_of
 from weights_test import read_safetensors, safetensors
 
-GOLDEN = SOURCE / "tests" / "golden" / "transformers"
 TOLERANCE = 1e-9
 VOCABULARY = 23
 LLAMA = {"context": 8, "vocabulary": VOCABULARY, "width": 16, "heads": 4, "key_heads": 2, "layers": 2, "inner": 20, "epsilon": 1e-5, "batch": 3}
@@ -38,15 +37,8 @@ def sets(values):
 
 
 class Transformers(FlowTest):
-    def arrays(self, name):
-        with np.load(GOLDEN / f"{name}.npz") as file:
-            return dict(file)
-
-    def weights(self, arrays):
-        return {name.removeprefix("before/"): array for name, array in arrays.items() if name.startswith("before/")}
-
     def write_weights(self, arrays):
-        safetensors(self.dir / "model.safetensors", self.weights(arrays))
+        safetensors(self.dir / "model.safetensors", part_of(arrays, "before"))
 
     def check(self, what, got, expected, tolerance=TOLERANCE):
         """Gradients of biases that move all scores of a query alike are 0, but for roundings."""
@@ -71,7 +63,7 @@ class Transformers(FlowTest):
         return read_safetensors(self.dir / f"{out}.safetensors")[0]
 
     def agree(self, name):
-        arrays = self.arrays(name)
+        arrays = golden_arrays(f"transformers/{name}")
         network = MODELS[name][2]
         path, changes = self.prepare(name, arrays)
         trained = self.train(name, path, changes, "trained", 10, "learning_rate: 0.05, momentum: 0.9", "--watch", network)
@@ -106,14 +98,14 @@ class Transformers(FlowTest):
         return set(trained)
 
     def test_gpt2_of_the_hub_has_no_prefix_and_masks(self):
-        arrays = self.arrays("gpt2")
-        hub = {name.removeprefix("transformer."): array for name, array in self.weights(arrays).items()}
+        arrays = golden_arrays("transformers/gpt2")
+        hub = {name.removeprefix("transformer."): array for name, array in part_of(arrays, "before").items()}
         masks = {f"h.{i}.attn.bias": np.tril(np.ones((1, 1, 8, 8), np.float32)) for i in range(2)}
         self.assertEqual(self.loads_from_the_hub("gpt2", arrays, hub | masks), set(hub))
 
     def test_bert_of_the_hub_has_old_names_and_heads_of_pre_training(self):
-        arrays = self.arrays("bert")
-        saved = self.weights(arrays)
+        arrays = golden_arrays("transformers/bert")
+        saved = part_of(arrays, "before")
         hub = {re.sub("LayerNorm.bias$", "LayerNorm.beta", re.sub("LayerNorm.weight$", "LayerNorm.gamma", name)): array for name, array in saved.items()}
         self.assertEqual(len(set(hub) - set(saved)), 10)
         heads = {"bert.embeddings.position_ids": (1, 10), "cls.predictions.bias": (VOCABULARY,), "cls.predictions.decoder.weight": (VOCABULARY, 12),
@@ -130,8 +122,8 @@ class Transformers(FlowTest):
 
     def test_llama_with_a_tied_output_layer(self):
         """A file without lm_head.weight; the same numbers as with a copy of the embedding in its place."""
-        arrays = self.arrays("llama")
-        tied = {name: array for name, array in self.weights(arrays).items() if name != "lm_head.weight"}
+        arrays = golden_arrays("transformers/llama")
+        tied = {name: array for name, array in part_of(arrays, "before").items() if name != "lm_head.weight"}
         safetensors(self.dir / "tied.safetensors", tied)
         safetensors(self.dir / "copy.safetensors", {**tied, "lm_head.weight": tied["model.embed_tokens.weight"]})
         np.save(self.dir / "tokens.npy", arrays["window"][:1, :-1])
@@ -157,7 +149,7 @@ class Transformers(FlowTest):
         self.assertEqual(set(read_safetensors(self.dir / "back.safetensors")[0]), set(tied))
 
     def test_llama_3_scales_positions(self):
-        arrays = self.arrays("llama3")
+        arrays = golden_arrays("transformers/llama3")
         self.write_weights(arrays)
         np.save(self.dir / "tokens.npy", arrays["tokens"])
         values = {**LLAMA, "precision": "float64", "context": 24, "theta": 500, "scaling": 8}
@@ -185,7 +177,7 @@ class Transformers(FlowTest):
             self.check(f"{name}/{key}", self.load(f"out/watch/{key.removeprefix('diff_')}/diff.npy")[0], call[key], tolerance)
 
     def test_calls_and_their_gradients_agree_with_pytorch(self):
-        arrays = self.arrays("ops")
+        arrays = golden_arrays("transformers/ops")
         for precision, tolerance in (("float64", TOLERANCE), ("float32", 1e-5)):
             for name in CALLS:
                 with self.subTest(name, precision=precision):

@@ -1,6 +1,12 @@
-// Each file in errors/ is a job file followed by what the compiler must say of it, every line of
-// that behind `#| `. A line `#@ NAME` begins a file that it includes, whose lines stand behind
-// `#> `. FLOW_REBASE=1 in the environment rewrites what is expected: look at the diff.
+// Each file in errors/ and renderings/ is a job file that the compiler refuses. Its last lines,
+// each behind `#| `, say what is expected: in renderings/ the text that a user sees; in errors/ a
+// row for each message, with its place, its code, a phrase of it, and what else it shows:
+//
+//   #| 11:29-46 E0310 1 pair for [4, 3, 6] of rank 3 +note +hint
+//
+// The texts of these labels, notes and hints are listed once, in errors/texts.txt. A line `#@ NAME`
+// begins a file that the job file includes, whose lines stand behind `#> `. FLOW_REBASE=1 in the
+// environment rewrites what is expected: look at the diff.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -36,11 +42,12 @@ const std::map<std::string_view, std::string_view> kNotByFile = {
 struct Golden {
   fs::path path;
   std::string input, expected;
+  CompileResult result;
 };
 
 /// The expected text begins at the first line from which on every line has the mark.
 Golden read_golden(const fs::path& path) {
-  Golden golden = {path, read_text(path), ""};
+  Golden golden = {path, read_text(path), "", {}};
   std::vector<std::string> lines = split(golden.input, '\n');
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
   size_t first = lines.size(), bytes = 0;
@@ -52,23 +59,14 @@ Golden read_golden(const fs::path& path) {
   return golden;
 }
 
-void rewrite(const Golden& golden, const std::string& messages) {
+void rewrite(const Golden& golden, const std::string& expected) {
   std::string text = golden.input;
   if (!text.empty() && text.back() != '\n') text += '\n';
-  std::vector<std::string> lines = split(messages, '\n');
+  std::vector<std::string> lines = split(expected, '\n');
   lines.pop_back();
   for (const std::string& line : lines)
     text += std::string(kMark) + (line.empty() ? "" : " ") + line + "\n";
   write_text_atomically(golden.path, text);
-}
-
-std::vector<Golden> all_goldens() {
-  std::vector<Golden> goldens;
-  for (const auto& entry : fs::directory_iterator(test::source_path("tests/golden/errors")))
-    if (entry.path().extension() == ".yaml") goldens.push_back(read_golden(entry.path()));
-  std::sort(goldens.begin(), goldens.end(),
-            [](const Golden& a, const Golden& b) { return a.path < b.path; });
-  return goldens;
 }
 
 /// A directory of its own to work in, left and gone in the end: messages show paths as they are
@@ -102,37 +100,153 @@ std::map<std::string, std::string> parts_of(const Golden& golden) {
   return parts;
 }
 
-std::string messages_of(const Golden& golden) {
+CompileResult compile(const Golden& golden) {
   for (const auto& [name, text] : parts_of(golden)) write_text_atomically(name, text);
   const fs::path file = golden.path.filename();
   write_text_atomically(file, golden.input);
   CompileRequest request;
   request.file = file.string();
-  return compile_text(request, read_text(request.file)).messages;
+  return compile_text(request, read_text(request.file), {.objects = true});
+}
+
+std::vector<Golden> goldens_in(std::string_view folder) {
+  const FreshDirectory directory;
+  std::vector<Golden> goldens;
+  for (const auto& entry : fs::directory_iterator(test::source_path("tests/golden") / folder))
+    if (entry.path().extension() == ".yaml") goldens.push_back(read_golden(entry.path()));
+  std::ranges::sort(goldens, {}, &Golden::path);
+  for (Golden& golden : goldens) golden.result = compile(golden);
+  return goldens;
+}
+
+const std::vector<Golden>& tables() {
+  static const std::vector<Golden> goldens = goldens_in("errors");
+  return goldens;
+}
+
+const std::vector<Golden>& renderings() {
+  static const std::vector<Golden> goldens = goldens_in("renderings");
+  return goldens;
+}
+
+std::vector<const Golden*> all_goldens() {
+  std::vector<const Golden*> all;
+  for (const auto* goldens : {&tables(), &renderings()})
+    for (const Golden& golden : *goldens) all.push_back(&golden);
+  return all;
+}
+
+bool rebases() {
+  const char* rebase = ::getenv("FLOW_REBASE");
+  return rebase && std::string_view(rebase) == "1";
+}
+
+/// "11:29-46", "11:29-12:4", "included.yaml:3:1-4".
+std::string place_of(const OrderedJson& message, const Golden& golden) {
+  const auto number = [&](const char* key) {
+    return message[key].is_null() ? std::string("?") : std::to_string(message[key].get<int>());
+  };
+  std::string place = number("line") + ":" + number("column") + "-";
+  if (number("end_line") != number("line")) place += number("end_line") + ":";
+  place += number("end_column");
+  const auto file = message["file"].get<std::string>();
+  return file == golden.path.filename() ? place : file + ":" + place;
+}
+
+/// The parts of a message that are not its first line, by their kinds.
+std::vector<std::pair<std::string, std::string>> other_parts(const OrderedJson& message) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (const OrderedJson& label : message["related"]) parts.emplace_back("label", label["message"]);
+  for (const OrderedJson& note : message["notes"]) parts.emplace_back("note", note);
+  for (const OrderedJson& hint : message["hints"]) parts.emplace_back("hint", hint);
+  return parts;
+}
+
+/// What a row says of a message besides a phrase of it.
+struct Row {
+  std::string before, after;
+};
+
+Row row_of(const OrderedJson& message, const Golden& golden) {
+  Row row = {place_of(message, golden) + " " + message["code"].get<std::string>() + " ", ""};
+  for (const auto& [kind, text] : other_parts(message)) row.after += " +" + kind;
+  return row;
+}
+
+/// A row of the table as it is written, if it says what the message says.
+bool holds(const std::string& line, const OrderedJson& message, const Golden& golden) {
+  const auto [before, after] = row_of(message, golden);
+  if (line.size() <= before.size() + after.size() || !line.starts_with(before) ||
+      !line.ends_with(after))
+    return false;
+  const std::string phrase = line.substr(before.size(), line.size() - before.size() - after.size());
+  return message["message"].get<std::string>().find(phrase) != std::string::npos;
+}
+
+/// A new row; its phrase is the problem, without what was expected.
+std::string new_row(const OrderedJson& message, const Golden& golden) {
+  const auto [before, after] = row_of(message, golden);
+  const auto text = message["message"].get<std::string>();
+  return before + text.substr(0, text.find("; ")) + after;
+}
+
+/// The rows with what the compiler says now: rows that hold stay as they are.
+std::string table_of(const Golden& golden) {
+  const std::vector<std::string> lines = split(golden.expected, '\n');
+  std::string table;
+  for (size_t i = 0; i < golden.result.objects.size(); ++i) {
+    const OrderedJson& message = golden.result.objects[i];
+    const bool stays = i < lines.size() && holds(lines[i], message, golden);
+    table += (stays ? lines[i] : new_row(message, golden)) + "\n";
+  }
+  return table;
+}
+
+/// Each text once, sorted.
+std::string texts_of(const std::vector<Golden>& goldens) {
+  std::set<std::string> texts;
+  for (const Golden& golden : goldens)
+    for (const OrderedJson& message : golden.result.objects)
+      for (const auto& [kind, text] : other_parts(message)) texts.insert(kind + ": " + text + "\n");
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return all;
+}
+
+void check_or_rewrite(const Golden& golden, const std::string& expected) {
+  CAPTURE(golden.path.filename().string());
+  CHECK_FALSE(golden.result.messages.empty());
+  if (rebases())
+    rewrite(golden, expected);
+  else
+    CHECK(expected == golden.expected);
 }
 
 }  // namespace
 
 TEST_CASE("The compiler says of each wrong file what its golden text says", "[golden]") {
-  const FreshDirectory directory;
-  const char* rebase = ::getenv("FLOW_REBASE");
-  for (const Golden& golden : all_goldens()) {
-    CAPTURE(golden.path.filename().string());
-    const std::string messages = messages_of(golden);
-    CHECK_FALSE(messages.empty());
-    if (rebase && std::string_view(rebase) == "1")
-      rewrite(golden, messages);
-    else
-      CHECK(messages == golden.expected);
-  }
+  for (const Golden& golden : renderings()) check_or_rewrite(golden, golden.result.messages);
+}
+
+TEST_CASE("Each message has the place, code, phrase and parts of its row", "[golden]") {
+  for (const Golden& golden : tables()) check_or_rewrite(golden, table_of(golden));
+}
+
+TEST_CASE("Labels, notes and hints are those of the list", "[golden]") {
+  const fs::path list = test::source_path("tests/golden/errors/texts.txt");
+  const std::string texts = texts_of(tables());
+  if (rebases())
+    write_text_atomically(list, texts);
+  else
+    CHECK(texts == read_text(list));
 }
 
 TEST_CASE("Each diagnosis is provoked by a golden file", "[golden]") {
-  std::string expected;
-  for (const Golden& golden : all_goldens()) expected += golden.expected;
+  std::string messages;
+  for (const Golden* golden : all_goldens()) messages += golden->result.messages;
   for (const DiagnosisInfo& info : all_diagnoses()) {
     CAPTURE(info.kind);
-    const bool provoked = expected.find("[" + std::string(info.code) + "]\n") != std::string::npos;
+    const bool provoked = messages.find("[" + std::string(info.code) + "]\n") != std::string::npos;
     CHECK(provoked != kNotByFile.contains(info.kind));
   }
 }
@@ -140,8 +254,8 @@ TEST_CASE("Each diagnosis is provoked by a golden file", "[golden]") {
 TEST_CASE("Each op is misused in a golden file", "[golden]") {
   const std::regex call(R"(op: (\w+)[,}])");
   std::set<std::string, std::less<>> misused;
-  for (const Golden& golden : all_goldens())
-    for (const std::string& line : split(golden.expected, '\n')) {
+  for (const Golden* golden : all_goldens())
+    for (const std::string& line : split(golden->result.messages, '\n')) {
       const size_t quoted = line.find("| ");
       if (quoted == std::string::npos) continue;
       const auto from = line.begin() + static_cast<std::ptrdiff_t>(quoted);
@@ -157,9 +271,9 @@ TEST_CASE("Each op is misused in a golden file", "[golden]") {
 TEST_CASE("Messages begin in lower case, end without a full stop, and keep to 100 columns",
           "[golden]") {
   const std::regex header(R"(.*: (error|warning): (.*) \[[EW]\d{4}\])");
-  for (const Golden& golden : all_goldens())
-    for (const std::string& line : split(golden.expected, '\n')) {
-      CAPTURE(golden.path.filename().string(), line);
+  for (const Golden* golden : all_goldens())
+    for (const std::string& line : split(golden->result.messages, '\n')) {
+      CAPTURE(golden->path.filename().string(), line);
       std::smatch match;
       if (!std::regex_match(line, match, header)) {
         CHECK(width_of(line) <= 100);

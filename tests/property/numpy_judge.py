@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/ops: small calls of ops, computed by NumPy in float64 and rounded once.
+"""Writes tests/golden/ops/ops.npz: small calls of ops, computed by NumPy in float64 and rounded once.
 
 Ops whose record has an expression (OpSpec::numpy) need only their special values here:
 tests/e2e/numpy_ops_test.py judges the rest.
@@ -14,7 +14,8 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OUT = os.path.join(HERE, "..", "golden", "ops")
+OUT = os.path.join(HERE, "..", "golden", "ops", "ops.npz")
+ARRAYS = {}
 sys.path.insert(0, os.path.join(HERE, "..", "golden", "mnist", "make"))
 import draw_judge  # noqa: E402
 import flow_random  # noqa: E402
@@ -37,13 +38,10 @@ def wide(*arrays):
 
 
 def write(name, inputs, outputs):
-    folder = os.path.join(OUT, name)
-    os.makedirs(folder, exist_ok=True)
     for kind, arrays in (("in", inputs), ("out", outputs)):
         for i, a in enumerate(arrays):
             a = np.asarray(a)
-            np.save(os.path.join(folder, f"{kind}{i}.npy"),
-                    a.astype(np.float32) if a.dtype == np.float64 else a)
+            ARRAYS[f"{name}/{kind}{i}"] = a.astype(np.float32) if a.dtype == np.float64 else a
 
 
 def convolution(x, w, strides, padding, dilation, groups):
@@ -489,6 +487,7 @@ def main():
     special_values()
     resized()
     stepped()
+    np.savez(OUT, **ARRAYS)
 
 
 def moved():

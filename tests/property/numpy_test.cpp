@@ -1,12 +1,12 @@
-// The kernels against NumPy, the outside judge: tests/golden/ops, written by numpy_judge.py.
+// The kernels against NumPy, the outside judge: tests/golden/ops/ops.npz, written by
+// numpy_judge.py.
 #include <catch2/catch.hpp>
 
 #include <cmath>
 #include <cstring>
 
-#include "runtime/io/npy.h"
 #include "tests/property/kernel_case.h"
-#include "tests/support/source_files.h"
+#include "tests/support/golden_arrays.h"
 
 namespace flow::test {
 namespace {
@@ -248,14 +248,14 @@ const std::vector<Judged>& judged() {
   return all;
 }
 
-/// in0.npy, in1.npy, ... of a folder, as far as there are any.
+/// in0, in1, ... of a folder, as far as there are any.
 std::vector<Array> read_all(const std::string& folder, const std::string& kind) {
+  static const std::map<std::string, Array> golden = test::golden_arrays("ops/ops");
   std::vector<Array> arrays;
   for (size_t i = 0;; ++i) {
-    const fs::path path =
-        test::source_path("tests/golden/ops") / folder / (kind + std::to_string(i) + ".npy");
-    if (!fs::exists(path)) return arrays;
-    arrays.push_back(io::read_npy(path));
+    const auto array = golden.find(folder + "/" + kind + std::to_string(i));
+    if (array == golden.end()) return arrays;
+    arrays.push_back(array->second);
   }
 }
 

@@ -1,10 +1,7 @@
-// Adds to the plots what paper cannot do: values under the pointer, runs to switch off, a
-// logarithmic scale, smoothing. Without it the page has everything but these.
+// Draws the plots of the page: metrics with values under the pointer, runs to switch off, a
+// logarithmic scale and smoothing; distributions; memory.
 'use strict';
 (() => {
-  const source = document.getElementById('data');
-  if (!source) return;
-  const data = JSON.parse(source.textContent);
   const names = [...document.querySelectorAll('.legend li')].map((item) => item.textContent.trim());
   const hidden = new Set();
   let log = false, smoothing = 0;
@@ -16,69 +13,49 @@
     return made;
   };
 
-  // Exponential moving average, without its bias towards the first value.
-  const smoothed = (ys) => {
-    let sum = 0, weight = 0;
-    return ys.map((y) => {
-      if (y === null) return null;
-      sum = sum * smoothing + (1 - smoothing) * y;
-      weight = weight * smoothing + (1 - smoothing);
-      return sum / weight;
-    });
-  };
+  // The frame of a plot in a figure, and what is in its SVG.
+  class Plot {
+    constructor(figure, xName, drawing) {
+      const plot = element('div', 'plot');
+      this.area = element('div', 'area');
+      this.area.innerHTML = `<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true"><g class="grid-lines"></g>${drawing}</svg>`;
+      [this.svg, this.grid] = [this.area.firstChild, this.area.firstChild.firstChild];
+      plot.append(this.area, element('div', 'x-name', xName));
+      figure.append(plot);
+    }
+    label(className, side, place, text) {
+      if (place < 0 || place > 1) return;
+      const label = element('span', className, text);
+      label.style[side] = `${place * 100}%`;
+      this.area.append(label);
+    }
+    labelX(range, ticks) {
+      for (const [value, text] of ticks) this.label('x', 'left', placeIn(range, value), text);
+    }
+    // Places are shares of the plot from the top.
+    labelY(places) {
+      this.area.querySelectorAll('.y').forEach((label) => label.remove());
+      for (const [place, text] of places) this.label('y', 'top', place, text);
+      this.grid.innerHTML = places.map(([place]) => `<path d="M0 ${coordinate(place)}H1000"/>`).join('');
+    }
+  }
 
-  // Round numbers: 1, 2 or 5 times a power of ten.
-  const linearTicks = (from, to, about) => {
-    const rough = (to - from) / about;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough * 0.9999);
-    const found = [];
-    for (let i = Math.ceil(from / step); i * step <= to && found.length < 20; ++i) found.push(i * step);
-    return found.map((value) => [value, tickText(value, step)]);
-  };
-  const logTicks = (from, to) => {  // both as powers of ten
-    const factors = to - from < 2.5 ? [1, 2, 5] : [1];
-    const stride = Math.max(1, Math.ceil((to - from) / 5));
-    const found = [];
-    for (let power = Math.floor(from); power <= to; power += stride)
-      for (const factor of factors) {
-        const place = power + Math.log10(factor);
-        if (place >= from && place <= to) found.push([place, shortText(factor * 10 ** power)]);
-      }
-    return found.length > 1 ? found
-        : linearTicks(10 ** from, 10 ** to, 4).map(([value, text]) => [Math.log10(value), text]);
-  };
-  const shortText = (value) => {
-    const size = Math.abs(value);
-    if (size !== 0 && (size >= 1e6 || size < 1e-4)) return value.toExponential(2).replace(/\.?0+e/, 'e');
-    return String(Number(value.toPrecision(4)));
-  };
-  const tickText = (value, step) => {
-    const size = Math.abs(value);
-    if (size !== 0 && (size >= 1e9 || size < 1e-4)) return value.toExponential(2).replace(/\.?0+e/, 'e');
-    if (size >= 1e6 && step >= 1e4) return `${Math.round(value / 1e4) / 100}M`;
-    if (size >= 1e4 && step >= 10) return `${Math.round(value / 10) / 100}k`;
-    return value.toFixed(Math.min(10, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))));
-  };
-
-  class Chart {
+  class Chart extends Plot {
     constructor(figure, chart) {
-      this.area = figure.querySelector('.area');
-      this.svg = figure.querySelector('svg');
-      this.grid = figure.querySelector('.grid-lines');
+      super(figure, figure.dataset.x, chart.curves.map(({class: kind, run}) => `<path class="curve ${kind}" data-run="${run}"/><path class="dots ${kind}"/>`).join(''));
       this.axis = chart.x;
-      const [paths, dots] = ['.curve', '.dots'].map((each) => figure.querySelectorAll(each));
+      const [paths, dots] = ['.curve', '.dots'].map((each) => this.svg.querySelectorAll(each));
       this.curves = chart.curves.map((curve, i) => ({...curve, path: paths[i], dots: dots[i]}));
       const xs = this.curves.flatMap((curve) => curve.x);
-      this.from = xs.reduce((a, b) => Math.min(a, b), Infinity);
-      this.to = xs.reduce((a, b) => Math.max(a, b), -Infinity);
-      if (!(this.from < this.to)) [this.from, this.to] = [this.from - 1, this.from + 1];
+      this.range = {from: drawn(least(xs)), to: drawn(greatest(xs))};
+      if (!(this.range.from < this.range.to)) this.range = {from: this.range.from - 1, to: this.range.from + 1};
+      this.labelX(this.range, linearTicks(this.range, 5).filter(([value]) => value === Math.floor(value)));
       this.area.addEventListener('pointermove', (event) => this.point(event));
       this.area.addEventListener('pointerleave', () => this.leave());
     }
 
-    scaled(y) {
-      return y === null ? null : log ? (y > 0 ? Math.log10(y) : null) : y;
+    scaled(ys) {
+      return ys.map((y) => (y === null ? null : log ? (y > 0 ? Math.log10(y) : null) : y));
     }
     visible() {
       return this.curves.filter((curve) => !hidden.has(curve.run));
@@ -86,66 +63,32 @@
 
     draw() {
       for (const curve of this.curves) {
-        curve.shown = smoothing > 0 ? smoothed(curve.y) : curve.y;
+        curve.shown = smoothing > 0 ? smoothed(curve.y, smoothing) : curve.y;
         for (const each of [curve.path, curve.dots]) each.classList.toggle('off', hidden.has(curve.run));
       }
-      const ys = this.visible().flatMap((curve) => (smoothing > 0 ? curve.y.concat(curve.shown) : curve.y))
-          .map((y) => this.scaled(y)).filter((y) => y !== null);
-      let least = ys.reduce((a, b) => Math.min(a, b), Infinity);
-      let greatest = ys.reduce((a, b) => Math.max(a, b), -Infinity);
-      if (!(least <= greatest)) [least, greatest] = [0, 1];
-      const room = greatest - least > 1e-9 * Math.max(Math.abs(least), Math.abs(greatest))
-          ? (greatest - least) * 0.04 : Math.abs(least) * 0.1 || 1;
-      [this.bottom, this.top] = [least - room, greatest + room];
+      const range = rangeOf(this.visible().flatMap((curve) => this.scaled(smoothing > 0 ? curve.y.concat(curve.shown) : curve.y)).filter((y) => y !== null));
       for (const curve of this.curves) {
-        this.drawRaw(curve);
-        const path = this.path(curve, curve.shown);
+        this.drawRaw(curve, range);
+        const path = pathThrough(curve.x, this.scaled(curve.shown), this.range, range);
         curve.path.setAttribute('d', path);
-        curve.dots.setAttribute('d', curve.x.length <= 40 ? path.replace(/h0/g, '').replaceAll('L', 'M').replace(/(M[^M]*)/g, '$1h0') : '');
+        curve.dots.setAttribute('d', curve.x.length <= 40 ? dotsOf(path) : '');
       }
-      this.drawLabels();
+      this.labelY((log ? logTicks(range) : linearTicks(range, 5)).map(([value, text]) => [1 - placeIn(range, value), text]));
     }
-    // Behind a smoothed curve, what it is made from.
-    drawRaw(curve) {
+    // What a smoothed curve is made from lies under it.
+    drawRaw(curve, range) {
       curve.raw?.remove();
       if (smoothing === 0 || hidden.has(curve.run)) return;
       curve.raw = curve.path.cloneNode();
       curve.raw.classList.replace('curve', 'raw');
-      curve.raw.setAttribute('d', this.path(curve, curve.y));
+      curve.raw.setAttribute('d', pathThrough(curve.x, this.scaled(curve.y), this.range, range));
       curve.path.before(curve.raw);
-    }
-    path(curve, ys) {
-      let open = false, text = '';
-      ys.forEach((y, i) => {
-        const scaled = this.scaled(y);
-        if (scaled === null) { open = false; return; }
-        const place = [this.left(curve.x[i]) * 1000, this.height(scaled) * 1000].map((each) => each.toFixed(1));
-        text += (open ? 'L' : 'M') + place.join(' ') + (open ? '' : 'h0');
-        open = true;
-      });
-      return text;
-    }
-    left(x) { return (x - this.from) / (this.to - this.from); }
-    height(scaled) { return 1 - (scaled - this.bottom) / (this.top - this.bottom); }
-
-    drawLabels() {
-      this.area.querySelectorAll('.y').forEach((label) => label.remove());
-      const ticks = log ? logTicks(this.bottom, this.top) : linearTicks(this.bottom, this.top, 5);
-      let lines = '';
-      for (const [value, text] of ticks) {
-        const place = this.height(value);
-        const label = element('span', 'y', text);
-        label.style.top = `${place * 100}%`;
-        this.area.append(label);
-        lines += `<path d="M0 ${(place * 1000).toFixed(1)}H1000"/>`;
-      }
-      this.grid.innerHTML = lines;
     }
 
     // The values at the step that is nearest to the pointer.
     point(event) {
       const box = this.area.getBoundingClientRect();
-      const x = this.from + (event.clientX - box.left) / box.width * (this.to - this.from);
+      const x = this.range.from + (event.clientX - box.left) / box.width * (this.range.to - this.range.from);
       const rows = [];
       let step = null;
       for (const curve of this.visible()) {
@@ -156,18 +99,18 @@
       }
       this.leave();
       if (step === null) return;
+      const left = placeIn(this.range, step);
       this.cursor = element('div', 'cursor');
-      this.cursor.style.left = `${this.left(step) * 100}%`;
+      this.cursor.style.left = `${left * 100}%`;
       this.tip = element('div', 'tip');
       this.tip.append(element('div', '', `${this.axis} ${step}`));
       for (const [curve, y] of rows.slice(0, 12)) {
         const row = element('div', '');
-        const name = element('span', curve.dots.getAttribute('class').replace('dots ', ''), names[curve.run] ?? 'value');
-        row.append(name, element('b', '', y === null ? 'not finite' : shortText(y)));
+        row.append(element('span', curve.class, names[curve.run] ?? 'value'), element('b', '', y === null ? 'not finite' : shortText(y)));
         this.tip.append(row);
       }
-      if (this.left(step) < 0.5) this.tip.style.left = `calc(${this.left(step) * 100}% + 8px)`;
-      else this.tip.style.right = `calc(${(1 - this.left(step)) * 100}% + 8px)`;
+      if (left < 0.5) this.tip.style.left = `calc(${left * 100}% + 8px)`;
+      else this.tip.style.right = `calc(${(1 - left) * 100}% + 8px)`;
       this.area.append(this.cursor, this.tip);
     }
     nearest(xs, x) {
@@ -181,6 +124,22 @@
     }
   }
 
+  for (const figure of document.querySelectorAll('figure[data-histograms]')) {
+    const {range, ridges} = ridgesOf(JSON.parse(figure.dataset.histograms));
+    const plot = new Plot(figure, 'value', ridges.map(({path, shade, step}) => `<path class="ridge" style="--shade:${shade}%" d="${path}"><title>step ${step}</title></path>`).join(''));
+    plot.labelX(range, linearTicks(range, 4));
+    plot.labelY(ridges.filter((each) => each.labeled).map(({base, step}) => [base, String(step)]));
+  }
+  for (const figure of document.querySelectorAll('figure[data-memory]')) {
+    const {range, xRange, always, stairs} = stairsOf(JSON.parse(figure.dataset.memory));
+    const plot = new Plot(figure, 'step of the plan', `<path class="always" d="${always}"/><path class="stairs" d="${stairs}"/>`);
+    plot.labelX(xRange, linearTicks(xRange, 5));
+    plot.labelY(byteTicks(range).map(([value, text]) => [1 - placeIn(range, value), text]));
+  }
+
+  const source = document.getElementById('data');
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
   const charts = [...document.querySelectorAll('figure[data-chart]')]
       .map((figure) => new Chart(figure, data[figure.dataset.chart]));
   const draw = () => charts.forEach((chart) => chart.draw());

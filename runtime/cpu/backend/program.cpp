@@ -216,15 +216,19 @@ std::byte* CpuProgram::address(TensorId tensor, size_t input_slot, int64_t shard
   FLOW_CHECK(false, "a tensor without memory is used");
 }
 
+/// Remembers where pointers into the inputs stand.
 std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
-                                         std::byte* workspace) const {
-  std::vector<std::byte*> pointers;
-  for (const Operand& operand : operands) {
-    if (operand.kind == Operand::Kind::kTensor)
-      pointers.push_back(address(operand.tensor) + operand.offset);
-    else
-      pointers.push_back(operand.kind == Operand::Kind::kWorkspace ? workspace + operand.offset
-                                                                   : nullptr);
+                                         std::byte* workspace) {
+  std::vector<std::byte*> pointers(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    if (operand.kind == Operand::Kind::kWorkspace) pointers[i] = workspace + operand.offset;
+    if (operand.kind != Operand::Kind::kTensor) continue;
+    pointers[i] = address(operand.tensor) + operand.offset;
+    const size_t tensor = operand.tensor.index();
+    const exec::Place& place = tensors_[tensor].place;
+    if (place.pool == Pool::kInputs)
+      input_pointers_.push_back({&pointers[i], place.offset, shard_bytes_[tensor]});
   }
   return pointers;
 }
@@ -244,27 +248,6 @@ void CpuProgram::bind(std::vector<BoundKernel> kernels, const std::vector<size_t
       bound.workspace = workspace + action.workspace;
       steps_[i].actions.push_back(std::move(bound));
     }
-    collect_input_pointers(kernels[i], steps_[i]);
-  }
-}
-
-void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bound) {
-  const auto collect = [this](const std::vector<Operand>& operands,
-                              std::vector<std::byte*>& pointers) {
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].kind != Operand::Kind::kTensor) continue;
-      const size_t tensor = operands[i].tensor.index();
-      const exec::Place& place = tensors_[tensor].place;
-      if (place.pool == Pool::kInputs)
-        input_pointers_.push_back({&pointers[i], place.offset, shard_bytes_[tensor]});
-    }
-  };
-  for (size_t i = 0; i < kernel.actions.size(); ++i) {
-    const Action& action = kernel.actions[i];
-    collect(action.inputs, bound.actions[i].inputs);
-    collect(action.outputs, bound.actions[i].outputs);
-    for (size_t fused = 0; fused < action.epilogue.size(); ++fused)
-      collect(action.epilogue[fused], bound.actions[i].epilogue[fused]);
   }
 }
 

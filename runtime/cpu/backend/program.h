@@ -155,10 +155,9 @@ class CpuProgram : public exec::Program {
   void use_sums();
   void use_division();
   void bind(std::vector<BoundKernel> kernels, const std::vector<size_t>& workspaces);
-  std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
+  std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace);
   void place_tensors(const plan::Job& job, const std::vector<exec::Place>& places);
   void prepare_timing(const plan::Job& job, std::span<const BoundKernel> kernels);
-  void collect_input_pointers(const BoundKernel& kernel, BoundStep& bound);
   void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
   void plan_delivery(const plan::Job& job, size_t index, plan::TensorId id, size_t maker,
                      bool in_parts);

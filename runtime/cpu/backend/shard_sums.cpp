@@ -44,22 +44,20 @@ void add_parts(const T* x, T* sum, int64_t n) {
 }
 
 /// NaN wins.
-template <typename T>
-void take_larger(const T* x, T* sum, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] > sum[i] || x[i] != x[i] ? x[i] : sum[i];
-}
-
-template <typename T>
-void take_smaller(const T* x, T* sum, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] < sum[i] || x[i] != x[i] ? x[i] : sum[i];
+template <bool kLarger, typename T>
+void take_extreme(const T* x, T* sum, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const bool wins = (kLarger ? x[i] > sum[i] : x[i] < sum[i]) || x[i] != x[i];
+    sum[i] = wins ? x[i] : sum[i];
+  }
 }
 
 template <typename T>
 void join(Combine combine, const T* x, T* sum, int64_t n) {
   if (combine == Combine::kMax)
-    take_larger(x, sum, n);
+    take_extreme<true>(x, sum, n);
   else if (combine == Combine::kMin)
-    take_smaller(x, sum, n);
+    take_extreme<false>(x, sum, n);
   else
     add_parts(x, sum, n);
 }

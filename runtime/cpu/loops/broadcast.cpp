@@ -9,17 +9,6 @@
 namespace flow::cpu {
 namespace {
 
-/// The strides of `desc` along the axes of a result of rank `rank`: 0 where it is repeated.
-std::vector<int64_t> broadcast_strides(const TensorDesc& desc, int rank) {
-  std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
-  const std::vector<int64_t> own = strides_of(desc);
-  const int first = rank - desc.shape.rank();
-  for (int axis = 0; axis < desc.shape.rank(); ++axis)
-    if (desc.shape[axis] != 1)
-      strides[static_cast<size_t>(first + axis)] = own[static_cast<size_t>(axis)];
-  return strides;
-}
-
 /// Does every operand step over `extent` elements of the inner loop in one of the outer?
 bool goes_on(const Broadcast::PerOperand& outer, const Broadcast::PerOperand& inner,
              int64_t extent) {
@@ -45,6 +34,16 @@ std::vector<int64_t> strides_of(const TensorDesc& desc) {
     strides[static_cast<size_t>(order[i])] = stride;
     stride *= desc.shape[order[i]];
   }
+  return strides;
+}
+
+std::vector<int64_t> broadcast_strides(const TensorDesc& desc, int rank) {
+  std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
+  const std::vector<int64_t> own = strides_of(desc);
+  const int first = rank - desc.shape.rank();
+  for (int axis = 0; axis < desc.shape.rank(); ++axis)
+    if (desc.shape[axis] != 1)
+      strides[static_cast<size_t>(first + axis)] = own[static_cast<size_t>(axis)];
   return strides;
 }
 

@@ -17,6 +17,9 @@ namespace flow::cpu {
 /// The distance in elements between neighbors along each logical axis.
 std::vector<int64_t> strides_of(const TensorDesc& desc);
 
+/// The same along the axes of a result of that rank: 0 where the tensor is repeated.
+std::vector<int64_t> broadcast_strides(const TensorDesc& desc, int rank);
+
 /// The axes of a tensor, from the one that moves slowest in memory.
 std::vector<int> memory_order(const TensorDesc& desc);
 

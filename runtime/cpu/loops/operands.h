@@ -1,4 +1,4 @@
-// Typed pointers to a launch's buffers, and flat loops in pieces.
+// Typed pointers to a launch's buffers, flat loops in pieces, and kernels that are such a loop.
 #pragma once
 
 #include <algorithm>
@@ -63,5 +63,48 @@ void for_pieces(int threads, int64_t n, int64_t piece, Body body) {
 
 /// Elements of a piece where each costs a load or two and a store: 64 KiB of floats.
 inline constexpr int64_t kPiece = 16384;
+
+/// Elements or rows [first, end) of a launch, on one thread.
+struct Piece {
+  const Buffers& buffers;
+  const CallState& state;
+  int64_t first, end;
+  int worker;  // in [0, threads)
+
+  int64_t size() const { return end - first; }
+  // Where element `first` of an operand or a result lies.
+  template <typename T>
+  const T* input(size_t i) const {
+    return cpu::input<T>(buffers, i) + first;
+  }
+  template <typename T>
+  T* output(size_t i) const {
+    return cpu::output<T>(buffers, i) + first;
+  }
+};
+
+/// A Kernel that calls run(piece) for the pieces of n elements or rows.
+template <typename Run>
+Kernel in_pieces(const Request& request, int64_t n, int64_t size, Run run) {
+  return {[=, threads = request.threads](const Buffers& buffers, const CallState& state) {
+    parallel_for(threads, ceil_div(n, size), [&](int64_t i, int worker) {
+      run(Piece{buffers, state, i * size, std::min(n, (i + 1) * size), worker});
+    });
+  }};
+}
+
+/// The same for the elements of the first result.
+template <typename Run>
+Kernel elementwise(const Request& request, Run run) {
+  return in_pieces(request, request.outputs[0].shape.elements(), kPiece, run);
+}
+
+/// A Kernel that calls run(piece, row) for rows that each cost as much as `cost` elements.
+template <typename Run>
+Kernel by_rows(const Request& request, int64_t rows, int64_t cost, Run run) {
+  return in_pieces(request, rows, std::max<int64_t>(1, kPiece / cost), [run](const Piece& piece) {
+    for (int64_t row = piece.first; row < piece.end; ++row) run(piece, row);
+  });
+}
 
 }  // namespace flow::cpu

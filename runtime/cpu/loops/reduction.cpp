@@ -3,10 +3,7 @@
 
 #include <cstring>
 
-#include "runtime/base/host_device.h"
 #include "runtime/cpu/loops/broadcast.h"
-#include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
 namespace flow::cpu {
@@ -208,38 +205,30 @@ void Reduction::sum(int threads, const T* x, double factor, float* out,
     });
   if (axes_.run > 1) {
     double* sums = reinterpret_cast<double*>(workspace);
-    const bool whole = axes_.chunks == 1;
     axes_.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
-      const double sum = sum_runs(x + axes_.kept_offset(outer), first, end);
-      if (whole)
-        out[part] = static_cast<float>(factor * sum);
-      else
-        sums[part] = sum;
+      sums[part] = sum_runs(x + axes_.kept_offset(outer), first, end);
     });
-    if (whole) return;
-    for (int64_t i = 0; i < axes_.outer; ++i) {
-      double total = 0;
-      for (int64_t chunk = 0; chunk < axes_.chunks; ++chunk)
-        total += sums[i * axes_.chunks + chunk];
-      out[i] = static_cast<float>(factor * total);
-    }
-    return;
+    return add_chunks(threads, sums, factor, out);
   }
   float* sums = reinterpret_cast<float*>(workspace);
   axes_.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
     sum_rows(x + axes_.kept_offset(outer), first, end, sums + part * axes_.columns);
   });
-  for_pieces(threads, axes_.outer * axes_.columns, kColumnsPerPiece,
-             [&](int64_t begin, int64_t end) {
-               for (int64_t i = begin; i < end; ++i) {
-                 const float* column =
-                     sums + i / axes_.columns * axes_.chunks * axes_.columns + i % axes_.columns;
-                 double total = 0;
-                 for (int64_t chunk = 0; chunk < axes_.chunks; ++chunk)
-                   total += static_cast<double>(column[chunk * axes_.columns]);
-                 out[i] = static_cast<float>(factor * total);
-               }
-             });
+  add_chunks(threads, sums, factor, out);
+}
+
+/// out = factor * the sums of the chunks' sums.
+template <typename Sum>
+void Reduction::add_chunks(int threads, const Sum* sums, double factor, float* out) const {
+  for_pieces(threads, axes_.results(), kColumnsPerPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Sum* part = sums + i / axes_.columns * axes_.chunks * axes_.columns + i % axes_.columns;
+      double total = 0;
+      for (int64_t chunk = 0; chunk < axes_.chunks; ++chunk)
+        total += static_cast<double>(part[chunk * axes_.columns]);
+      out[i] = static_cast<float>(factor * total);
+    }
+  });
 }
 
 template void Reduction::sum(int, const float*, double, float*, std::byte*) const;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {
@@ -181,6 +180,8 @@ class Reduction {
   void sum_rows(const T* x, int64_t first, int64_t end, float* sums) const;
   template <typename T>
   double sum_runs(const T* x, int64_t first, int64_t end) const;
+  template <typename Sum>
+  void add_chunks(int threads, const Sum* sums, double factor, float* out) const;
 
   ReducedAxes axes_;
 };

@@ -5,10 +5,6 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/base/element_types.h"
-#include "runtime/base/host_device.h"
-#include "runtime/cpu/loops/operands.h"
-
 namespace flow::cpu {
 namespace {
 

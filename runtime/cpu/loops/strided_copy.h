@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/array.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu {
 

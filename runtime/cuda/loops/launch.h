@@ -57,4 +57,11 @@ void launch(Driver& driver, Stream stream, const char* name, const LaunchShape& 
   driver.launch(call, stream);
 }
 
+/// The same in the stream of a call: `state` is its LaunchState.
+template <typename State, typename... Parameters>
+void launch(const State& state, const char* name, const LaunchShape& shape,
+            void (*kernel)(Parameters...), std::type_identity_t<Parameters>... values) {
+  launch(state.driver, state.stream, name, shape, kernel, values...);
+}
+
 }  // namespace flow::cuda

@@ -26,6 +26,8 @@ Array initial_value(const plan::Job& job, const plan::Variable& variable, const 
 /// what several have standing with the first. Their programs share what the jobs share.
 class State {
  public:
+  /// Of no job.
+  State() = default;
   /// Without values: these come from initialize, or from what is loaded. The jobs outlive it; what
   /// has one name is of one shape and dtype. RunError where the system has no room for all of them.
   explicit State(const std::vector<const plan::Job*>& jobs);

@@ -102,9 +102,14 @@ class Executor {
   }
   StepRecord& record_of(int64_t step) { return records_[static_cast<size_t>(step % kRecords)]; }
   size_t input_slot(int64_t step) const { return static_cast<size_t>(step) % input_slots_; }
-  size_t output_slot(int64_t step) const { return static_cast<size_t>(step) % run_.output_slots; }
+  size_t output_slot(int64_t step) const {
+    return static_cast<size_t>(step) % run_.prepared.output_slots;
+  }
 
   const Execution& run_;
+  const plan::Job& job_;  // for the whole batch
+  Program& program_;
+  InputPipeline& inputs_;
   const bool asynchronous_;  // the job
   const bool in_step_;       // inputs are read when the previous step has been delivered
   /// A call is launched before the previous one is settled. Not where the writer of its input may
@@ -134,27 +139,30 @@ class Executor {
 
 Executor::Executor(const Execution& run)
     : run_(run),
-      asynchronous_(pipeline_of(run.job) > 1),
-      in_step_(!asynchronous_ && run.input_pipeline.is_seen_reading()),
-      ahead_(run.launches_ahead && !run.ranks && !run.input_pipeline.is_seen_reading()),
-      input_slots_(input_slots(run.job)),
-      filled_(run.input_pipeline.varies() ? run.first : run.end),
+      job_(*run.prepared.whole),
+      program_(*run.prepared.program),
+      inputs_(*run.prepared.input_pipeline),
+      asynchronous_(pipeline_of(job_) > 1),
+      in_step_(!asynchronous_ && inputs_.is_seen_reading()),
+      ahead_(run.prepared.launches_ahead && !run.ranks && !inputs_.is_seen_reading()),
+      input_slots_(input_slots(job_)),
+      filled_(inputs_.varies() ? run.first : run.end),
       computed_(run.first),
       consumed_(run.first),
       reached_(run.first),
       finished_(run.first),
-      always_wanted_(read_in_each_call(run.job).size()),
-      deliverables_(list_deliverables(run.job, run.deliveries)),
+      always_wanted_(read_in_each_call(job_).size()),
+      deliverables_(list_deliverables(job_, run.prepared.deliveries)),
       wanted_(deliverables_.size()),
-      delivered_(run.output_slots, run.first) {
-  for (const Delivery& delivery : run.deliveries)
+      delivered_(run.prepared.output_slots, run.first) {
+  for (const Delivery& delivery : run.prepared.deliveries)
     wanted_by_.push_back(static_cast<size_t>(std::ranges::find(deliverables_, delivery.tensor) -
                                              deliverables_.begin()));
-  for (size_t slot = 0; slot < input_slots_; ++slot) run.input_pipeline.prime(run.program, slot);
+  for (size_t slot = 0; slot < input_slots_; ++slot) inputs_.prime(program_, slot);
 }
 
 void Executor::fill_inputs() {
-  if (!run_.input_pipeline.varies()) return;
+  if (!inputs_.varies()) return;
   SpinPolicy spin_policy;
   const auto slots = static_cast<int64_t>(input_slots_);
   const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
@@ -165,7 +173,7 @@ void Executor::fill_inputs() {
     const int64_t more = in_step_ ? 0 : slots / 2 - 1;
     if (free_after > run_.first && !consumed_.wait(free_after, spin_policy, more)) return;
     const Timed timed(run_.profile, Activity::kLoad, step);
-    if (!run_.input_pipeline.fill(run_.program, step, input_slot(step), give_up)) return;
+    if (!inputs_.fill(program_, step, input_slot(step), give_up)) return;
     filled_.complete(step + 1);
   }
 }
@@ -215,7 +223,7 @@ void Executor::choose_wanted(int64_t step) {
   std::ranges::fill(wanted_, 0);
   std::fill_n(wanted_.begin(), always_wanted_, 1);
   for (size_t i = 0; i < wanted_by_.size(); ++i)
-    if (run_.deliveries[i].fires(step)) wanted_[wanted_by_[i]] = 1;
+    if (run_.prepared.deliveries[i].fires(step)) wanted_[wanted_by_[i]] = 1;
 }
 
 void Executor::launch(int64_t step) {
@@ -223,9 +231,9 @@ void Executor::launch(int64_t step) {
   StepRecord& record = record_of(step);
   record = {};
   record.step = step;
-  if (run_.job.optimizer)
+  if (job_.optimizer)
     record.learning_rate =
-        plan::learning_rate(run_.job.optimizer->learning_rate, step, run_.learning_rate);
+        plan::learning_rate(job_.optimizer->learning_rate, step, run_.learning_rate);
   if (step == run_.first) {
     woken_ = Clock::now();
     begin_ = run_.since.value_or(woken_);
@@ -237,7 +245,7 @@ void Executor::launch(int64_t step) {
                   .fingerprints = takes_fingerprints(step)};
   if (run_.ranks) run_.ranks->enter(RankActivity::kComputing, step);
   launched_ = Clock::now();
-  with_all_ranks([&] { run_.program.launch(call, input_slot(step), output_slot(step)); });
+  with_all_ranks([&] { program_.launch(call, input_slot(step), output_slot(step)); });
 }
 
 /// Does the delivery thread deliver something of the step? In a synchronous job this is asked when
@@ -245,7 +253,8 @@ void Executor::launch(int64_t step) {
 bool Executor::delivers(int64_t step) const {
   if (!asynchronous_) return !run_.deliverer.absorbs(step);
   return run_.deliverer.reports_epoch_at(step) ||
-         std::ranges::any_of(run_.deliveries, [&](const Delivery& d) { return d.fires(step); });
+         std::ranges::any_of(run_.prepared.deliveries,
+                             [&](const Delivery& d) { return d.fires(step); });
 }
 
 bool Executor::leaves_something(int64_t step) {
@@ -257,16 +266,17 @@ bool Executor::leaves_something(int64_t step) {
 }
 
 void Executor::await_device(int64_t step) {
-  Profile* const profile = run_.launches_ahead ? run_.profile : nullptr;  // else it is the host
+  Profile* const profile =
+      run_.prepared.launches_ahead ? run_.profile : nullptr;  // else it is the host
   const Timed timed(profile, Activity::kAwaitDevice, step);
-  with_all_ranks([&] { run_.program.wait(output_slot(step)); });
+  with_all_ranks([&] { program_.wait(output_slot(step)); });
   if (run_.ranks) run_.ranks->step_took(Clock::now() - launched_);
 }
 
 /// A few sums at most, which take less time than waking a thread.
 void Executor::reduce(int64_t step) {
   const Timed timed(run_.profile, Activity::kReduce, step);
-  run_.deliverer.deliver(run_.program, step, output_slot(step));
+  run_.deliverer.deliver(program_, step, output_slot(step));
 }
 
 /// Waits for a call, inspects it and hands it over.
@@ -275,11 +285,11 @@ void Executor::settle(int64_t step) {
   StepRecord& record = record_of(step);
   await_device(step);
   const PlainArithmetic plain;
-  if (run_.profile) run_.profile->add_steps(step, run_.program.step_times(slot));
+  if (run_.profile) run_.profile->add_steps(step, program_.step_times(slot));
   const Clock::time_point now = Clock::now();
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
-  if (takes_fingerprints(step)) run_.keep_fingerprints(step, run_.program.fingerprints(slot));
+  if (takes_fingerprints(step)) run_.keep_fingerprints(step, program_.fingerprints(slot));
   inspect(record, slot);
   if (record.delivers && asynchronous_)
     delivered_[slot] = step + 1;
@@ -301,13 +311,13 @@ void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
 
 /// Finds what is wrong with a call before anything of it is delivered or saved.
 void Executor::inspect(StepRecord& record, size_t slot) {
-  if (const std::optional<Fault> fault = run_.program.fault(slot))
-    throw fault_error(*fault, record.step, run_.job, run_.input_pipeline);
-  if (!run_.job.optimizer) return;
-  read_losses(run_.program, slot, run_.job, record);
-  if (std::isfinite(*record.loss) || !run_.job.run.fail_on_nonfinite) return;
-  loss_failure_ = fmt::format("{}: step {}: {}", run_.job.optimizer->where, record.step,
-                              text_of_loss(*run_.job.optimizer, record));
+  if (const std::optional<Fault> fault = program_.fault(slot))
+    throw fault_error(*fault, record.step, job_, inputs_);
+  if (!job_.optimizer) return;
+  read_losses(program_, slot, job_, record);
+  if (std::isfinite(*record.loss) || !job_.run.fail_on_nonfinite) return;
+  loss_failure_ = fmt::format("{}: step {}: {}", job_.optimizer->where, record.step,
+                              text_of_loss(*job_.optimizer, record));
 }
 
 void Executor::capture(int64_t step) {
@@ -342,7 +352,7 @@ void Executor::deliver() {
     std::optional<std::string> failure;
     if (record.delivers) {
       const Timed timed(run_.profile, Activity::kDeliver, step);
-      failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
+      failure = run_.deliverer.deliver(program_, step, output_slot(step));
     }
     if (record.saves) record.outputs = run_.deliverer.outputs();
     if (failure) {

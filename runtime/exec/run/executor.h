@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -23,6 +25,7 @@
 #include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/ranks/ranks.h"
 #include "runtime/plan/model/plan.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 
@@ -63,18 +66,29 @@ struct StepRecord {
 /// Threads of the pool that execute() takes.
 constexpr size_t kThreads = 3;
 
+/// A job with its data and its program: that of a run, or one that it calls.
+struct PreparedJob {
+  /// Opens the data. `given`: what `--input` says for this job. `draws`: as of InputPipeline.
+  PreparedJob(const plan::Job& planned, const RunRequest& request,
+              const std::vector<std::pair<std::string, std::string>>& given, std::string draws = "",
+              Misreading misread = {});
+
+  const plan::Job& job;      // as it is prepared: its batch may be cut
+  plan::UnshardedJob whole;  // for the whole batch: what all but the program is of
+  std::unique_ptr<InputPipeline> input_pipeline;
+  std::vector<Delivery> deliveries = {};
+  std::unique_ptr<Program> program = {};
+  size_t output_slots = 1;      // that the program was prepared with
+  bool launches_ahead = false;  // may a call be launched before the one before it is complete?
+};
+
 struct Execution {
-  const plan::Job& job;
-  Program& program;
-  InputPipeline& input_pipeline;
-  const std::vector<Delivery>& deliveries;
+  PreparedJob& prepared;
   Deliverer& deliverer;
   int64_t first = 0, end = 0;                // global steps
   std::optional<double> learning_rate = {};  // what a run made of the base of a plateau
   /// When the first call started, in a run that is executed in parts.
   std::optional<std::chrono::steady_clock::time_point> since = {};
-  size_t output_slots = 1;      // that the program was prepared with
-  bool launches_ahead = false;  // may a call be launched before the one before it is complete?
   ThreadPool& pool;
   /// Called on the compute thread after the steps that `saves` names: copies what on_step then
   /// saves. Allocates nothing. All ranks call it in the steps that `saves` names on rank 0.

@@ -62,12 +62,11 @@ DescribedRun described(const std::string& text) {
 
 class Follower {
  public:
-  Follower(PreparedRun& prepared, Ranks& ranks, const FollowOptions& options, size_t output_slots,
+  Follower(PreparedRun& prepared, Ranks& ranks, const FollowOptions& options,
            int64_t fingerprint_every)
       : prepared_(prepared),
         ranks_(ranks),
         options_(options),
-        output_slots_(output_slots),
         fingerprint_every_(fingerprint_every),
         nothing_(*prepared.whole, prepared.input_pipeline->step_index(), {}, {}),
         pool_(kThreads) {}
@@ -103,12 +102,8 @@ class Follower {
 
   /// Steps of the job that is not called by another one.
   Execution of_run() {
-    return {.job = *prepared_.whole,
-            .program = *prepared_.program,
-            .input_pipeline = *prepared_.input_pipeline,
-            .deliveries = prepared_.deliveries,
+    return {.prepared = prepared_,
             .deliverer = nothing_,
-            .output_slots = output_slots_,
             .pool = pool_,
             .capture = [this] { prepared_.capture(); },
             .stop = [this] { return stop_for(options_.stop_signal); },
@@ -119,7 +114,6 @@ class Follower {
   PreparedRun& prepared_;
   Ranks& ranks_;
   const FollowOptions& options_;
-  const size_t output_slots_;        // of the job itself
   const int64_t fingerprint_every_;  // of the job itself; 0: none
   Deliverer nothing_;                // for all jobs: it has no outputs
   ThreadPool pool_;
@@ -154,7 +148,7 @@ int follow_described(Ranks& ranks, const MakeBackend& make_backend, const Follow
                            .fingerprints = run.fingerprints};
   PreparedRun prepared = prepare_run(*backend, request);
   const int64_t every = run.fingerprints ? run.fingerprints->every : 0;
-  return Follower(prepared, ranks, options, output_slots(*prepared.whole, *backend), every).obey();
+  return Follower(prepared, ranks, options, every).obey();
 }
 
 }  // namespace

@@ -154,10 +154,27 @@ void require_environment(const RunRequest& request) {
                         *missing));
 }
 
+/// What this rank reads of the batches of a job.
+BatchShare share_of(const RunRequest& request, const plan::Job& job) {
+  if (!request.ranks || !job.sharding) return {};
+  const Ranks& ranks = *request.ranks;
+  const bool streams = !ranks.leads() && &job == &request.job;  // jobs that it calls read none
+  return {ranks.rank(), ranks.size(), streams ? request.streamed : std::vector<std::string>(),
+          ranks.is_first_of_host()};
+}
+
 }  // namespace
 
+PreparedJob::PreparedJob(const plan::Job& planned, const RunRequest& request,
+                         const std::vector<std::pair<std::string, std::string>>& given,
+                         std::string draws, Misreading misread)
+    : job(planned),
+      whole(planned),
+      input_pipeline(std::make_unique<InputPipeline>(*whole, request.root, given, std::move(draws),
+                                                     share_of(request, planned), misread)) {}
+
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
-                         int64_t first) {
+                         int64_t first, MetricsLog* metrics, TensorBoard* tensorboard) {
   SinkOptions options;
   options.directory = directory;
   options.resume_from = first;
@@ -176,6 +193,11 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .hides_launcher = request.ranks != nullptr};
   options.digests = request.job.train;  // it leaves checkpoints
   if (request.resume) options.commands.resumed_from = first;
+  if (metrics) options.keep_reduced = [metrics](const auto& reduced) { metrics->append(reduced); };
+  if (tensorboard)
+    options.keep_histogram = [tensorboard, name = job.name](const auto& found) {
+      tensorboard->add(name, found);
+    };
   return options;
 }
 
@@ -198,14 +220,6 @@ int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
   return steps || ends_with_slices || input_pipeline.is_seen_reading() ? end : 1;
 }
 
-BatchShare share_of(const RunRequest& request, const plan::Job& job) {
-  if (!request.ranks || !job.sharding) return {};
-  const Ranks& ranks = *request.ranks;
-  const bool streams = !ranks.leads() && &job == &request.job;  // jobs that it calls read none
-  return {ranks.rank(), ranks.size(), streams ? request.streamed : std::vector<std::string>(),
-          ranks.is_first_of_host()};
-}
-
 std::vector<std::string> streamed_inputs(const RunRequest& request) {
   if (request.ranks && !request.ranks->leads()) return request.streamed;
   std::vector<std::string> names;
@@ -223,11 +237,10 @@ std::vector<std::string> streamed_inputs(const RunRequest& request) {
   return names;
 }
 
-std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
-                                         const plan::Job& job, const InputPipeline& input_pipeline,
-                                         const std::vector<Delivery>& deliveries, int64_t first,
-                                         int64_t end,
-                                         const std::vector<VariableSource>& variable_sources) {
+void prepare_program(Backend& backend, const RunRequest& request, PreparedJob& prepared,
+                     int64_t first, int64_t end,
+                     const std::vector<VariableSource>& variable_sources) {
+  const plan::Job& job = prepared.job;
   if (job.loop) refuse_for_loop(request, job);
   require_shards(backend, job);
   require_rank_of_shard(job, request.ranks ? request.ranks->size() : 1);
@@ -239,10 +252,12 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   }
   options.threads = request.threads;
   options.input_slots = input_slots(job);
-  options.output_slots = output_slots(job, backend);
-  options.deliverables = list_deliverables(job, deliveries);
-  options.always = list_always(job, deliveries, options.deliverables, first, end);
-  if (job.sharding) options.in_parts = list_in_parts(job, deliveries, options.deliverables);
+  options.output_slots = prepared.output_slots = output_slots(job, backend);
+  prepared.launches_ahead = backend.asynchronous();
+  options.deliverables = list_deliverables(job, prepared.deliveries);
+  options.always = list_always(job, prepared.deliveries, options.deliverables, first, end);
+  if (job.sharding)
+    options.in_parts = list_in_parts(job, prepared.deliveries, options.deliverables);
   options.eager = request.eager;
   options.profile = request.profile;
   options.fuse = request.fuse;
@@ -252,18 +267,23 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   options.variable_sources = variable_sources;
   options.fingerprints = &job == &request.job && request.fingerprints;
   // Less than an epoch is not worth putting all of a dataset on the device.
-  const StepIndex& step_index = input_pipeline.step_index();
+  const StepIndex& step_index = prepared.input_pipeline->step_index();
   if (request.permute_rows)
     require_permutable(request, step_index);
   else if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
-    options.columns = input_pipeline.columns();
+    options.columns = prepared.input_pipeline->columns();
   if (job.loop) options.segments = segments_of(job);
-  auto program = backend.prepare(job, options);
+  std::unique_ptr<Program>& program = prepared.program;
+  program = backend.prepare(job, options);
   if (job.loop) program = make_loop(job, std::move(program));
-  if (!request.permute_rows) return program;
-  const auto seed = static_cast<uint64_t>(*request.permute_rows);
-  return permute_rows(job, options, seed, std::move(program));
+  if (request.permute_rows)
+    program = permute_rows(job, options, static_cast<uint64_t>(*request.permute_rows),
+                           std::move(program));
 }
+
+PreparedRun::PreparedRun(const RunRequest& request)
+    : PreparedJob(request.job, request, inputs_of(request), "", request.misread),
+      called(request, input_pipeline->step_index()) {}
 
 void PreparedRun::capture() {
   start.state.capture(job, *program);
@@ -272,29 +292,14 @@ void PreparedRun::capture() {
 
 namespace {
 
-struct OpenedData {
-  plan::UnshardedJob whole;
-  std::unique_ptr<InputPipeline> input_pipeline;
-  SubJobRuns called;
-};
-
-OpenedData open_data(Backend& backend, const RunRequest& request) {
-  plan::UnshardedJob whole(request.job);
-  auto input_pipeline =
-      std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request), "",
-                                      share_of(request, request.job), request.misread);
-  SubJobRuns called(backend, request, input_pipeline->step_index());
-  return {std::move(whole), std::move(input_pipeline), std::move(called)};
-}
-
 /// What is captured comes before the return, which is the last.
-std::vector<Delivery> deliveries_of(const RunRequest& request, const OpenedData& opened) {
-  std::vector<Delivery> deliveries = list_deliveries(
-      *opened.whole, opened.input_pipeline->step_index(), followed_keys(request.job, request.job));
+std::vector<Delivery> deliveries_of(const RunRequest& request, const PreparedRun& run) {
+  std::vector<Delivery> deliveries = list_deliveries(*run.whole, run.input_pipeline->step_index(),
+                                                     followed_keys(request.job, request.job));
   if (!request.capture) return deliveries;
   require_one_rank(request, "--capture");
   const std::vector<Delivery> captured =
-      list_captured(*opened.whole, plan::own_of_shards(request.job), *request.capture);
+      list_captured(*run.whole, plan::own_of_shards(request.job), *request.capture);
   deliveries.insert(std::ranges::find(deliveries, true, &Delivery::every_step), captured.begin(),
                     captured.end());
   return deliveries;
@@ -337,42 +342,49 @@ void require_storable(const RunRequest& request) {
       require_storable(*job, (*job)[variable.tensor].name);
 }
 
-/// The programs of the job and of those that it calls, which share its variables.
-struct Programs {
-  std::unique_ptr<Program> main;
-  SubJobRuns called;
-};
-
-Programs prepare_programs(Backend& backend, const RunRequest& request, OpenedData& opened,
-                          const std::vector<Delivery>& deliveries, const Start& start,
-                          int64_t end) {
-  Programs programs{prepare_program(backend, request, request.job, *opened.input_pipeline,
-                                    deliveries, start.first, end, {}),
-                    std::move(opened.called)};
-  start.state.write_to(request.job, *programs.main);
-  programs.called.prepare(backend, request, *programs.main, start.state);
-  return programs;
+/// Makes the programs of the job and of those that it calls, which share its variables.
+void prepare_programs(Backend& backend, const RunRequest& request, PreparedRun& run) {
+  prepare_program(backend, request, run, run.start.first, run.end, {});
+  run.start.state.write_to(request.job, *run.program);
+  run.called.prepare(backend, *run.program, run.start.state);
 }
 
 /// A rank that does not lead: its variables come from rank 0, and it writes nothing.
 PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
-  OpenedData opened = open_data(backend, request);
-  const int64_t end = end_of_run(request.job, *opened.input_pipeline, request.steps);
-  std::vector<Delivery> deliveries = deliveries_of(request, opened);
-  Start start{State(jobs_of(request))};
-  Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
-  return {request.job, std::move(opened.whole),          std::move(start),
-          end,         std::move(opened.input_pipeline), std::move(deliveries),
-          {},          std::move(programs.main),         std::move(programs.called)};
+  PreparedRun run(request);
+  run.end = end_of_run(request.job, *run.input_pipeline, request.steps);
+  run.deliveries = deliveries_of(request, run);
+  run.start.state = State(jobs_of(request));
+  prepare_programs(backend, request, run);
+  return run;
 }
 
-PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request);
+PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
+  std::future<State> drawn = begin_drawing(request);
+  PreparedRun run(request);
+  if (request.commands) require_environment(request);
+  const int64_t planned_end = end_of_run(request.job, *run.input_pipeline, request.steps);
+  run.deliveries = deliveries_of(request, run);
+  run.save = save_target(request);
+  std::future<DataFiles> hashed = begin_hashing(request);
+  require_storable(request);
+  run.start = request.resume ? start_resumed(request, drawn.get(), run)
+                             : start_new(request, std::move(drawn));
+  run.end = end_of_capture(request, run.start.first, std::max(run.start.first, planned_end));
+  prepare_programs(backend, request, run);
+  if (request.fingerprints)
+    require_room(*request.fingerprints, run.program->fingerprinted().size());
+  if (request.tensorboard) check_events(request, run.start.first);
+  if (hashed.valid()) run.start.data = hashed.get();
+  if (request.say) say_remarks(request, backend, run);
+  return run;
+}
 
 /// Devices of all ranks find each other. What fails on one rank ends all.
 void connect(Ranks& ranks, PreparedRun& prepared) {
   try {
     prepared.program->connect();
-    for (const auto& job : prepared.called.jobs()) job->program().connect();
+    for (const auto& job : prepared.called.jobs()) job->prepared().program->connect();
   } catch (const std::exception& error) {
     ranks.fail(error);
     throw;
@@ -404,38 +416,6 @@ PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
   connect(*request.ranks, *prepared);
   share_variables(ranks, *prepared);
   return std::move(*prepared);
-}
-
-PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
-  std::future<State> drawn = begin_drawing(request);
-  OpenedData opened = open_data(backend, request);
-  if (request.commands) require_environment(request);
-  const int64_t planned_end = end_of_run(request.job, *opened.input_pipeline, request.steps);
-  std::vector<Delivery> deliveries = deliveries_of(request, opened);
-  std::optional<fs::path> save = save_target(request);
-  std::future<DataFiles> hashed = begin_hashing(request);
-  require_storable(request);
-  Start start = request.resume
-                    ? start_resumed(request, drawn.get(), opened.input_pipeline->step_index(),
-                                    opened.called, deliveries)
-                    : start_new(request, std::move(drawn));
-  const int64_t end = end_of_capture(request, start.first, std::max(start.first, planned_end));
-  Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
-  if (request.fingerprints)
-    require_room(*request.fingerprints, programs.main->fingerprinted().size());
-  if (request.tensorboard) check_events(request, start.first);
-  if (hashed.valid()) start.data = hashed.get();
-  PreparedRun prepared{request.job,
-                       std::move(opened.whole),
-                       std::move(start),
-                       end,
-                       std::move(opened.input_pipeline),
-                       std::move(deliveries),
-                       std::move(save),
-                       std::move(programs.main),
-                       std::move(programs.called)};
-  if (request.say) say_remarks(request, backend, prepared);
-  return prepared;
 }
 
 }  // namespace

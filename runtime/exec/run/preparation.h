@@ -26,7 +26,7 @@ namespace flow::exec {
 
 /// Where a run starts: at step 0, or where the run that it resumes ended.
 struct Start {
-  State state;                                     // of the variables of all jobs
+  State state = {};                                // of the variables of all jobs
   int64_t first = 0;                               // the first global step
   Sums sums = {};                                  // that print sinks of a resumed run continue
   int64_t metrics_rows = 0;                        // of metrics.jsonl that a resumed run keeps
@@ -43,26 +43,24 @@ std::future<State> begin_drawing(const RunRequest& request);
 /// with, or where that cannot be loaded.
 Start start_new(const RunRequest& request, std::future<State> drawn);
 
-/// The start of a resumed run, at its newest checkpoint; `called` continue there, too.
-/// RequestError where that is missing, or of another job, other data or other outputs.
-Start start_resumed(const RunRequest& request, State state, const StepIndex& step_index,
-                    SubJobRuns& called, const std::vector<Delivery>& deliveries);
+struct PreparedRun : PreparedJob {
+  /// Opens the data of the job and of those that it calls.
+  /// `request` outlives it.
+  explicit PreparedRun(const RunRequest& request);
 
-struct PreparedRun {
-  const plan::Job& job;      // as it is prepared: its batch may be cut
-  plan::UnshardedJob whole;  // for the whole batch: what all but the program is of
-  Start start;
-  int64_t end = 0;                                // the global step at which the run is complete
-  std::unique_ptr<InputPipeline> input_pipeline;  // sub-jobs refer to it
-  std::vector<Delivery> deliveries;
-  std::optional<fs::path> save;  // where the final copy goes
-  std::unique_ptr<Program> program;
-  SubJobRuns called;  // on the program's variables
+  Start start = {};
+  int64_t end = 0;                    // the global step at which the run is complete
+  std::optional<fs::path> save = {};  // where the final copy goes
+  SubJobRuns called;                  // on the program's variables; they refer to its data
 
   /// Copies the variables of all jobs into the state. Allocates nothing. On several ranks: all of
   /// them call it, and rank 0 gets the variables.
   void capture();
 };
+
+/// The start of a resumed run, at its newest checkpoint; jobs that it calls continue there, too.
+/// RequestError where that is missing, or of another job, other data or other outputs.
+Start start_resumed(const RunRequest& request, State state, PreparedRun& run);
 
 /// RunError or RequestError, naming the place in the job file or the flag. On several ranks: they
 /// prepare it together, all or none; where it fails, EndedByLeader on those that do not lead.
@@ -74,21 +72,17 @@ std::vector<std::string> streamed_inputs(const RunRequest& request);
 /// All ranks get the variables of rank 0, whose state has their current values.
 void share_variables(const Ranks& ranks, PreparedRun& prepared);
 
-/// The program of a job, for steps [first, end), on variables that other programs share with it.
-/// RequestError where its batch is cut and the backend does not run shards.
-std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
-                                         const plan::Job& job, const InputPipeline& input_pipeline,
-                                         const std::vector<Delivery>& deliveries, int64_t first,
-                                         int64_t end,
-                                         const std::vector<VariableSource>& variable_sources);
-
-/// What this rank reads of the batches of a job.
-BatchShare share_of(const RunRequest& request, const plan::Job& job);
+/// Makes the program of a job, for steps [first, end), on variables that other programs share with
+/// it. RequestError where its batch is cut and the backend does not run shards.
+void prepare_program(Backend& backend, const RunRequest& request, PreparedJob& prepared,
+                     int64_t first, int64_t end,
+                     const std::vector<VariableSource>& variable_sources);
 
 /// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
-/// it goes on from.
+/// it goes on from. `metrics` and `tensorboard`: of the run; they outlive the result and may be
+/// null.
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
-                         int64_t first);
+                         int64_t first, MetricsLog* metrics, TensorBoard* tensorboard);
 
 /// The global step at which the job is complete: `run.steps` (or `--steps` in its place) or
 /// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced

@@ -56,7 +56,7 @@ void say_nonfinite_data(const RunRequest& request, const PreparedRun& prepared) 
       if (said.insert(remark).second) request.say(remark);
   };
   say(*prepared.input_pipeline);
-  for (const auto& job : prepared.called.jobs()) say(job->input_pipeline());
+  for (const auto& job : prepared.called.jobs()) say(*job->prepared().input_pipeline);
 }
 
 /// A loss need not show them: not every variable is part of it.

@@ -172,17 +172,12 @@ void Run::remove_leftovers() {
 /// Goes on from where `before` ended.
 RunResult Run::execute_until(int64_t step, const RunResult& before) {
   RunResult result = execute_on_ranks(
-      {.job = job_,
-       .program = *prepared_.program,
-       .input_pipeline = *prepared_.input_pipeline,
-       .deliveries = prepared_.deliveries,
+      {.prepared = prepared_,
        .deliverer = *outputs_.deliverer,
        .first = before.steps,
        .end = step,
        .learning_rate = followed_.decisions().learning_rate(),
        .since = before.since,
-       .output_slots = output_slots(job_, backend_),
-       .launches_ahead = backend_.asynchronous(),
        .pool = *pool_,
        .capture = [this] { prepared_.capture(); },
        .saves = [this](int64_t at) { return saves(at); },
@@ -458,7 +453,7 @@ std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& given) {
   const PreparedRun prepared = prepare_run(backend, request);
   std::vector<JobMemory> list = {{request.job.name, prepared.program->memory()}};
   for (const auto& job : prepared.called.jobs())
-    list.push_back({job->job().name, job->program().memory()});
+    list.push_back({job->job().name, job->prepared().program->memory()});
   return list;
 }
 

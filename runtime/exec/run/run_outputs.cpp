@@ -117,21 +117,19 @@ void RunOutputs::open() {
   TensorBoard* const events = tensorboard ? &*tensorboard : nullptr;
   if (has_metrics(request_))
     metrics.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows, events);
-  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
+  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first,
+                                     metrics ? &*metrics : nullptr, events);
   options.sums = prepared_.start.sums;
   if (prepared_.start.recorded) options.recorded = &*prepared_.start.recorded;
-  if (metrics) options.keep_reduced = [this](const auto& reduced) { metrics->append(reduced); };
-  if (events)
-    options.keep_histogram = [events, this](const auto& found) { events->add(job_.name, found); };
   deliverer.emplace(job_, prepared_.input_pipeline->step_index(), prepared_.deliveries, options);
-  prepared_.called.begin(request_, prepared_.start.sums, options.recorded,
-                         metrics ? &*metrics : nullptr, events);
+  prepared_.called.begin(prepared_.start.sums, options.recorded, metrics ? &*metrics : nullptr,
+                         events);
   if (request_.fingerprints) open_fingerprints();
 }
 
 void RunOutputs::open_tensorboard() {
   std::vector<const plan::Job*> jobs = {&job_};
-  for (const auto& job : prepared_.called.jobs()) jobs.push_back(&job->whole());
+  for (const auto& job : prepared_.called.jobs()) jobs.push_back(&*job->prepared().whole);
   tensorboard.emplace(request_, prepared_.start.first, jobs);
 }
 

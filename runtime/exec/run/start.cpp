@@ -130,12 +130,10 @@ void resume_data(const Checkpoint& checkpoint, const StepIndex& step_index, SubJ
 }
 
 /// The files that a resumed run appends to.
-std::vector<std::string> growing_files_of(const RunRequest& request,
-                                          const std::vector<Delivery>& deliveries,
-                                          const SubJobRuns& called) {
-  std::vector<std::string> files = growing_files(deliveries);
+std::vector<std::string> growing_files_of(const RunRequest& request, const PreparedRun& run) {
+  std::vector<std::string> files = growing_files(run.deliveries);
   if (request.job.train) files.emplace_back(kMetricsFile);
-  for (const auto& job : called.jobs())
+  for (const auto& job : run.called.jobs())
     for (std::string& file : job->growing_files()) files.push_back(std::move(file));
   return files;
 }
@@ -237,23 +235,21 @@ Start start_new(const RunRequest& request, std::future<State> drawn) {
   return start;
 }
 
-Start start_resumed(const RunRequest& request, State state, const StepIndex& step_index,
-                    SubJobRuns& called, const std::vector<Delivery>& deliveries) {
+Start start_resumed(const RunRequest& request, State state, PreparedRun& run) {
   const Checkpoint checkpoint = open_newest(request);
   const plan::CheckpointRecord& record = checkpoint.record();
   require_same_job(checkpoint, request);
   require_same_inputs(checkpoint, request);
   resume(checkpoint, request.job, state);
   if (request.say) request.say("resuming from " + checkpoint.path().string());
-  resume_data(checkpoint, step_index, called);
+  resume_data(checkpoint, run.input_pipeline->step_index(), run.called);
   // An older version wrote losses and nothing else.
   const int64_t losses = ceil_div(record.step, request.job.run.log_every);
   Start start{std::move(state), record.step, record.sums.value_or(Sums()),
               record.metrics_rows.value_or(losses)};
   start.decisions = record.decisions.value_or(plan::DecisionRecords());
   if (request.job.train) start.data = require_same_data(checkpoint, request);
-  require_same_outputs(checkpoint, request.directory,
-                       growing_files_of(request, deliveries, called));
+  require_same_outputs(checkpoint, request.directory, growing_files_of(request, run));
   start.recorded = recorded_files(checkpoint, request.directory);
   return start;
 }

@@ -55,35 +55,29 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
 
 }  // namespace
 
-SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
-                     const plan::Job& job, int64_t number)
-    : also_(also),
+SubJobRun::SubJobRun(const RunRequest& request, const plan::SubJob& also, const plan::Job& job,
+                     int64_t number)
+    : request_(request),
+      also_(also),
       planned_(job),
       number_(number),
       ranks_(job.sharding ? request.ranks : nullptr),
       job_(called(job, also, request.job)),
-      whole_(job_),
-      stop_signal_(request.stop_signal),
-      say_(request.say),
-      input_pipeline_(*whole_, request.root, inputs_of(job, request), job.name + ":",
-                      share_of(request, job)),
-      deliveries_(list_deliveries(*whole_, input_pipeline_.step_index(),
-                                  followed_keys(request.job, planned_))),
-      output_slots_(exec::output_slots(job_, backend)),
-      launches_ahead_(backend.asynchronous()) {
-  if (input_pipeline_.is_seen_reading())
+      prepared_(job_, request, inputs_of(job, request), job.name + ":") {
+  prepared_.deliveries = list_deliveries(*prepared_.whole, prepared_.input_pipeline->step_index(),
+                                         followed_keys(request.job, planned_));
+  if (prepared_.input_pipeline->is_seen_reading())
     throw RequestError(fmt::format("{}: job `{}` reads a stream, which allows only one pass",
                                    also.where, job.name),
                        "read a file instead; the job is called more than once");
-  steps_a_call_ = end_of_run(job_, input_pipeline_, {});
+  steps_a_call_ = end_of_run(job_, *prepared_.input_pipeline, {});
 }
 
-void SubJobRun::prepare(Backend& backend, const RunRequest& request,
-                        const std::vector<VariableSource>& variable_sources, const State& state) {
-  program_ = prepare_program(backend, request, job_, input_pipeline_, deliveries_, steps_, kNever,
-                             variable_sources);
-  state.write_to(planned_, *program_);
-  if (request.profile) profile_.emplace(job_.name, *program_, steps_);
+void SubJobRun::prepare(Backend& backend, const std::vector<VariableSource>& variable_sources,
+                        const State& state) {
+  prepare_program(backend, request_, prepared_, steps_, kNever, variable_sources);
+  state.write_to(planned_, *prepared_.program);
+  if (request_.profile) profile_.emplace(job_.name, *prepared_.program, steps_);
 }
 
 bool SubJobRun::resume_from(int64_t steps, int64_t calls) {
@@ -92,7 +86,7 @@ bool SubJobRun::resume_from(int64_t steps, int64_t calls) {
 }
 
 std::vector<std::string> SubJobRun::growing_files() const {
-  std::vector<std::string> files = exec::growing_files(deliveries_);
+  std::vector<std::string> files = exec::growing_files(prepared_.deliveries);
   if (job_.train) files.emplace_back(kMetricsFile);
   for (std::string& file : files) file = (fs::path("also") / job_.name / file).string();
   return files;
@@ -105,21 +99,18 @@ void SubJobRun::add_outputs(OutputState& outputs) const {
   deliverer_->add_fired(outputs.sums, sums_prefix());
 }
 
-void SubJobRun::begin(const RunRequest& request, const Sums& sums,
-                      const io::RecordedFiles* recorded, MetricsLog* of_run,
+void SubJobRun::begin(const Sums& sums, const io::RecordedFiles* recorded, MetricsLog* of_run,
                       TensorBoard* tensorboard) {
   of_run_ = of_run;
   tensorboard_ = tensorboard;
-  const fs::path directory = request.directory / "also" / job_.name;
-  SinkOptions options = sink_options(request, job_, directory, steps_);
+  const fs::path directory = request_.directory / "also" / job_.name;
+  SinkOptions options = sink_options(request_, job_, directory, steps_, of_run, tensorboard);
   options.recorded = recorded;
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
   for (const auto& [name, words] : sums)
     if (name.starts_with(sums_prefix())) options.sums[name.substr(sums_prefix().size())] = words;
-  if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
-  if (tensorboard)
-    options.keep_histogram = [this](const auto& found) { tensorboard_->add(job_.name, found); };
-  deliverer_.emplace(*whole_, input_pipeline_.step_index(), deliveries_, options);
+  deliverer_.emplace(*prepared_.whole, prepared_.input_pipeline->step_index(), prepared_.deliveries,
+                     options);
   if (!job_.train) return;
   make_folders(directory);
   metrics_.emplace(directory / kMetricsFile, steps_);
@@ -164,7 +155,6 @@ RunResult SubJobRun::call(const CallSite& site) {
   steps.first = steps_;
   steps.end = steps_ + steps_a_call_;
   steps.since = site.since;
-  steps.launches_ahead = launches_ahead_;
   steps.on_step = log_step;
   steps.profile = profile_ ? &*profile_ : nullptr;
   return execute_on_ranks(steps, number_);
@@ -172,36 +162,34 @@ RunResult SubJobRun::call(const CallSite& site) {
 
 /// A train job's call is not interrupted, on any rank.
 Execution SubJobRun::execution(Deliverer& deliverer, ThreadPool& pool) {
-  return {.job = *whole_,
-          .program = *program_,
-          .input_pipeline = input_pipeline_,
-          .deliveries = deliveries_,
+  return {.prepared = prepared_,
           .deliverer = deliverer,
-          .output_slots = output_slots_,
           .pool = pool,
-          .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
+          .stop = [this] { return job_.train ? Stop::kNone : stop_for(request_.stop_signal); },
           .ranks = ranks_};
 }
 
 void SubJobRun::log(const StepRecord& record, const CallSite& site) {
-  metrics_->append(plan::Metrics{record.step, input_pipeline_.step_index().at(record.step).epoch,
-                                 *record.loss, record.learning_rate, record.seconds,
-                                 record.loss_scale, record.skipped, site.main_step,
-                                 record.gradient_norm});
+  metrics_->append(
+      plan::Metrics{record.step, prepared_.input_pipeline->step_index().at(record.step).epoch,
+                    *record.loss, record.learning_rate, record.seconds, record.loss_scale,
+                    record.skipped, site.main_step, record.gradient_norm});
   of_run_->append(plan::CalledMetrics{{site.main_step, site.main_epoch, job_.name, record.step},
                                       *record.loss,
                                       record.learning_rate});
 }
 
 void SubJobRun::say_what_is_awaited(int64_t steps) {
-  if (said_ || !say_ || stop_for(stop_signal_) == Stop::kNone || steps == steps_a_call_) return;
+  if (said_ || !request_.say || stop_for(request_.stop_signal) == Stop::kNone ||
+      steps == steps_a_call_)
+    return;
   said_ = true;
-  say_(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
-                   steps_a_call_));
+  request_.say(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
+                           steps_a_call_));
 }
 
-SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& step_index)
-    : step_index_(step_index) {
+SubJobRuns::SubJobRuns(const RunRequest& request, const StepIndex& step_index)
+    : main_(request.job), step_index_(step_index) {
   const auto jobs = plan::sub_jobs_of(request.plan, request.job);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const plan::SubJob& also = request.job.run.also[i];
@@ -212,7 +200,7 @@ SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIn
                       also.job, request.job.name),
           "use `steps` instead");
     jobs_.push_back(
-        std::make_unique<SubJobRun>(backend, request, also, *jobs[i], static_cast<int64_t>(i) + 1));
+        std::make_unique<SubJobRun>(request, also, *jobs[i], static_cast<int64_t>(i) + 1));
   }
 }
 
@@ -222,12 +210,11 @@ SubJobRun& SubJobRuns::numbered(int64_t number) const {
   return **found;
 }
 
-void SubJobRuns::prepare(Backend& backend, const RunRequest& request, const Program& main,
-                         const State& state) {
-  std::vector<VariableSource> variable_sources = {{&request.job, &main}};
+void SubJobRuns::prepare(Backend& backend, const Program& main, const State& state) {
+  std::vector<VariableSource> variable_sources = {{&main_, &main}};
   for (const auto& job : jobs_) {
-    job->prepare(backend, request, variable_sources, state);
-    variable_sources.push_back({&job->job(), &job->program()});
+    job->prepare(backend, variable_sources, state);
+    variable_sources.push_back({&job->job(), job->prepared().program.get()});
   }
 }
 
@@ -263,10 +250,9 @@ int64_t SubJobRuns::next_after(int64_t steps) const {
   return next;
 }
 
-void SubJobRuns::begin(const RunRequest& request, const Sums& sums,
-                       const io::RecordedFiles* recorded, MetricsLog* of_run,
+void SubJobRuns::begin(const Sums& sums, const io::RecordedFiles* recorded, MetricsLog* of_run,
                        TensorBoard* tensorboard) {
-  for (const auto& job : jobs_) job->begin(request, sums, recorded, of_run, tensorboard);
+  for (const auto& job : jobs_) job->begin(sums, recorded, of_run, tensorboard);
 }
 
 RunResult SubJobRuns::call_at(const CallSite& site) {

@@ -44,29 +44,28 @@ class SubJobRun {
  public:
   /// Opens everything, as prepare_run does; writes nothing.
   /// `number`: in the list of those that the main job calls, from 1.
-  SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
-            const plan::Job& job, int64_t number);
+  /// `request`: of the run; it outlives this.
+  SubJobRun(const RunRequest& request, const plan::SubJob& also, const plan::Job& job,
+            int64_t number);
   /// Makes the program, on variables that other programs share with it; those that only it has come
   /// from `state`.
-  void prepare(Backend& backend, const RunRequest& request,
-               const std::vector<VariableSource>& variable_sources, const State& state);
+  void prepare(Backend& backend, const std::vector<VariableSource>& variable_sources,
+               const State& state);
 
   const plan::SubJob& also() const { return also_; }
   const plan::Job& job() const { return job_; }
   /// Does it change variables that other ranks do not see?
   bool trains_alone() const { return job_.train && !ranks_; }
-  const plan::Job& whole() const { return *whole_; }
   int64_t number() const { return number_; }
-  Program& program() const { return *program_; }
-  InputPipeline& input_pipeline() { return input_pipeline_; }
+  const PreparedJob& prepared() const { return prepared_; }
   /// What each rank executes in a call: the caller adds the steps, and what happens with them.
   Execution execution(Deliverer& deliverer, ThreadPool& pool);
   /// Where the time of its calls went, where that is asked for.
   const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// Copies the variables that only it has.
-  void capture(State& state) const { state.capture(planned_, *program_); }
+  void capture(State& state) const { state.capture(planned_, *prepared_.program); }
   /// Gives them the state's values.
-  void restore(const State& state) { state.write_to(planned_, *program_); }
+  void restore(const State& state) { state.write_to(planned_, *prepared_.program); }
   /// Own steps, over all calls.
   int64_t steps() const { return steps_; }
   /// Goes on after so many steps. False where they are not those of `calls` calls, or of fewer.
@@ -81,8 +80,8 @@ class SubJobRun {
   /// Makes the outputs, under DIR/also/JOB. `sums`: of the checkpoint. `of_run`: the metrics of the
   /// main job, which outlive this; null: it has none.
   /// `tensorboard`: of the run, likewise.
-  void begin(const RunRequest& request, const Sums& sums, const io::RecordedFiles* recorded,
-             MetricsLog* of_run, TensorBoard* tensorboard);
+  void begin(const Sums& sums, const io::RecordedFiles* recorded, MetricsLog* of_run,
+             TensorBoard* tensorboard);
   /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
   /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
   /// of a train job is not interrupted.
@@ -104,20 +103,14 @@ class SubJobRun {
   void log(const StepRecord& record, const CallSite& site);
   void say_what_is_awaited(int64_t steps);
 
+  const RunRequest& request_;
   const plan::SubJob& also_;
   const plan::Job& planned_;
   const int64_t number_;
-  Ranks* const ranks_;              // that share its shards; null: it runs on this rank alone
-  const plan::Job job_;             // as it is called: its draws named `JOB:NAME`
-  const plan::UnshardedJob whole_;  // the same for the whole batch
-  const std::function<int()> stop_signal_;
-  const std::function<void(const std::string&)> say_;
-  bool said_ = false;  // what is awaited
-  InputPipeline input_pipeline_;
-  std::vector<Delivery> deliveries_;
-  std::unique_ptr<Program> program_;
-  const size_t output_slots_;
-  const bool launches_ahead_;
+  Ranks* const ranks_;   // that share its shards; null: it runs on this rank alone
+  const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
+  bool said_ = false;    // what is awaited
+  PreparedJob prepared_;
   int64_t steps_a_call_ = 1, steps_ = 0;
   std::optional<Deliverer> deliverer_;
   std::optional<MetricsLog> metrics_;
@@ -130,12 +123,11 @@ class SubJobRun {
 /// shards the ranks share.
 class SubJobRuns {
  public:
-  SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& step_index);
+  SubJobRuns(const RunRequest& request, const StepIndex& step_index);
   /// The one of that number.
   SubJobRun& numbered(int64_t number) const;
   /// Makes the programs, on the variables of `main`'s.
-  void prepare(Backend& backend, const RunRequest& request, const Program& main,
-               const State& state);
+  void prepare(Backend& backend, const Program& main, const State& state);
 
   /// Is a call due when so many steps of the main job are complete?
   bool due_at(int64_t steps) const;
@@ -146,8 +138,8 @@ class SubJobRuns {
   const SubJobRun* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
-  void begin(const RunRequest& request, const Sums& sums, const io::RecordedFiles* recorded,
-             MetricsLog* of_run, TensorBoard* tensorboard);
+  void begin(const Sums& sums, const io::RecordedFiles* recorded, MetricsLog* of_run,
+             TensorBoard* tensorboard);
   /// Makes all calls that are due there and that were not made. The result has failures and
   /// interruptions.
   RunResult call_at(const CallSite& site);
@@ -162,6 +154,7 @@ class SubJobRuns {
  private:
   int64_t calls_after(const plan::SubJob& also, int64_t steps) const;
 
+  const plan::Job& main_;
   const StepIndex& step_index_;  // of the main job
   std::vector<std::unique_ptr<SubJobRun>> jobs_;
 };

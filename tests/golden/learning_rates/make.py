@@ -91,5 +91,5 @@ SCHEDULES = {
     "warmup_linear_then_cosine": lambda s: cosine(s) if s >= 10 else BASE * (0.1 + 0.9 * s / 10),
 }
 
-for name, rate in SCHEDULES.items():
-    np.save(pathlib.Path(__file__).with_name(name + ".npy"), np.array([rate(s) for s in range(150)]))
+np.savez(pathlib.Path(__file__).with_name("learning_rates.npz"),
+         **{name: np.array([rate(s) for s in range(150)]) for name, rate in SCHEDULES.items()})

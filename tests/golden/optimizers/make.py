@@ -1,7 +1,8 @@
 """Golden paths of optimizers in float64, from the formulas of the language. Usage: python3 make.py (NumPy).
+Starts optimizers.npz, to which make_torch.py adds its paths.
 
-Two variables, w [4, 3] and b [3], get the gradients of gradients_{w,b}.npy: 50 steps, already those of the mean loss, before
-regularizer, clipping and update. <case>_{w,b}.npy hold their values after every step. The learning rate is 0.1 up to and with
+Two variables, w [4, 3] and b [3], get the gradients `gradients_{w,b}`: 50 steps, already those of the mean loss, before
+regularizer, clipping and update. `CASE_{w,b}` hold their values after every step. The learning rate is 0.1 up to and with
 step 20, then 0.05.
 """
 import math
@@ -14,9 +15,10 @@ rng = np.random.default_rng(20200801)
 START = {"w": rng.normal(size=(4, 3)), "b": rng.normal(size=3)}
 GRADIENTS = {k: rng.normal(size=(STEPS,) + a.shape) * np.exp(rng.normal(size=(STEPS,) + (1,) * a.ndim))
              for k, a in START.items()}
-for key in START:  # NumPy's exp differs in the last bit between processors: those that are there stay
-    stored = pathlib.Path(__file__).with_name(f"gradients_{key}.npy")
-    GRADIENTS[key] = np.load(stored) if stored.exists() else GRADIENTS[key]
+ARRAYS = pathlib.Path(__file__).with_name("optimizers.npz")
+if ARRAYS.exists():  # NumPy's exp differs in the last bit between processors: stored gradients stay
+    with np.load(ARRAYS) as file:
+        GRADIENTS = {key: file[f"gradients_{key}"] for key in START}
 
 
 def rate(s):
@@ -220,13 +222,8 @@ def path(update, clip, l1, l2):
     return {k: np.array(a) for k, a in out.items()}
 
 
-def save(name, array):
-    np.save(pathlib.Path(__file__).with_name(name + ".npy"), array)
-
-
-for key in START:
-    save(f"start_{key}", START[key])
-    save(f"gradients_{key}", GRADIENTS[key])
+arrays = {f"start_{key}": START[key] for key in START} | {f"gradients_{key}": GRADIENTS[key] for key in START}
 for case, what in CASES.items():
     for key, values in path(*what).items():
-        save(f"{case}_{key}", values)
+        arrays[f"{case}_{key}"] = values
+np.savez(ARRAYS, **arrays)

@@ -10,8 +10,10 @@ import unittest.mock
 import numpy as np
 import torch
 
-HERE = pathlib.Path(__file__).parent
-START, GRADIENTS = ({key: torch.tensor(np.load(HERE / f"{name}_{key}.npy")) for key in "wb"} for name in ("start", "gradients"))
+ARRAYS = pathlib.Path(__file__).with_name("optimizers.npz")
+with np.load(ARRAYS) as file:
+    arrays = dict(file)
+START, GRADIENTS = ({key: torch.tensor(arrays[f"{name}_{key}"]) for key in "wb"} for name in ("start", "gradients"))
 
 
 def rate(s):
@@ -85,4 +87,5 @@ def path(make, clip_norm):
 with unrounded():
     for case, make in CASES.items():
         for key, values in path(make, CLIP_NORMS.get(case)).items():
-            np.save(HERE / f"{case}_{key}.npy", np.array(values))
+            arrays[f"{case}_{key}"] = np.array(values)
+np.savez(ARRAYS, **arrays)

@@ -1,12 +1,10 @@
-// Parts of a report: thinned series, axes, escaped text, pictures.
+// Parts of a report: thinned series, escaped text, pictures.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "cli/report/arrays.h"
-#include "cli/report/html.h"
-#include "cli/report/plot.h"
+#include "cli/report/page.h"
 #include "cli/report/run_data.h"
 #include "runtime/base/array.h"
 
@@ -48,23 +46,6 @@ TEST_CASE("a long series keeps its spikes, its order and its end", "[cli]") {
     CHECK(points.back().x == count - 1);
   }
   CHECK(series.count() == static_cast<uint64_t>(count));
-}
-
-TEST_CASE("ticks are round and inside the range", "[cli]") {
-  CHECK(ticks({0, 1}, 5) == std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1});
-  CHECK(ticks({-3, 7}, 5) == std::vector<double>{-2, 0, 2, 4, 6});
-  for (const Range& range : {range_of(1e-300, 1e300), range_of(5, 5), range_of(0, 0),
-                             range_of(-1e308, 1e308), range_of(1, 1 + 1e-12), range_of(NAN, NAN)}) {
-    CHECK(range.from < range.to);
-    const auto found = ticks(range, 5);
-    CHECK(found.size() <= 12);
-    for (const double tick : found) CHECK((tick >= range.from && tick <= range.to));
-  }
-  CHECK(tick_text(0.25, 0.05) == "0.25");
-  CHECK(tick_text(20'000, 5'000) == "20k");
-  CHECK(tick_text(1'250'000, 250'000) == "1.25M");
-  CHECK(tick_text(3, 1) == "3");
-  CHECK(tick_text(0.00002, 0.00001) == "2e-05");
 }
 
 TEST_CASE("text of a user is escaped and cut between characters", "[cli]") {

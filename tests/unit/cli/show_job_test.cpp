@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/show/job_totals.h"
 #include "cli/show/job_tree.h"
 #include "tests/unit/plan/sample.h"
 

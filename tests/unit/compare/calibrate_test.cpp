@@ -1,10 +1,10 @@
 // Tolerances from how far apart runs are.
-#include "runtime/compare/calibrate.h"
+#include "runtime/compare/tolerance.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "runtime/compare/values.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 

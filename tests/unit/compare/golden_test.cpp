@@ -2,9 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/compare/golden_record.h"
-#include "runtime/compare/self_test.h"
-#include "runtime/compare/update.h"
+#include "runtime/compare/golden.h"
+#include "runtime/compare/tolerance.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "runtime/base/element_types.h"
+#include "runtime/compare/arrays.h"
 #include "runtime/compare/compare.h"
-#include "runtime/compare/self_test.h"
-#include "runtime/compare/values.h"
+#include "runtime/compare/tolerance.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 

@@ -173,10 +173,7 @@ TEST_CASE("a state is not captured while the copy before is still being written"
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     overwritten += captured - before;
   };
-  execute({.job = run.request.job,
-           .program = *prepared.program,
-           .input_pipeline = *prepared.input_pipeline,
-           .deliveries = prepared.deliveries,
+  execute({.prepared = prepared,
            .deliverer = deliverer,
            .first = 0,
            .end = 4,

@@ -4,12 +4,11 @@
 #include <cstring>
 
 #include "ops/optimizer/optimizer_math.h"
-#include "runtime/base/file.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/plan/model/schedule.h"
+#include "tests/support/golden_arrays.h"
 #include "tests/support/run_job.h"
-#include "tests/support/source_files.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow::test {
@@ -17,15 +16,11 @@ namespace {
 
 constexpr int64_t kSteps = 50, kRows = 4, kColumns = 3;
 
-/// The float64 values of a golden array; they are the last bytes of its file.
 std::vector<double> golden(const std::string& name, int64_t count) {
-  const std::string text =
-      read_text(test::source_path("tests/golden/optimizers") / (name + ".npy"));
-  std::vector<double> values(static_cast<size_t>(count));
-  const size_t bytes = values.size() * sizeof(double);
-  REQUIRE(text.size() > bytes);
-  std::memcpy(values.data(), text.data() + text.size() - bytes, bytes);
-  return values;
+  static const std::map<std::string, Array> arrays = golden_arrays("optimizers/optimizers");
+  const auto values = arrays.at(name).as<double>();
+  REQUIRE(values.size() == static_cast<size_t>(count));
+  return {values.begin(), values.end()};
 }
 
 /// A job whose variables `v/weight` [4, 3] and `u/bias` [3] have the gradients `gw`, transposed,

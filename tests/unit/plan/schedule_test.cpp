@@ -5,28 +5,19 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/base/file.h"
-#include "tests/support/source_files.h"
+#include "tests/support/golden_arrays.h"
 
 using namespace flow;
 using namespace flow::plan;
 
 namespace {
 
-/// The float64 values of a golden array; they are the last bytes of its file.
-std::vector<double> golden(const std::string& name) {
-  const std::string text =
-      read_text(test::source_path("tests/golden/learning_rates") / (name + ".npy"));
-  std::vector<double> values(150);
-  const size_t bytes = values.size() * sizeof(double);
-  REQUIRE(text.size() > bytes);
-  std::memcpy(values.data(), text.data() + text.size() - bytes, bytes);
-  return values;
-}
-
 void check_against(const std::string& name, const Schedule& schedule) {
   INFO(name);
-  const std::vector<double> expected = golden(name);
+  static const std::map<std::string, Array> golden =
+      test::golden_arrays("learning_rates/learning_rates");
+  const auto expected = golden.at(name).as<double>();
+  REQUIRE(expected.size() == 150);
   for (size_t step = 0; step < expected.size(); ++step)
     CHECK(std::abs(learning_rate(schedule, static_cast<int64_t>(step)) - expected[step]) <=
           1e-14 * expected[step]);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Five steps of ../ddp.yaml by PyTorch on two shards of each batch. Writes the folders next to `make`.
+"""Five steps of ../ddp.yaml by PyTorch on two shards of each batch. Writes ../ddp.npz.
 
 Usage: make.py (PyTorch with gloo, NumPy)
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-OUT = pathlib.Path(__file__).resolve().parents[1]
+OUT = pathlib.Path(__file__).resolve().parents[1] / "ddp.npz"
 STEPS, BATCH, SHARDS, SEED = 5, 8, 2, 7
 ROWS = BATCH // SHARDS
 RATE, MOMENTUM = 0.1, 0.9
@@ -21,27 +21,24 @@ NAMES = {"conv.weight": "conv/weight", "conv.bias": "conv/bias", "bn.weight": "b
          "linear.weight": "linear/weight", "linear.bias": "linear/bias"}
 
 
-def save(name, array):
-    path = OUT / (name + ".npy")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, array)
-
-
 def load(name):
-    return np.load(OUT / (name + ".npy"))
+    with np.load(OUT) as file:
+        return file[name]
 
 
 def make_inputs():
-    """Float32 numbers in every precision."""
+    """Starts the archive: float32 numbers in every precision."""
     random = np.random.default_rng(SEED)
-    save("data/images", random.uniform(-1, 1, (STEPS * BATCH, CHANNELS, SIDE, SIDE)).astype(np.float32))
-    save("data/labels", random.integers(0, CLASSES, STEPS * BATCH).astype(np.int32))
+    arrays = {}
+    arrays["data/images"] = random.uniform(-1, 1, (STEPS * BATCH, CHANNELS, SIDE, SIDE)).astype(np.float32)
+    arrays["data/labels"] = random.integers(0, CLASSES, STEPS * BATCH).astype(np.int32)
     shapes = {"conv/weight": (FILTERS, CHANNELS, 3, 3), "conv/bias": (FILTERS,), "bn/gamma": (FILTERS,), "bn/beta": (FILTERS,),
               "linear/weight": (CLASSES, FILTERS * (SIDE // 2)**2), "linear/bias": (CLASSES,)}
     for name, shape in shapes.items():
-        save("initial/net/" + name, ((name == "bn/gamma") + random.uniform(-0.5, 0.5, shape)).astype(np.float32))
-    save("initial/net/bn/moving_mean", np.zeros(FILTERS, np.float32))
-    save("initial/net/bn/moving_variance", np.ones(FILTERS, np.float32))
+        arrays["initial/net/" + name] = ((name == "bn/gamma") + random.uniform(-0.5, 0.5, shape)).astype(np.float32)
+    arrays["initial/net/bn/moving_mean"] = np.zeros(FILTERS, np.float32)
+    arrays["initial/net/bn/moving_variance"] = np.ones(FILTERS, np.float32)
+    np.savez(OUT, **arrays)
 
 
 class Net(torch.nn.Module):
@@ -88,13 +85,16 @@ def train(net, model, dtype, shards):
 
 
 def save_run(folder, net, losses, statistics, gradients, optimizer):
-    save(f"{folder}/returns/loss/value", losses)
-    save(f"{folder}/statistics", statistics)
+    with np.load(OUT) as file:
+        arrays = dict(file)
+    arrays[f"{folder}/returns/loss/value"] = losses
+    arrays[f"{folder}/statistics"] = statistics
     for theirs, ours in NAMES.items():
         parameter = net.get_parameter(theirs)
-        save(f"{folder}/watch/net/{ours}/diff", gradients[ours][None])
-        save(f"{folder}/checkpoint/net/{ours}", parameter.detach().numpy())
-        save(f"{folder}/checkpoint/net/{ours}/momentum", optimizer.state[parameter]["momentum_buffer"].numpy())
+        arrays[f"{folder}/watch/net/{ours}/diff"] = gradients[ours][None]
+        arrays[f"{folder}/checkpoint/net/{ours}"] = parameter.detach().numpy()
+        arrays[f"{folder}/checkpoint/net/{ours}/momentum"] = optimizer.state[parameter]["momentum_buffer"].numpy()
+    np.savez(OUT, **arrays)
 
 
 def run_rank(rank, rendezvous, dtype, folder):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Ten steps of jobs/gpt_tiny.yaml, two layers of width 8 with two heads, batch 3, in file order, by PyTorch in float64.
-Writes the folders beside `make`.
+Writes ../gpt_tiny.npz.
 
 Usage: make.py (PyTorch, NumPy). Initial values come from the seed and the variables' names (tests/golden/mnist/make).
 """
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 HERE = pathlib.Path(__file__).resolve().parent
-OUT = HERE.parent
+OUT = HERE.parent / "gpt_tiny.npz"
 JOBS = HERE.parents[3] / "jobs"
 sys.path.insert(0, str(HERE.parents[1] / "mnist" / "make"))
 import flow_random  # noqa: E402
@@ -79,14 +79,8 @@ def update(w, g, m, v, rate, step, decay):
     return w - rate * move - rate * decay * w, m, v
 
 
-def save(name, array):
-    path = OUT / (name + ".npy")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, array)
-
-
 def main():
-    v = initial()
+    v, arrays = initial(), {}
     slots = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in v.items()}
     windows = torch.tensor(np.load(JOBS / "data" / "prose" / "windows.npy").astype(np.int64))
     losses, norms = [], []
@@ -98,11 +92,11 @@ def main():
         losses.append(loss.detach().numpy())
         gradients = torch.autograd.grad(loss.sum(), list(v.values()))
         if s == 0:
-            save("watch/gpt/value", logits.detach().numpy()[None])
-            save("watch/gpt/steps", np.zeros(1, np.int64))
+            arrays["watch/gpt/value"] = logits.detach().numpy()[None]
+            arrays["watch/gpt/steps"] = np.zeros(1, np.int64)
             for name, gradient in zip(v, gradients):
-                save(f"watch/{name}/diff", gradient.numpy()[None])
-                save(f"watch/{name}/diff_steps", np.zeros(1, np.int64))
+                arrays[f"watch/{name}/diff"] = gradient.numpy()[None]
+                arrays[f"watch/{name}/diff_steps"] = np.zeros(1, np.int64)
         gradients = [g / loss.numel() for g in gradients]
         length = math.sqrt(sum(float((g * g).sum()) for g in gradients))
         norms.append(length)
@@ -110,12 +104,13 @@ def main():
         for name, g in zip(list(v), gradients):
             decay = 0 if name.endswith(("/bias", "/gamma", "/beta")) else DECAY
             v[name], *slots[name] = update(v[name].detach(), g * min(1, CLIP / length), *slots[name], rate, s, decay)
-    save("returns/loss/value", np.stack(losses))
-    save("returns/loss/steps", np.arange(STEPS))
+    arrays["returns/loss/value"] = np.stack(losses)
+    arrays["returns/loss/steps"] = np.arange(STEPS)
     for name, value in v.items():
-        save("checkpoint/" + name, value.detach().numpy())
-        save(f"checkpoint/{name}/m", slots[name][0].numpy())
-        save(f"checkpoint/{name}/v", slots[name][1].numpy())
+        arrays["checkpoint/" + name] = value.detach().numpy()
+        arrays[f"checkpoint/{name}/m"] = slots[name][0].numpy()
+        arrays[f"checkpoint/{name}/v"] = slots[name][1].numpy()
+    np.savez(OUT, **arrays)
     print("mean losses:", np.round([loss.mean() for loss in losses], 5))
     print("lengths of the gradient:", np.round(norms, 3))
 

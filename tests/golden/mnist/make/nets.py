@@ -43,8 +43,17 @@ def cut(a):
     return {"_rowsum": m.sum(1, dtype=np.float64), "_colsum": m.sum(0, dtype=np.float64), "_every401": m.reshape(-1)[::401].copy()}
 
 
-def save(folder, name, a):
+def load(net):
+    """The arrays of its archive, by their names."""
+    with np.load(os.path.join(OUT, net + ".npz")) as file:
+        return dict(file)
+
+
+def save(net, arrays):
+    np.savez(os.path.join(OUT, net + ".npz"), **arrays)
+
+
+def add(arrays, name, a):
+    """Adds an array, or the parts to which it is cut down."""
     for suffix, part in cut(np.asarray(a)).items():
-        path = os.path.join(OUT, folder, name + suffix + ".npy")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        np.save(path, part)
+        arrays[name + suffix] = part

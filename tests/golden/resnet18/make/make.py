@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten steps of jobs/resnet18.yaml, width 3, batch 5, in file order, by PyTorch in float64. Writes the folders beside `make`.
+"""Ten steps of jobs/resnet18.yaml, width 3, batch 5, in file order, by PyTorch in float64. Writes ../resnet18.npz.
 
 Usage: make.py (PyTorch, NumPy). Initial values come from the seed and the variables' names (tests/golden/mnist/make).
 """
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 HERE = pathlib.Path(__file__).resolve().parent
-OUT = HERE.parent
+OUT = HERE.parent / "resnet18.npz"
 sys.path.insert(0, str(HERE.parents[1] / "mnist" / "make"))
 import flow_random  # noqa: E402
 import nets  # noqa: E402
@@ -75,14 +75,8 @@ def forward(v, x):
     return F.linear(x.mean((2, 3)), v["resnet/output/weight"], v["resnet/output/bias"])
 
 
-def save(name, array):
-    path = OUT / (name + ".npy")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, array)
-
-
 def main():
-    v = initial()
+    v, arrays = initial(), {}
     trained = [name for name in v if "/moving_" not in name]
     slots = {name: torch.zeros_like(v[name]) for name in trained}
     losses = []
@@ -97,23 +91,24 @@ def main():
         losses.append(loss.detach().numpy())
         gradients = torch.autograd.grad(loss.sum(), [v[name] for name in trained])
         if s == 0:
-            save("watch/resnet/value", logits.detach().numpy()[None])
-            save("watch/resnet/steps", np.zeros(1, np.int64))
+            arrays["watch/resnet/value"] = logits.detach().numpy()[None]
+            arrays["watch/resnet/steps"] = np.zeros(1, np.int64)
         rate = BASE * (START + (1 - START) * s / WARM)
         for name, gradient in zip(trained, gradients):
             if s == 0:
-                save(f"watch/{name}/diff", gradient.numpy()[None])
-                save(f"watch/{name}/diff_steps", np.zeros(1, np.int64))
+                arrays[f"watch/{name}/diff"] = gradient.numpy()[None]
+                arrays[f"watch/{name}/diff_steps"] = np.zeros(1, np.int64)
             w = v[name].detach()
             g = gradient / BATCH + (DECAY * w if name.endswith("conv/weight") else 0)
             slots[name] = MOMENTUM * slots[name] + g
             v[name] = w - rate * slots[name]
-    save("returns/loss/value", np.stack(losses))
-    save("returns/loss/steps", np.arange(STEPS))
+    arrays["returns/loss/value"] = np.stack(losses)
+    arrays["returns/loss/steps"] = np.arange(STEPS)
     for name, value in v.items():
-        save("checkpoint/" + name, value.numpy())
+        arrays["checkpoint/" + name] = value.numpy()
     for name, value in slots.items():
-        save(f"checkpoint/{name}/momentum", value.numpy())
+        arrays[f"checkpoint/{name}/momentum"] = value.numpy()
+    np.savez(OUT, **arrays)
     print("mean losses:", np.round([loss.mean() for loss in losses], 5))
 
 
