@@ -1,5 +1,5 @@
 // Reference: arithmetic of two operands that broadcast, the gradients of pow, scale, comparisons,
-// what connects bools, and where.
+// and what connects bools.
 #include <cmath>
 #include <functional>
 
@@ -72,48 +72,6 @@ int64_t integer_power(int64_t a, int64_t b) {
   return static_cast<int64_t>(power);
 }
 
-Kernel prepare_scale(const Request& request) {
-  return map(request, [factor = request.step.attributes.get<double>("factor")](double x) {
-    return factor * x;
-  });
-}
-
-Kernel prepare_add(const Request& request) {
-  return wrapping(request, [](auto a, auto b) { return a + b; });
-}
-
-Kernel prepare_subtract(const Request& request) {
-  return wrapping(request, [](auto a, auto b) { return a - b; });
-}
-
-Kernel prepare_multiply(const Request& request) {
-  return wrapping(request, [](auto a, auto b) { return a * b; });
-}
-
-Kernel prepare_divide(const Request& request) {
-  return map_float_pairs(request, [](double a, double b) { return a / b; });
-}
-
-Kernel prepare_floor_divide(const Request& request) {
-  return divided(request, [](auto a, auto b) { return floor_quotient(a, b); });
-}
-
-Kernel prepare_mod(const Request& request) {
-  return divided(request, [](auto a, auto b) { return modulus_of(a, b); });
-}
-
-Kernel prepare_fmod(const Request& request) {
-  return divided(request, [](auto a, auto b) { return remainder_of(a, b); });
-}
-
-Kernel prepare_maximum(const Request& request) {
-  return chosen(request, [](auto a, auto b) { return a >= b; });
-}
-
-Kernel prepare_minimum(const Request& request) {
-  return chosen(request, [](auto a, auto b) { return a <= b; });
-}
-
 Kernel prepare_pow(const Request& request) {
   if (is_float(request.inputs[0].dtype))
     return map_float_pairs(request, [](double a, double b) { return std::pow(a, b); });
@@ -121,6 +79,25 @@ Kernel prepare_pow(const Request& request) {
     return map_pairs<T, T, T>(request,
                               [](T a, T b) { return static_cast<T>(integer_power(a, b)); });
   });
+}
+
+/// A kernel that calls loop(request, f).
+#define FLOW_PAIRS(op, loop, formula)                             \
+  Kernel prepare_##op(const Request& request) {                   \
+    return loop(request, [](auto a, auto b) { return formula; }); \
+  }
+FLOW_PAIRS(add, wrapping, a + b)
+FLOW_PAIRS(subtract, wrapping, a - b)
+FLOW_PAIRS(multiply, wrapping, (a * b))
+FLOW_PAIRS(divide, map_float_pairs, a / b)
+FLOW_PAIRS(floor_divide, divided, floor_quotient(a, b))
+FLOW_PAIRS(mod, divided, modulus_of(a, b))
+FLOW_PAIRS(fmod, divided, remainder_of(a, b))
+FLOW_PAIRS(maximum, chosen, a >= b)
+FLOW_PAIRS(minimum, chosen, a <= b)
+
+Kernel prepare_scale(const Request& request) {
+  return map(request, [factor = number(request, "factor")](double x) { return factor * x; });
 }
 
 Kernel prepare_pow_grad_base(const Request& request) {
@@ -162,13 +139,6 @@ Kernel prepare_logical_not(const Request& request) {
   return kernel;
 }
 
-Kernel prepare_where(const Request& request) {
-  return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
-    return map_triples<bool, T>(request,
-                                [](bool condition, T x, T y) { return condition ? x : y; });
-  });
-}
-
 }  // namespace
 
 std::span<const KernelEntry> binary() {
@@ -186,7 +156,6 @@ std::span<const KernelEntry> binary() {
       {"logical_and", compare<std::logical_and<>>},
       {"logical_or", compare<std::logical_or<>>},
       {"logical_not", prepare_logical_not},
-      {"where", prepare_where},
   };
   return kKernels;
 }

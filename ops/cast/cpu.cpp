@@ -46,7 +46,7 @@ Kernel prepare_cast(const Request& request) {
 
 std::span<const KernelEntry> cast() {
   static constexpr KernelEntry kKernels[] = {
-      {"cast", prepare_cast, Layouts::kSame},
+      {.op = "cast", .prepare = prepare_cast, .layouts = Layouts::kSame, .float64 = prepare_cast},
       {.op = "copy", .prepare = prepare_reshape, .layouts = Layouts::kEach, .any_dtype = true},
   };
   return kKernels;

@@ -29,7 +29,7 @@ Kernel prepare_evenly_spaced(const Request& request) {
 
 std::span<const KernelEntry> constants() {
   static constexpr KernelEntry kKernels[] = {
-      {"fill", prepare_fill, Layouts::kSame},
+      {.op = "fill", .prepare = prepare_fill, .layouts = Layouts::kSame, .float64 = prepare_fill},
       {.op = "evenly_spaced", .prepare = prepare_evenly_spaced, .float64 = prepare_evenly_spaced},
   };
   return kKernels;

@@ -106,30 +106,22 @@ Kernel map_float_pairs(const Request& request, F f) {
   });
 }
 
-/// out = f(a, b, c), likewise of operands of dtypes A, T and T.
-template <typename A, typename T, typename F>
-Kernel map_triples(const Request& request, F f) {
-  Kernel kernel;
-  kernel.launch = [f, out = request.outputs[0].shape, a_shape = request.inputs[0].shape,
-                   b_shape = request.inputs[1].shape,
-                   c_shape = request.inputs[2].shape](const Buffers& buffers, const CallState&) {
-    for (int64_t i = 0, n = out.elements(); i < n; ++i)
-      output<T>(buffers, 0)[i] = f(input<A>(buffers, 0)[operand_index(out, i, a_shape)],
-                                   input<T>(buffers, 1)[operand_index(out, i, b_shape)],
-                                   input<T>(buffers, 2)[operand_index(out, i, c_shape)]);
-  };
-  return kernel;
-}
-
-/// The same of floats, computed in double.
+/// out = f(a, b, c) of floats, likewise.
 template <typename F>
 Kernel map_float_triples(const Request& request, F f) {
-  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    return map_triples<T, T>(request, [f](T a, T b, T c) {
-      return static_cast<T>(
-          f(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c)));
-    });
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [f, out = request.outputs[0].shape, a_shape = request.inputs[0].shape,
+                     b_shape = request.inputs[1].shape,
+                     c_shape = request.inputs[2].shape](const Buffers& buffers, const CallState&) {
+      for (int64_t i = 0, n = out.elements(); i < n; ++i)
+        output<T>(buffers, 0)[i] =
+            static_cast<T>(f(double_at<T>(buffers, 0, operand_index(out, i, a_shape)),
+                             double_at<T>(buffers, 1, operand_index(out, i, b_shape)),
+                             double_at<T>(buffers, 2, operand_index(out, i, c_shape))));
+    };
   });
+  return kernel;
 }
 
 using AxisPlaces = std::array<int64_t, plan::kMaxRank>;
@@ -151,20 +143,6 @@ inline int64_t index_at(const Shape& shape, const AxisPlaces& places) {
   return index;
 }
 
-/// y[i] = x[source(i)] for every element of a result like this, of any dtype.
-template <typename Source>
-Kernel moving(const Request& request, Source source) {
-  Kernel kernel;
-  kernel.launch = [source, element = size_of(request.inputs[0].dtype),
-                   n = request.outputs[0].shape.elements()](const Buffers& buffers,
-                                                            const CallState&) {
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(buffers.outputs[0] + static_cast<size_t>(i) * element,
-                  buffers.inputs[0] + static_cast<size_t>(source(i)) * element, element);
-  };
-  return kernel;
-}
-
 /// dx[source(i)] += dy[i], from zero.
 template <typename Source>
 Kernel scattering(const Request& request, Source source) {
@@ -177,16 +155,6 @@ Kernel scattering(const Request& request, Source source) {
       for (int64_t i = 0; i < n; ++i) output<T>(buffers, 0)[source(i)] += input<T>(buffers, 0)[i];
     };
   });
-  return kernel;
-}
-
-/// The same elements in the same order.
-inline Kernel moving_all(const Request& request) {
-  const TensorDesc& x = request.inputs[0];
-  Kernel kernel;
-  kernel.launch = [bytes = bytes_of(x.shape, x.dtype)](const Buffers& buffers, const CallState&) {
-    std::memmove(buffers.outputs[0], buffers.inputs[0], bytes);
-  };
   return kernel;
 }
 

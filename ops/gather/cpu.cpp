@@ -67,18 +67,18 @@ struct Pieces {
 
 /// out[j, :] = onto[j, :] plus all rows[i, :] with indices[i] = j, for j in [first, end). Without
 /// `onto`, from zero on.
-template <typename I>
-void add_picked(const GatherSizes& sizes, const I* indices, const float* rows, const float* onto,
-                float* out, int64_t first, int64_t end) {
+template <typename I, typename T>
+void add_picked(const GatherSizes& sizes, const I* indices, const T* rows, const T* onto, T* out,
+                int64_t first, int64_t end) {
   if (onto)
     std::copy(onto + first * sizes.inner, onto + end * sizes.inner, out + first * sizes.inner);
   else
-    std::fill(out + first * sizes.inner, out + end * sizes.inner, 0.0f);
+    std::fill(out + first * sizes.inner, out + end * sizes.inner, T{0});
   for (int64_t i = 0; i < sizes.count; ++i) {
     const auto index = static_cast<int64_t>(indices[i]);
     if (index < first || index >= end) continue;
-    const float* from = rows + i * sizes.inner;
-    float* to = out + index * sizes.inner;
+    const T* from = rows + i * sizes.inner;
+    T* to = out + index * sizes.inner;
 #pragma omp simd
     for (int64_t k = 0; k < sizes.inner; ++k) to[k] += from[k];
   }
@@ -113,7 +113,8 @@ Kernel prepare_gather(const Request& request) {
 
 /// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
 /// checked the indices.
-Kernel prepare_scatter(const Request& request) {
+template <typename T>
+Kernel scatter_with(const Request& request) {
   const size_t at = request.inputs.size() - 2;  // of the indices
   const TensorDesc& indices = request.inputs[at];
   const GatherSizes sizes =
@@ -123,19 +124,24 @@ Kernel prepare_scatter(const Request& request) {
     kernel.launch = [at, sizes, pieces = Pieces(sizes), threads = request.threads,
                      check = LabelCheck(request, indices, sizes.extent)](const Buffers& buffers,
                                                                          const CallState& state) {
-      const float* onto = at > 0 ? input<float>(buffers, 0) : nullptr;
+      const T* onto = at > 0 ? input<T>(buffers, 0) : nullptr;
       if (onto) check.run(buffers.inputs[at], state);
       parallel_for(threads, sizes.outer * pieces.count, [&](int64_t piece, int) {
         const int64_t o = piece / pieces.count, first = piece % pieces.count * pieces.rows;
         const int64_t part = o * sizes.extent * sizes.inner;
         add_picked(sizes, input<I>(buffers, at),
-                   input<float>(buffers, at + 1) + o * sizes.count * sizes.inner,
-                   onto ? onto + part : nullptr, output<float>(buffers, 0) + part, first,
+                   input<T>(buffers, at + 1) + o * sizes.count * sizes.inner,
+                   onto ? onto + part : nullptr, output<T>(buffers, 0) + part, first,
                    std::min(sizes.extent, first + pieces.rows));
       });
     };
   });
   return kernel;
+}
+
+Kernel prepare_scatter(const Request& request) {
+  return visit_float(request.outputs[0].dtype,
+                     [&]<typename T>(T) { return scatter_with<T>(request); });
 }
 
 /// An index and where it was picked.
@@ -259,13 +265,13 @@ Kernel prepare_one_hot(const Request& request) {
 std::span<const KernelEntry> gather() {
   static constexpr KernelEntry kKernels[] = {
       {.op = "gather", .prepare = prepare_gather, .any_dtype = true},
-      {"gather_grad", prepare_scatter},
+      {.op = "gather_grad", .prepare = prepare_scatter, .float64 = prepare_scatter},
       {.op = "sparse_gather_grad",
        .prepare = prepare_sparse_gather_grad,
        .float64 = prepare_sparse_gather_grad},
-      {"scatter_add", prepare_scatter},
+      {.op = "scatter_add", .prepare = prepare_scatter, .float64 = prepare_scatter},
       {.op = "scatter_update", .prepare = prepare_scatter_update, .any_dtype = true},
-      {"one_hot", prepare_one_hot},
+      {.op = "one_hot", .prepare = prepare_one_hot, .float64 = prepare_one_hot},
   };
   return kKernels;
 }

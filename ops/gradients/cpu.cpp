@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "ops/optimizer/cpu_piece_sums.h"
-#include "runtime/base/optimizer_math.h"
+#include "ops/optimizer/optimizer_math.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "ops/optimizer/cuda_piece_sums.h"
+#include "ops/optimizer/optimizer_math.h"
 #include "runtime/base/host_device.h"
-#include "runtime/base/optimizer_math.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"

@@ -1,12 +1,20 @@
 // Reference: what is done to gradients before the updates, and the scale of the loss.
 #include <cmath>
 
-#include "ops/optimizer/reference_update.h"
-#include "runtime/base/optimizer_math.h"
+#include "ops/optimizer/optimizer_math.h"
 #include "runtime/cpu/backend/families.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {
+
+/// The sum of squares of an operand.
+template <typename T>
+double squares(const T* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
 
 /// The sum of squares of all gradients: the operands from `first` on.
 class SquaresOfGradients {

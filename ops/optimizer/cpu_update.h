@@ -1,12 +1,11 @@
-// What the fast kernels of updates have in common: the gradient's factor, the arrays of one
-// variable with its slots.
+// What the kernels of updates have in common: the gradient's factor, the arrays of one variable
+// with its slots, and the loop of a rule.
 #pragma once
 
 #include <array>
 #include <cmath>
 
-#include "ops/optimizer/updates.h"
-#include "runtime/base/optimizer_math.h"
+#include "ops/optimizer/rule.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
@@ -14,16 +13,16 @@
 namespace flow::cpu {
 
 /// A gradient, and kMoved arrays that get new values: a variable, then its slots.
-template <size_t kMoved>
+template <size_t kMoved, typename T = float>
 struct UpdateArrays {
-  const float* g;
-  std::array<const float*, kMoved> from;
-  std::array<float*, kMoved> to;  // each lies exactly on the one of `from`, or apart
+  const T* g;
+  std::array<const T*, kMoved> from;
+  std::array<T*, kMoved> to;  // each lies exactly on the one of `from`, or apart; null: only read
 
-  explicit UpdateArrays(const Buffers& buffers) : g(input<float>(buffers, 0)) {
+  explicit UpdateArrays(const Buffers& buffers) : g(input<T>(buffers, 0)) {
     for (size_t i = 0; i < kMoved; ++i) {
-      from[i] = input<float>(buffers, 1 + i);
-      to[i] = output<float>(buffers, i);
+      from[i] = input<T>(buffers, 1 + i);
+      to[i] = i < buffers.outputs.size() ? output<T>(buffers, i) : nullptr;
     }
   }
   /// The arrays from element i on.
@@ -32,46 +31,34 @@ struct UpdateArrays {
   UpdateArrays at(int64_t i, int64_t j) const {
     UpdateArrays moved = *this;
     moved.g += i;
-    for (size_t k = 0; k < kMoved; ++k) moved.from[k] += j, moved.to[k] += j;
+    for (size_t k = 0; k < kMoved; ++k)
+      moved.from[k] += j, moved.to[k] = to[k] ? to[k] + j : nullptr;
     return moved;
   }
-};
-
-/// How the means of gradients and of their squares move, in Adam and its relatives.
-struct MeanRates {
-  float scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
-
-  MeanRates(double gradient_scale, double first, double second)
-      : scale(static_cast<float>(gradient_scale)),
-        beta1(static_cast<float>(first)),
-        rest1(static_cast<float>(1 - first)),
-        beta2(static_cast<float>(second)),
-        rest2(static_cast<float>(1 - second)) {}
-
-  struct Moved {
-    float scaled, mean, square;  // scaled: the gradient
-  };
-  [[gnu::always_inline]] Moved move(float g, float mean, float square) const {
-    const float scaled = scale * g;
-    return {scaled, beta1 * mean + rest1 * scaled, beta2 * square + rest2 * (scaled * scaled)};
+  /// Elements i, in float64.
+  void load(int64_t i, double (&values)[kMoved]) const {
+    for (size_t k = 0; k < kMoved; ++k) values[k] = static_cast<double>(from[k][i]);
+  }
+  void store(int64_t i, const double (&values)[kMoved]) const {
+    for (size_t k = 0; k < kMoved; ++k)
+      if (to[k]) to[k][i] = static_cast<T>(values[k]);
+  }
+  /// A variable and its slots stay as they are.
+  void keep(int64_t n) const {
+    for (size_t k = 0; k < kMoved; ++k)
+      if (to[k] && to[k] != from[k]) std::copy_n(from[k], n, to[k]);
   }
 };
 
-/// A variable and its slots stay as they are.
-template <typename T, size_t kMoved>
-void keep(const std::array<const T*, kMoved>& from, const std::array<T*, kMoved>& to, int64_t n) {
-  for (size_t i = 0; i < kMoved; ++i)
-    if (to[i] != from[i]) std::copy_n(from[i], n, to[i]);
-}
+template <typename Rule>
+using ArraysOf = UpdateArrays<static_cast<size_t>(Rule::kMoved)>;
 
 /// What a gradient is multiplied by: the attribute `scale`, times the operand after the slots, or
 /// after what else follows the gradient, where there is one.
 class GradientScale {
  public:
-  GradientScale(const Request& request, size_t moved)
-      : scale_(request.step.attributes.get<double>("scale")),
-        operand_(1 + moved),
-        clipped_(request.inputs.size() > operand_) {}
+  GradientScale(const Request& request, double scale, size_t moved)
+      : scale_(scale), operand_(1 + moved), clipped_(request.inputs.size() > operand_) {}
   /// NaN: nothing is updated.
   template <typename T = float>
   double operator()(const Buffers& buffers) const {
@@ -84,10 +71,32 @@ class GradientScale {
   bool clipped_;
 };
 
-/// Calls piece(arrays, rates, n) for parts of n elements, with scale g + l2 w for their gradients.
-template <size_t kMoved, typename Rates, typename Piece>
-void for_decayed(UpdateArrays<kMoved> arrays, double scale, double l2, const Rates& rates,
-                 int64_t n, Piece piece) {
+/// What move(g, values) makes of element i of the first kWritten arrays.
+template <size_t kWritten, typename Move, size_t kMoved, size_t... k>
+FLOW_INLINE void move_element(const Move& move, const float* g,
+                              const std::array<const float*, kMoved>& from,
+                              const std::array<float*, kMoved>& to, int64_t i,
+                              std::index_sequence<k...>) {
+  float values[kMoved] = {from[k][i]...};
+  move(g[i], values);
+  ((k < kWritten ? void(to[k][i] = values[k]) : void()), ...);
+}
+
+template <size_t kWritten, typename Move, size_t kMoved>
+FLOW_INLINE void move_elements(const UpdateArrays<kMoved>& arrays, const Move& rule, int64_t n) {
+  const Move move = rule;
+  const float* g = arrays.g;
+  const auto from = arrays.from;
+  const auto to = arrays.to;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i)
+    move_element<kWritten>(move, g, from, to, i, std::make_index_sequence<kMoved>());
+}
+
+/// Calls piece(arrays, move, n) for parts of n elements, with scale g + l2 w for their gradients.
+template <size_t kMoved, typename Move, typename Piece>
+void for_decayed(UpdateArrays<kMoved> arrays, double scale, double l2, const Move& move, int64_t n,
+                 Piece piece) {
   constexpr int64_t kPart = 1024;
   float decayed[kPart];
   for (int64_t i = 0; i < n; i += kPart) {
@@ -96,28 +105,33 @@ void for_decayed(UpdateArrays<kMoved> arrays, double scale, double l2, const Rat
     weighted_sum(part.g, static_cast<float>(scale), part.from[0], static_cast<float>(l2), decayed,
                  count);
     part.g = decayed;
-    piece(part, rates, count);
+    piece(part, move, count);
   }
 }
 
-/// A Kernel that calls piece(arrays, rates, n) for each piece; `rates(scale, state)` are those of a
-/// call.
-template <size_t kMoved, typename MakeRates, typename Piece>
-Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
+/// A loop over n elements by a rule.
+template <typename Rule>
+using UpdatePiece = void (*)(const ArraysOf<Rule>& arrays,
+                             const typename Rule::template Move<float>& move, int64_t n);
+
+/// A Kernel that updates a variable by a rule.
+template <typename Rule>
+Kernel update_kernel(const Request& request, UpdatePiece<Rule> piece) {
+  const Rule rule(request.step.attributes);
   Kernel kernel;
   kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements(),
-                   scale = GradientScale(request, kMoved), l2 = ops::l2_of(request.step.attributes),
-                   rate_scale = number(request, "rate_scale")](const Buffers& buffers,
-                                                               const CallState& state) {
-    const UpdateArrays<kMoved> arrays(buffers);
-    const double factor = scale(buffers);
-    if (std::isnan(factor)) return keep(arrays.from, arrays.to, n);
-    const auto of_call = rates(l2 == 0 ? factor : 1, state.at_rate(rate_scale));
+                   scale = GradientScale(request, rule.scale, Rule::kMoved)](
+                      const Buffers& buffers, const CallState& state) {
+    const ArraysOf<Rule> arrays(buffers);
+    const optimizers::UpdateCall call = rule.seen(state);
+    const double scaled = scale(buffers);
+    if (std::isnan(scaled) || optimizers::is_idle<float>(rule, call)) return arrays.keep(n);
+    const auto move = rule.template at<float>(rule.l2 == 0 ? scaled : 1, call);
     for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) {
-      if (l2 == 0)
-        piece(arrays.at(i), of_call, end - i);
+      if (rule.l2 == 0)
+        piece(arrays.at(i), move, end - i);
       else
-        for_decayed(arrays.at(i), factor, l2, of_call, end - i, piece);
+        for_decayed(arrays.at(i), scaled, rule.l2, move, end - i, piece);
     });
   };
   return kernel;
@@ -144,24 +158,25 @@ struct SparseRows {
   int64_t count, width, extent;
 };
 
-/// A Kernel that calls piece(arrays, rates, n) for each row that has an index. No other is read.
-template <size_t kMoved, typename MakeRates, typename Piece>
-Kernel sparse_update_kernel(const Request& request, MakeRates rates, Piece piece) {
+/// The same of each row that has an index. No other is read.
+template <typename Rule>
+Kernel sparse_update_kernel(const Request& request, UpdatePiece<Rule> piece) {
+  const Rule rule(request.step.attributes);
   Kernel kernel;
   kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements(),
-                   rows = SparseRows(request, kMoved), scale = GradientScale(request, kMoved + 1),
-                   rate_scale = number(request, "rate_scale")](const Buffers& buffers,
-                                                               const CallState& state) {
-    UpdateArrays<kMoved> arrays(buffers);
-    keep(arrays.from, arrays.to, n);  // nothing, where it is in place
-    const double factor = scale(buffers);
-    if (std::isnan(factor)) return;
-    const auto of_call = rates(factor, state.at_rate(rate_scale));
-    for (size_t k = 0; k < kMoved; ++k) arrays.from[k] = arrays.to[k];
+                   rows = SparseRows(request, Rule::kMoved),
+                   scale = GradientScale(request, rule.scale, Rule::kMoved + 1)](
+                      const Buffers& buffers, const CallState& state) {
+    ArraysOf<Rule> arrays(buffers);
+    arrays.keep(n);  // nothing, where it is in place
+    const double scaled = scale(buffers);
+    if (std::isnan(scaled)) return;
+    const auto move = rule.template at<float>(scaled, rule.seen(state));
+    std::ranges::copy(arrays.to, arrays.from.begin());
     for_pieces(threads, rows.count, std::max<int64_t>(1, kPiece / rows.width),
                [&](int64_t first, int64_t end) {
                  rows.visit(buffers, first, end, [&](int64_t i, int64_t j) {
-                   piece(arrays.at(i, j), of_call, rows.width);
+                   piece(arrays.at(i, j), move, rows.width);
                  });
                });
   };

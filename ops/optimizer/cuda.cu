@@ -1,211 +1,72 @@
-// The optimizers' updates: one pass over the gradients of many variables and what they move. They
-// round as the CPU's kernels do.
-#include <cmath>
-
-#include "ops/optimizer/cuda_update.cuh"
+// The optimizers' updates: one pass over the gradients of many variables and what they move. And
+// what Muon computes before its update, but for products. They round as the CPU's kernels do.
+#include "ops/optimizer/cuda_layerwise.cuh"
+#include "ops/optimizer/rules.h"
 #include "runtime/cuda/loops/families.h"
 
 namespace flow::cuda {
 namespace {
 
-struct SgdRule {
-  static constexpr int kMoved = 1;
-  double scale;
-
-  explicit SgdRule(const Request& request) : scale(attribute<double>(request, "scale")) {}
-
-  /// w += a * g, the product rounded before the sum.
-  template <typename T>
-  struct Move {
-    T a;
-    __device__ void operator()(T g, T (&values)[kMoved]) const { values[0] = values[0] + a * g; }
-  };
-  template <typename T>
-  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
-    return {static_cast<T>(-call.learning_rate * scaled)};
+/// Moves the momentum; where the factor is NaN, the direction is one that is not used.
+template <typename T>
+__global__ void find_direction(GradientFactor factor, optimizers::MuonDirection rule, const T* g,
+                               const T* m, T* direction, T* next_m, int64_t n) {
+  const bool skipped = factor.skipped<T>();
+  const auto move = rule.at<T>(factor.scaled<T>(rule.scale));
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const T old = m[i];
+    T mean = old;
+    const T found = move(g[i], mean);
+    next_m[i] = skipped ? old : mean;
+    direction[i] = skipped ? T{0} : found;
   }
-};
+}
 
-struct MomentumRule {
-  static constexpr int kMoved = 2;
-  double scale, momentum, weight_decay;
-  bool nesterov;
-
-  explicit MomentumRule(const Request& request)
-      : scale(attribute<double>(request, "scale")),
-        momentum(attribute<double>(request, "momentum")),
-        weight_decay(attribute<double>(request, "weight_decay")),
-        nesterov(attribute<bool>(request, "nesterov")) {}
-
-  /// m = b*m + scale*g; w -= lr*m, with Nesterov w -= lr*(scale*g + b*m).
-  template <typename T>
-  struct Move {
-    T scale, momentum, negative_rate, decay;
-    bool nesterov;
-    __device__ void operator()(T g, T (&values)[kMoved]) const {
-      const T scaled = scale * g;
-      const T moved = momentum * values[1] + scaled;
-      const T direction = nesterov ? scaled + momentum * moved : moved;
-      values[0] = values[0] + (negative_rate * direction + decay * values[0]);
-      values[1] = moved;
-    }
-  };
-  template <typename T>
-  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
-    return {static_cast<T>(scaled), static_cast<T>(momentum), static_cast<T>(-call.learning_rate),
-            static_cast<T>(-call.learning_rate * weight_decay), nesterov};
+/// a I + b gram + c square, of so many rows.
+template <typename T>
+__global__ void polynomial(const T* gram, const T* square, T* out, int64_t rows, T a, T b, T c) {
+  for (int64_t i = first_index(); i < rows * rows; i += index_step()) {
+    const T value = b * gram[i] + c * square[i];
+    out[i] = i % (rows + 1) == 0 ? value + a : value;
   }
-};
-
-/// AMSGrad, with 4 arrays, divides by the root of the largest v so far, the last array.
-template <int kArrays>
-struct AdamRule : MeansRule {
-  static constexpr int kMoved = kArrays;
-  bool corrected;
-
-  explicit AdamRule(const Request& request)
-      : MeansRule(request), corrected(attribute<bool>(request, "bias_correction")) {}
-
-  template <typename T>
-  struct Move {
-    Means<T> means;
-    T negative_rate;  // divided by what m has gathered
-    T correction;     // one over the root of what v has gathered
-    T epsilon, decay;
-    __device__ void operator()(T g, T (&values)[kMoved]) const {
-      means.move(g, values);
-      T& largest = values[kMoved - 1];
-      largest = values[2] < largest ? largest : values[2];
-      const T root = correction * std::sqrt(largest) + epsilon;
-      values[0] = values[0] + (negative_rate * values[1] / root + decay * values[0]);
-    }
-  };
-  template <typename T>
-  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
-    const double rate = call.learning_rate;
-    return {means<T>(scaled), static_cast<T>(-rate / gathered(beta1, corrected, call.step)),
-            static_cast<T>(1 / std::sqrt(gathered(beta2, corrected, call.step))),
-            static_cast<T>(epsilon), static_cast<T>(-rate * weight_decay)};
-  }
-};
-
-/// PyTorch's SparseAdam adds epsilon to the root before that is corrected.
-struct SparseAdamRule : MeansRule {
-  bool corrected;
-
-  explicit SparseAdamRule(const Request& request)
-      : MeansRule(request, 0), corrected(attribute<bool>(request, "bias_correction")) {}
-
-  template <typename T>
-  __device__ AdamRule<3>::Move<T> of_call(double scaled, const CallBlock& call) const {
-    const double rate = call.learning_rate * std::sqrt(gathered(beta2, corrected, call.step)) /
-                        gathered(beta1, corrected, call.step);
-    return {means<T>(scaled), static_cast<T>(-rate), T{1}, static_cast<T>(epsilon), T{0}};
-  }
-};
-
-/// Arrays: w, ms, mg of a centered update, momentum of one with momentum.
-template <bool kCentered, bool kMomentum>
-struct RmspropRule {
-  static constexpr int kMoved = 2 + kCentered + kMomentum;
-  double scale, decay, momentum = 0;
-  ops::RmspropEpsilons epsilons;
-
-  explicit RmspropRule(const Request& request)
-      : scale(attribute<double>(request, "scale")),
-        decay(attribute<double>(request, "decay_rate")),
-        epsilons(ops::RmspropEpsilons::of(request.step.attributes)) {
-    if constexpr (kMomentum) momentum = attribute<double>(request, "momentum");
-  }
-
-  template <typename T>
-  struct Move {
-    T scale, decay, rest, negative_rate, inside, outside, momentum;
-    __device__ void operator()(T g, T (&values)[kMoved]) const {
-      const T scaled = scale * g;
-      const T square = rest * (scaled * scaled) + decay * values[1];
-      T variance = square;
-      if constexpr (kCentered) {
-        const T mean = rest * scaled + decay * values[2];
-        variance = square - mean * mean;
-        if (variance < 0) variance = 0;  // whatever rounding says
-        values[2] = mean;
-      }
-      const T root = std::sqrt(variance + inside) + outside;
-      if constexpr (kMomentum) {
-        T& moved = values[kMoved - 1];
-        moved = momentum * moved + scaled / root;
-        values[0] = values[0] + negative_rate * moved;
-      } else {
-        values[0] = values[0] + negative_rate * scaled / root;
-      }
-      values[1] = square;
-    }
-  };
-  template <typename T>
-  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
-    return {static_cast<T>(scaled),          static_cast<T>(decay),
-            static_cast<T>(1 - decay),       static_cast<T>(-call.learning_rate),
-            static_cast<T>(epsilons.inside), static_cast<T>(epsilons.outside),
-            static_cast<T>(momentum)};
-  }
-};
-
-Updates prepare_sgd_update(std::span<const Request> requests) {
-  return updates_by<SgdRule>("sgd_update", requests);
 }
 
-Kernel prepare_sparse_sgd_update(const Request& request) {
-  return sparse_update_by<SgdRule>("sparse_sgd_update", request);
+Kernel prepare_muon_direction(const Request& request) {
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[rule = optimizers::MuonDirection(request.step.attributes),
+             n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      const GradientFactor factor{buffers.inputs.size() > 2 ? buffers.inputs[2] : nullptr};
+      launch(state.driver, state.stream, "muon_direction", shape_for(n), find_direction<T>, factor,
+             rule, input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0),
+             output<T>(buffers, 1), n);
+    }};
+  });
 }
 
-Kernel prepare_sparse_adam_update(const Request& request) {
-  return sparse_update_by<SparseAdamRule>("sparse_adam_update", request);
-}
-
-Updates prepare_momentum_update(std::span<const Request> requests) {
-  return updates_by<MomentumRule>("momentum_update", requests);
-}
-
-Updates prepare_adam_update(std::span<const Request> requests) {
-  return updates_by<AdamRule<3>>("adam_update", requests);
-}
-
-Updates prepare_amsgrad_update(std::span<const Request> requests) {
-  return updates_by<AdamRule<4>>("amsgrad_update", requests);
-}
-
-Updates prepare_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule<false, false>>("rmsprop_update", requests);
-}
-
-Updates prepare_centered_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule<true, false>>("centered_rmsprop_update", requests);
-}
-
-Updates prepare_momentum_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule<false, true>>("momentum_rmsprop_update", requests);
-}
-
-Updates prepare_centered_momentum_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule<true, true>>("centered_momentum_rmsprop_update", requests);
+Kernel prepare_muon_polynomial(const Request& request) {
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[rows = request.outputs[0].shape[0],
+             a = static_cast<T>(attribute<double>(request, "a")),
+             b = static_cast<T>(attribute<double>(request, "b")),
+             c = static_cast<T>(attribute<double>(request, "c"))](const Buffers& buffers,
+                                                                  const LaunchState& state) {
+      launch(state.driver, state.stream, "muon_polynomial", shape_for(rows * rows), polynomial<T>,
+             input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), rows, a, b, c);
+    }};
+  });
 }
 
 }  // namespace
 
 std::span<const KernelEntry> kernels::optimizer() {
   static constexpr KernelEntry kKernels[] = {
-      {.op = "sgd_update", .prepare_updates = prepare_sgd_update},
-      {"sparse_sgd_update", prepare_sparse_sgd_update},
-      {.op = "momentum_update", .prepare_updates = prepare_momentum_update},
-      {.op = "adam_update", .prepare_updates = prepare_adam_update},
-      {"sparse_adam_update", prepare_sparse_adam_update},
-      {.op = "amsgrad_update", .prepare_updates = prepare_amsgrad_update},
-      {.op = "rmsprop_update", .prepare_updates = prepare_rmsprop_update},
-      {.op = "centered_rmsprop_update", .prepare_updates = prepare_centered_rmsprop_update},
-      {.op = "momentum_rmsprop_update", .prepare_updates = prepare_momentum_rmsprop_update},
-      {.op = "centered_momentum_rmsprop_update",
-       .prepare_updates = prepare_centered_momentum_rmsprop_update},
+#define FLOW_UPDATE(name, rule) {.op = #name, .prepare_updates = updates_by<optimizers::rule>},
+#define FLOW_SPARSE_UPDATE(op, rule) {#op, sparse_update_by<optimizers::rule>},
+#define FLOW_LAYERWISE_UPDATE(name, rule) \
+  {.op = #name, .prepare_updates = layerwise_by<optimizers::rule>},
+#include "ops/optimizer/optimizers.def"
+      {"muon_direction", prepare_muon_direction},
+      {"muon_polynomial", prepare_muon_polynomial},
   };
   return kKernels;
 }

@@ -2,8 +2,7 @@
 // captured call can be launched at any step.
 #pragma once
 
-#include "ops/optimizer/updates.h"
-#include "runtime/base/optimizer_math.h"
+#include "ops/optimizer/rule.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/table.cuh"
@@ -112,40 +111,6 @@ void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> b
   }
 }
 
-/// The numbers of Adam and its relatives, which keep means of gradients and of their squares.
-struct MeansRule {
-  static constexpr int kMoved = 3;
-  double scale, beta1, beta2, epsilon, weight_decay;
-
-  explicit MeansRule(const Request& request)
-      : MeansRule(request, attribute<double>(request, "weight_decay")) {}
-  MeansRule(const Request& request, double decay)
-      : scale(attribute<double>(request, "scale")),
-        beta1(attribute<double>(request, "beta1")),
-        beta2(attribute<double>(request, "beta2")),
-        epsilon(attribute<double>(request, "epsilon")),
-        weight_decay(decay) {}
-
-  /// Moves the means of gradients and squares; rest: 1 - beta.
-  template <typename T>
-  struct Means {
-    T scale, beta1, rest1, beta2, rest2;
-    /// The scaled gradient.
-    template <int kAll>
-    __device__ T move(T g, T (&values)[kAll]) const {
-      const T scaled = scale * g;
-      values[1] = beta1 * values[1] + rest1 * scaled;
-      values[2] = beta2 * values[2] + rest2 * (scaled * scaled);
-      return scaled;
-    }
-  };
-  template <typename T>
-  __device__ Means<T> means(double scaled) const {
-    return {static_cast<T>(scaled), static_cast<T>(beta1), static_cast<T>(1 - beta1),
-            static_cast<T>(beta2), static_cast<T>(1 - beta2)};
-  }
-};
-
 /// A move by the scaled gradient and what an L2 penalty adds to it.
 template <typename T, int kMoved, typename Move>
 struct Decayed {
@@ -156,36 +121,32 @@ struct Decayed {
   }
 };
 
-/// A rule is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet
-/// in one call.
 template <typename T, typename Rule>
-__global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
-                       double l2, const CallBlock* call) {
+__global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* block) {
   const Piece piece = piece_of_block(table);
   const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
-  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
+  const optimizers::UpdateCall call = rule.seen(*block);
+  if (entry.template skipped<T>() || optimizers::is_idle<T>(rule, call))
+    return keep_piece<T>(entry, piece);
   const double scaled = entry.template scaled<T>(rule.scale);
-  const CallBlock at_rate = call->at_rate(rate_scale);
-  if (l2 == 0) return move_piece<T>(entry, piece, rule.template of_call<T>(scaled, at_rate));
-  const auto move = rule.template of_call<T>(1, at_rate);
+  if (rule.l2 == 0) return move_piece<T>(entry, piece, rule.template at<T>(scaled, call));
+  const auto move = rule.template at<T>(1, call);
   move_piece<T>(entry, piece,
                 Decayed<T, Rule::kMoved, std::decay_t<decltype(move)>>{move, static_cast<T>(scaled),
-                                                                       static_cast<T>(l2)});
+                                                                       static_cast<T>(rule.l2)});
 }
 
 /// The updates of variables by a rule, launched together.
 template <typename Rule>
-Updates updates_by(const char* name, std::span<const Request> requests) {
-  const Rule rule(requests[0]);
-  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
-  const double l2 = ops::l2_of(requests[0].step.attributes);
+Updates updates_by(std::span<const Request> requests) {
+  const Rule rule(requests[0].step.attributes);
   return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
-    return {[name, rule, rate_scale, l2, elements = elements_of(requests)](
+    return {[name = requests[0].step.op->name.data(), rule, elements = elements_of(requests)](
                 std::span<const Buffers> buffers, const LaunchState& state) {
       for_tables<Rule::kMoved>(elements, buffers,
                                [&](const auto& table, const LaunchShape& shape, size_t) {
                                  launch(state.driver, state.stream, name, shape, update<T, Rule>,
-                                        table, rule, rate_scale, l2, state.call);
+                                        table, rule, state.call);
                                });
     }};
   });
@@ -210,11 +171,9 @@ __global__ void keep_elements(const T* from, T* to, int64_t n) {
 
 /// Moves the rows that have an index. REQUIRES: none of them comes twice.
 template <typename T, typename Rule>
-__global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, double rate_scale,
-                            const CallBlock* call) {
+__global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, const CallBlock* call) {
   if (entry.template skipped<T>()) return;
-  const auto move =
-      rule.template of_call<T>(entry.template scaled<T>(rule.scale), call->at_rate(rate_scale));
+  const auto move = rule.template at<T>(entry.template scaled<T>(rule.scale), rule.seen(*call));
   for (int64_t at = first_index(); at < entry.count * entry.width; at += index_step()) {
     const int64_t r = at / entry.width, index = entry.indices[r];
     if (index < 0 || index >= entry.extent) continue;
@@ -228,11 +187,11 @@ __global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, double r
 
 /// The update of the rows of a variable by a rule: operands rows, variable, slots, indices, factor.
 template <typename Rule>
-Kernel sparse_update_by(const char* name, const Request& request) {
+Kernel sparse_update_by(const Request& request) {
   using Entry = SparseEntry<Rule::kMoved>;
-  const Rule rule(request);
+  const Rule rule(request.step.attributes);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[name, rule, rate_scale = attribute<double>(request, "rate_scale"),
+    return {[name = request.step.op->name.data(), rule,
              count = request.inputs[Entry::kIndices].shape.elements(),
              elements = request.inputs[0].shape.elements(), extent = request.inputs[1].shape[0],
              n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
@@ -252,7 +211,7 @@ Kernel sparse_update_by(const char* name, const Request& request) {
                  input<T>(buffers, 1 + k), output<T>(buffers, k), n);
       }
       launch(state.driver, state.stream, name, shape_for(elements), update_rows<T, Rule>, entry,
-             rule, rate_scale, state.call);
+             rule, state.call);
     }};
   });
 }

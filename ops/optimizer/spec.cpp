@@ -1,165 +1,23 @@
-// Updates of variables, element by element; and what the records of all updates have in common.
-#include "ops/optimizer/updates.h"
+// The records of updates of variables, and what they have in common.
+#include <fmt/format.h>
 
 #include "ops/core/families.h"
+#include "ops/optimizer/rules.h"
 
 namespace flow::ops {
 namespace {
 
-OpSpec sgd_update() {
-  OpSpec spec =
-      update_spec("sgd_update", "One step of gradient descent.",
-                  "w = w + (-lr scale) g, the factor rounded once", {}, {}, 2, {l2_in_plans()});
-  spec.epilogue = Epilogue::kUpdate;
-  return spec;
+/// The gradient, the variable, its slots, the factor.
+std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {
+  std::vector<OperandSpec> operands{{"gradient", "gradient of the summed loss"},
+                                    {"variable", "same shape as the gradient"}};
+  for (const std::string_view slot : slots)
+    operands.push_back({slot, "optimizer state, same shape as the gradient"});
+  operands.push_back(gradient_factor());
+  return operands;
 }
 
-OpSpec momentum_update() {
-  return update_spec("momentum_update", "One step of gradient descent with momentum.",
-                     "m = momentum m + scale g; w = w - lr m - lr weight_decay w (nesterov: lr "
-                     "(scale g + momentum m))",
-                     {"momentum"},
-                     {required_number("momentum", "momentum coefficient"),
-                      {"nesterov", AttributeType::kBool, "false", "use Nesterov momentum"},
-                      weight_decay()},
-                     4, {l2_in_plans()});
-}
-
-/// `slots`: m, v, and what else the update moves.
-OpSpec adam_like(std::string_view name, std::string_view doc, std::string_view formula,
-                 const std::vector<std::string_view>& slots, double flops) {
-  return update_spec(
-      name, doc, formula, slots,
-      {beta1(),
-       beta2(),
-       update_epsilon(),
-       {"bias_correction", AttributeType::kBool, "true", "correct m and v for their start at zero"},
-       weight_decay()},
-      flops, {l2_in_plans()});
-}
-
-OpSpec adam_update() {
-  return adam_like("adam_update", "One step of Adam (Kingma and Ba, 2015).",
-                   "m = beta1 m + (1 - beta1) scale g; v = beta2 v + (1 - beta2) (scale g)^2; w "
-                   "= w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) - lr "
-                   "weight_decay w",
-                   {"m", "v"}, 12);
-}
-
-OpSpec amsgrad_update() {
-  return adam_like("amsgrad_update", "One step of AMSGrad (Reddi et al., 2018).",
-                   "as adam_update, with v_max = max(v_max, v) in the place of v in the root",
-                   {"m", "v", "v_max"}, 13);
-}
-
-OpSpec sparse_sgd_update() {
-  return sparse_update("sparse_sgd_update",
-                       "One step of gradient descent for the rows of a sparse gradient.",
-                       sgd_update());
-}
-
-/// As PyTorch's SparseAdam.
-OpSpec sparse_adam_update() {
-  OpSpec spec = sparse_update("sparse_adam_update",
-                              "One step of lazy Adam for the rows of a sparse gradient: m and v of "
-                              "other rows do not decay.",
-                              adam_update());
-  spec.formula =
-      "m, v as in adam_update; w = w - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + "
-      "epsilon)";
-  return spec;
-}
-
-/// `slots`: ms, the mean square, and what else the update moves.
-OpSpec rmsprop_like(std::string_view name, std::string_view doc, std::string_view formula,
-                    const std::vector<std::string_view>& slots, double flops) {
-  std::vector<AttributeSpec> attributes{decay_rate(), update_epsilon()};
-  if (slots.back() == "momentum")
-    attributes.push_back(required_magnitude("momentum", "momentum coefficient"));
-  return update_spec(
-      name, doc, formula, slots, attributes, flops,
-      {{.name = "epsilon_inside", .kind = Kind::kFlag, .optional = true}, l2_in_plans()});
-}
-
-OpSpec rmsprop_update() {
-  return rmsprop_like("rmsprop_update", "One step of RMSprop (Tieleman and Hinton, 2012).",
-                      "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
-                      "sqrt(ms + epsilon) (epsilon_inside false: / (sqrt(ms) + epsilon))",
-                      {"ms"}, 9);
-}
-
-OpSpec centered_rmsprop_update() {
-  return rmsprop_like("centered_rmsprop_update",
-                      "One step of centered RMSprop: by the variance of the gradients.",
-                      "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; "
-                      "w = w - lr scale g / sqrt(ms - mg^2 + epsilon)",
-                      {"ms", "mg"}, 12);
-}
-
-OpSpec momentum_rmsprop_update() {
-  return rmsprop_like("momentum_rmsprop_update", "One step of RMSprop with momentum.",
-                      "ms as in rmsprop_update; momentum = momentum momentum + scale g / sqrt(ms + "
-                      "epsilon); w = w - lr momentum",
-                      {"ms", "momentum"}, 11);
-}
-
-OpSpec centered_momentum_rmsprop_update() {
-  return rmsprop_like(
-      "centered_momentum_rmsprop_update", "One step of centered RMSprop with momentum.",
-      "ms, mg as in centered_rmsprop_update; momentum = momentum momentum + scale g "
-      "/ sqrt(ms - mg^2 + epsilon); w = w - lr momentum",
-      {"ms", "mg", "momentum"}, 14);
-}
-
-}  // namespace
-
-bool fit_gradient(Call& call, size_t count) {
-  const Operand& gradient = call.operand(0);
-  for (size_t i = 1; i < count; ++i) {
-    const Operand& other = call.operand(i);
-    if (other.shape != gradient.shape)
-      call.bad_operand(
-          i, Reason::kShapeMismatch,
-          fmt::format("{} {} for a gradient {} {}", name_of(other.dtype), other.shape.str(),
-                      name_of(gradient.dtype), gradient.shape.str()));
-  }
-  return !call.failed();
-}
-
-OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
-                   const std::vector<std::string_view>& slots,
-                   const std::vector<AttributeSpec>& attributes, double flops,
-                   std::vector<PlanAttribute> in_plans) {
-  constexpr InferRule kInfer[] = {infer_update_of<0>, infer_update_of<1>, infer_update_of<2>,
-                                  infer_update_of<3>};
-  OpSpec spec{.name = name,
-              .doc = doc,
-              .formula = formula,
-              .operands = with_slots(slots),
-              .attributes = {gradient_scale(), rate_scale()},
-              .plan_attributes = std::move(in_plans),
-              .results = updated_with(slots),
-              .infer = kInfer[slots.size()],
-              .flops = {flops},
-              .internal = true};
-  spec.attributes.insert(spec.attributes.end(), attributes.begin(), attributes.end());
-  return spec;
-}
-
-void infer_update(Call& call, size_t slots) {
-  const size_t alike = 2 + slots;
-  fit_gradient(call, alike);
-  if (call.operands() > alike && call.shape(alike).rank() > 0)
-    call.bad_operand(alike, Reason::kShapeMismatch,
-                     fmt::format("a factor {}", call.shape(alike).str()));
-  if (call.failed()) return;
-  const Operand& gradient = call.operand(0);
-  for (size_t i = 1; i < alike; ++i) call.result(gradient.dtype, gradient.shape, kNoBatch);
-}
-
-namespace {
-
-/// An update of rows, whose indices follow the slots.
+/// Indices follow the slots.
 template <size_t kSlots>
 void infer_sparse_update(Call& call) {
   constexpr size_t kIndices = 2 + kSlots, kFactor = kIndices + 1;
@@ -182,11 +40,58 @@ void infer_sparse_update(Call& call) {
   for (size_t i = 1; i < kIndices; ++i) call.result(call.dtype(0), variable, kNoBatch);
 }
 
+// By the number of slots.
+constexpr InferRule kInfer[] = {infer_update<0>, infer_update<1>, infer_update<2>, infer_update<3>};
+constexpr InferRule kInferSparse[] = {infer_sparse_update<0>, infer_sparse_update<1>,
+                                      infer_sparse_update<2>};
+
 }  // namespace
 
+bool fit_gradient(Call& call, size_t count) {
+  const Operand& gradient = call.operand(0);
+  for (size_t i = 1; i < count; ++i) {
+    const Operand& other = call.operand(i);
+    if (other.shape != gradient.shape)
+      call.bad_operand(
+          i, Reason::kShapeMismatch,
+          fmt::format("{} {} for a gradient {} {}", name_of(other.dtype), other.shape.str(),
+                      name_of(gradient.dtype), gradient.shape.str()));
+  }
+  return !call.failed();
+}
+
+template <size_t kSlots>
+void infer_update(Call& call) {
+  constexpr size_t kAlike = 2 + kSlots;
+  fit_gradient(call, kAlike);
+  if (call.operands() > kAlike && call.shape(kAlike).rank() > 0)
+    call.bad_operand(kAlike, Reason::kShapeMismatch,
+                     fmt::format("a factor {}", call.shape(kAlike).str()));
+  if (call.failed()) return;
+  const Operand& gradient = call.operand(0);
+  for (size_t i = 1; i < kAlike; ++i) call.result(gradient.dtype, gradient.shape, kNoBatch);
+}
+template void infer_update<0>(Call&);
+
+OpSpec update_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                   const std::vector<std::string_view>& slots,
+                   const std::vector<AttributeSpec>& attributes, double flops,
+                   std::vector<PlanAttribute> in_plans) {
+  OpSpec spec{.name = name,
+              .doc = doc,
+              .formula = formula,
+              .operands = with_slots(slots),
+              .attributes = {gradient_scale(), rate_scale()},
+              .plan_attributes = std::move(in_plans),
+              .results = updated_with(slots),
+              .infer = kInfer[slots.size()],
+              .flops = {flops},
+              .internal = true};
+  spec.attributes.insert(spec.attributes.end(), attributes.begin(), attributes.end());
+  return spec;
+}
+
 OpSpec sparse_update(std::string_view name, std::string_view doc, OpSpec dense) {
-  constexpr InferRule kInfer[] = {infer_sparse_update<0>, infer_sparse_update<1>,
-                                  infer_sparse_update<2>};
   const auto is_decay = [](const auto& attribute) {
     return attribute.name == "weight_decay" || attribute.name == "l2_decay";
   };
@@ -202,7 +107,7 @@ OpSpec sparse_update(std::string_view name, std::string_view doc, OpSpec dense) 
                        integers("indices", "of the rows, each at most once; -1: none"));
   std::erase_if(spec.attributes, is_decay);
   std::erase_if(spec.plan_attributes, is_decay);
-  spec.infer = kInfer[spec.results.size() - 1];
+  spec.infer = kInferSparse[spec.results.size() - 1];
   spec.epilogue = Epilogue::kNone;
   spec.origin = Origin{
       .operand = indices, .op = "sparse_gather_grad", .expected = "a sparse gradient of gather"};
@@ -248,13 +153,6 @@ double l2_of(const Attributes& attributes) {
   return l2 ? std::get<double>(*l2) : 0;
 }
 
-RmspropEpsilons RmspropEpsilons::of(const Attributes& attributes) {
-  const Attribute* inside = attributes.find("epsilon_inside");
-  const auto epsilon = attributes.get<double>("epsilon");
-  if (!inside || std::get<bool>(*inside)) return {epsilon, 0};
-  return {0, epsilon};
-}
-
 AttributeSpec update_epsilon() {
   return required_number("epsilon", "added to the denominator for numerical stability");
 }
@@ -268,15 +166,6 @@ OperandSpec gradient_factor() {
   return optional_floats("factor", "factor on the gradient, a scalar");
 }
 
-std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {
-  std::vector<OperandSpec> operands{{"gradient", "gradient of the summed loss"},
-                                    {"variable", "same shape as the gradient"}};
-  for (const std::string_view slot : slots)
-    operands.push_back({slot, "optimizer state, same shape as the gradient"});
-  operands.push_back(gradient_factor());
-  return operands;
-}
-
 std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots) {
   std::vector<ResultSpec> results{{.name = "updated", .updates = size_t{1}}};
   for (const std::string_view slot : slots)
@@ -285,16 +174,58 @@ std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots)
 }
 
 std::vector<OpSpec> optimizer() {
-  return {sgd_update(),
-          sparse_sgd_update(),
-          momentum_update(),
-          adam_update(),
-          sparse_adam_update(),
-          amsgrad_update(),
-          rmsprop_update(),
-          centered_rmsprop_update(),
-          momentum_rmsprop_update(),
-          centered_momentum_rmsprop_update()};
+  using namespace optimizers;
+  return {
+#define FLOW_UPDATE(op, rule) op(),
+#include "ops/optimizer/optimizers.def"
+      muon_direction(),
+      muon_polynomial(),
+  };
 }
 
 }  // namespace flow::ops
+
+namespace flow::optimizers {
+
+using ops::Call, ops::Operand, ops::Reason, ops::kNoBatch;
+
+/// The gradient, the variable and its mean squares are of one shape.
+void infer_adafactor_update(Call& call) {
+  if (ops::fit_gradient(call, 3) && call.have_shape(3, call.operands(), {}))
+    call.result(call.operand(0).dtype, call.operand(0).shape, kNoBatch);
+}
+
+void infer_direction(Call& call) {
+  if (!ops::fit_gradient(call, 2) || !call.have_shape(2, call.operands(), {})) return;
+  for (int i = 0; i < 2; ++i) call.result(call.operand(0).dtype, call.operand(0).shape, kNoBatch);
+}
+
+void infer_polynomial(Call& call) {
+  const Operand& gram = call.operand(0);
+  if (gram.shape.rank() != 2 || gram.shape[0] != gram.shape[1])
+    call.bad_operand(0, Reason::kShapeMismatch,
+                     fmt::format("{}; expected a square matrix", gram.shape.str()));
+  else if (call.have_shape(1, 2, gram.shape))
+    call.result(gram.dtype, gram.shape, kNoBatch);
+}
+
+void infer_average(Call& call) {
+  const Operand &value = call.operand(0), &ema = call.operand(1);
+  if (ema.shape != value.shape)
+    call.bad_operand(
+        1, Reason::kShapeMismatch,
+        fmt::format("an average {} of a variable {}", ema.shape.str(), value.shape.str()));
+  else
+    call.result(value.dtype, value.shape, kNoBatch);
+}
+
+void infer_lookahead(Call& call) {
+  const Operand &first = call.operand(0), &second = call.operand(1);
+  if (first.shape != second.shape)
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("{} for {}", second.shape.str(), first.shape.str()));
+  else
+    call.result(first.dtype, first.shape, kNoBatch);
+}
+
+}  // namespace flow::optimizers

@@ -10,11 +10,8 @@ namespace flow::ops {
 bool fit_gradient(Call& call, size_t count);
 
 /// A variable and that many slots get new values; what may follow is the factor that clips.
-void infer_update(Call& call, size_t slots);
 template <size_t kSlots>
-void infer_update_of(Call& call) {
-  infer_update(call, kSlots);
-}
+void infer_update(Call& call);
 
 /// The record of an update of a variable and its slots. `attributes`: what only this optimizer has,
 /// beside the scales; `in_plans`: what only plans have.
@@ -42,13 +39,6 @@ PlanAttribute l2_in_plans();
 /// That coefficient; 0: none.
 double l2_of(const Attributes& attributes);
 
-/// What RMSprop adds to a mean square, and to its root; one of them is 0.
-struct RmspropEpsilons {
-  double inside, outside;
-
-  static RmspropEpsilons of(const Attributes& attributes);
-};
-
 AttributeSpec update_epsilon();
 AttributeSpec beta1();
 AttributeSpec beta2();
@@ -57,8 +47,6 @@ AttributeSpec decay_rate();
 /// The factor on the gradient, where there is one.
 OperandSpec gradient_factor();
 
-/// The gradient, the variable, its slots, the factor.
-std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots);
 /// The new values of the variable and its slots.
 std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots);
 

@@ -114,19 +114,20 @@ Kernel prepare_top_k(const Request& request) {
   return kernel;
 }
 
-Kernel prepare_top_k_grad(const Request& request) {
+template <typename T>
+Kernel top_k_grad_with(const Request& request) {
   const TopK sizes(request.outputs[0].shape, request.inputs[0].shape, request.step.attributes);
   Kernel placing =
       by_rows(request, sizes.columns(), sizes.count, [sizes](const Piece& piece, int64_t c) {
         const int64_t from = sizes.picked_start(c);
-        const float* dy = input<float>(piece.buffers, 0) + from;
+        const T* dy = input<T>(piece.buffers, 0) + from;
         const int64_t* indices = input<int64_t>(piece.buffers, 1) + from;
-        float* dx = output<float>(piece.buffers, 0) + sizes.start(c);
+        T* dx = output<T>(piece.buffers, 0) + sizes.start(c);
         for (int64_t j = 0; j < sizes.count; ++j)
           dx[indices[j * sizes.inner] * sizes.inner] = dy[j * sizes.inner];
       });
   const Kernel clearing = elementwise(
-      request, [](const Piece& piece) { std::fill_n(piece.output<float>(0), piece.size(), 0.0f); });
+      request, [](const Piece& piece) { std::fill_n(piece.output<T>(0), piece.size(), T{0}); });
   return {[clear = clearing.launch, place = std::move(placing.launch)](const Buffers& buffers,
                                                                        const CallState& state) {
     clear(buffers, state);
@@ -134,12 +135,17 @@ Kernel prepare_top_k_grad(const Request& request) {
   }};
 }
 
+Kernel prepare_top_k_grad(const Request& request) {
+  return visit_float(request.inputs[0].dtype,
+                     [&]<typename T>(T) { return top_k_grad_with<T>(request); });
+}
+
 }  // namespace
 
 std::span<const KernelEntry> top_k() {
   static constexpr KernelEntry kKernels[] = {
-      {"top_k", prepare_top_k},
-      {"top_k_grad", prepare_top_k_grad},
+      {.op = "top_k", .prepare = prepare_top_k, .float64 = prepare_top_k},
+      {.op = "top_k_grad", .prepare = prepare_top_k_grad, .float64 = prepare_top_k_grad},
   };
   return kKernels;
 }

@@ -83,8 +83,8 @@ struct KernelEntry {
   Prepare float64 = nullptr;
 };
 
-/// Float32 kernels (and integer ones), those of float64 that are no plain loops, and the reference
-/// kernels: plain loops in float64.
+/// Float32 kernels (and integer ones), those of them that take float64 too or have a kernel for it,
+/// and the reference kernels: plain loops in float64 or, where there is none, those for all floats.
 std::span<const KernelEntry> fast_kernels();
 std::span<const KernelEntry> double_kernels();
 std::span<const KernelEntry> reference_kernels();

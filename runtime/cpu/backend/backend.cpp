@@ -188,11 +188,17 @@ std::span<const KernelEntry> double_kernels() {
 }
 
 std::span<const KernelEntry> reference_kernels() {
-  static const std::vector<KernelEntry> kKernels = kernels_of({
+  static const std::vector<KernelEntry> kKernels = [] {
+    std::vector<KernelEntry> kernels = kernels_of({
 #define FLOW_LAYERS(family)
+#define FLOW_ONE_LOOP(family)
 #define FLOW_FAMILY(family) reference::family,
 #include "ops/families.def"
-  });
+    });
+    for (const KernelEntry& entry : double_kernels())
+      if (!find_kernel(kernels, entry.op)) kernels.push_back(entry);
+    return kernels;
+  }();
   return kKernels;
 }
 

@@ -12,9 +12,10 @@ namespace fast {
 #include "ops/families.def"
 }  // namespace fast
 
-/// Plain loops in float64.
+/// Plain loops in float64, of ops of which the fast kernels are no such loops themselves.
 namespace reference {
 #define FLOW_LAYERS(family)
+#define FLOW_ONE_LOOP(family)
 #define FLOW_FAMILY(family) std::span<const KernelEntry> family();
 #include "ops/families.def"
 }  // namespace reference

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/base/optimizer_math.h"
+#include "ops/optimizer/optimizer_math.h"
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/plan/model/schedule.h"

@@ -53,33 +53,6 @@ FLOW_HOST_DEVICE inline double rectification(double beta2, int64_t step) {
   return std::sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
 }
 
-/// The share of new squares in their means. `decay`: at most 0.
-FLOW_HOST_DEVICE inline double share_of_squares(double decay, int64_t step) {
-  return std::pow(static_cast<double>(step + 1), decay);
-}
-
-/// What Adafactor limits updates by.
-struct AdafactorLimits {
-  double epsilon2, clip_threshold;
-
-  /// By which u is multiplied, of root mean squares of the variable and of u.
-  FLOW_HOST_DEVICE double rate(double size, double update, double learning_rate,
-                               int64_t step) const {
-    const double most = 1 / std::sqrt(static_cast<double>(step + 1));
-    const double relative = learning_rate < most ? learning_rate : most;
-    const double excess = update / clip_threshold;
-    return relative * (size > epsilon2 ? size : epsilon2) / (excess > 1 ? excess : 1);
-  }
-};
-
-// The cycles of Lookahead count steps from 0. REQUIRES: steps > 0.
-
-FLOW_HOST_DEVICE inline bool begins_cycle(int64_t steps, int64_t step) { return step % steps == 0; }
-
-FLOW_HOST_DEVICE inline bool ends_cycle(int64_t steps, int64_t step) {
-  return (step + 1) % steps == 0;
-}
-
 /// How gradients are clipped by their norm, that of all gradients times `scale`.
 struct NormClipping {
   double scale;
