@@ -10,14 +10,14 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr int64_t kMostColumns = 32;  // next to each other
+constexpr int64_t kColumnsAtOnce = 32;  // next to each other
 
 /// `count` columns next to each other, whose n elements lie `step` apart. May be in place.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void scan_columns(const T* x, int64_t n, int64_t step, int64_t count,
                                                 bool exclusive, T* y) {
   using Value = ops::ScanValue<T>;
-  Value all[kMostColumns];
+  Value all[kColumnsAtOnce];
   std::fill_n(all, count, static_cast<Value>(Op::kFirst));
   for (int64_t k = 0; k < n; ++k) {
 #pragma omp simd
@@ -33,7 +33,7 @@ template <typename Op, typename T>
 struct Columns : ops::Scan {
   explicit Columns(const Request& request)
       : Scan(request.inputs[0].shape, request.step.attributes),
-        width(std::min(inner, kMostColumns)),
+        width(std::min(inner, kColumnsAtOnce)),
         across(ceil_div(inner, width)) {}
   int64_t blocks() const { return outer * across; }
   int64_t columns_at(int64_t block) const {

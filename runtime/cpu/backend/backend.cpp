@@ -196,7 +196,7 @@ std::span<const KernelEntry> reference_kernels() {
 #include "ops/families.def"
     });
     for (const KernelEntry& entry : double_kernels())
-      if (!find_kernel(kernels, entry.op)) kernels.push_back(entry);
+      if (!find_kernel<KernelEntry>(kernels, entry.op)) kernels.push_back(entry);
     return kernels;
   }();
   return kKernels;
