@@ -22,7 +22,7 @@ TEST_CASE("steps fit the records of their ops", "[plan]") {
       {"operand `x` of convolution is float32 in a job of float64",
        [](Job& j) { j.precision = "float64"; }},
       {"unknown attribute `more`", [](Job& j) { j.steps[0].attributes.set("more", true); }},
-      {"missing attribute `dilation`", [](Job& j) { j.steps[0].attributes = {}; }},
+      {"missing attribute `strides`", [](Job& j) { j.steps[0].attributes = {}; }},
       {"`groups` of convolution is not a valid count",
        [](Job& j) { j.steps[0].attributes.set("groups", int64_t{0}); }},
       {"`groups` of convolution is not a valid count",
