@@ -16,9 +16,10 @@ packages=(
 )
 if [[ "${1:-}" == test ]]; then
   # the test framework, the second compiler and its fuzzer, formatting, judges (NumPy, ONNX, a
-  # validator of schemas), sweeps, a second MPI library
+  # validator of schemas), sweeps, a second MPI library, the interpreter of the report's script
   packages+=(catch2 clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-numpy
-    python3-onnx libonnx-testdata python3-jsonschema python3-yaml git parallel libmpich-dev mpich)
+    python3-onnx libonnx-testdata python3-jsonschema python3-yaml git parallel libmpich-dev mpich
+    nodejs)
 fi
 
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
