@@ -273,7 +273,7 @@ class Plots(FlowTest):
             self.assertTrue(all(spread["from"] <= tick <= spread["to"] for tick in found))
         self.assertEqual(self.values_of("tickText(0.25, 0.05)", "tickText(20000, 5000)", "tickText(1250000, 250000)", "tickText(3, 1)", "tickText(0.00002, 0.00001)"),
                          ["0.25", "20k", "1.25M", "3", "2e-5"])
-        self.assertEqual(self.values_of("byteTicks({from: 0, to: 2000})"), [[[0, "0 B"], [512, "512 B"], [1024, "1.00 KiB"], [1536, "1.50 KiB"]]])
+        self.assertEqual(self.values_of("byteTicks({from: 0, to: 2100})"), [[[0, "0 B"], [1024, "1.00 KiB"], [2048, "2.00 KiB"]]])
 
     def test_curves_ridges_and_stairs_are_paths(self):
         unit = "{from: 0, to: 1}"
