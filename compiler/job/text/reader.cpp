@@ -199,6 +199,16 @@ bool Reader::check_name(const Name& name) {
   return false;
 }
 
+std::vector<std::reference_wrapper<const yaml::Entry>> Reader::entries(const yaml::Node& node,
+                                                                       std::string_view what,
+                                                                       std::string hint) {
+  expect(node, yaml::Kind::kMapping, what, std::move(hint));
+  std::vector<std::reference_wrapper<const yaml::Entry>> found;
+  for (const yaml::Entry& entry : node.entries)
+    if (!take_note(entry)) found.emplace_back(entry);
+  return found;
+}
+
 bool Reader::take_note(const yaml::Entry& entry) {
   if (entry.key != "note") return false;
   if (expect(entry.value, yaml::Kind::kScalar, "`note`")) notes.push_back(entry.value.scalar);

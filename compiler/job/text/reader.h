@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <map>
-#include <ranges>
 #include <set>
 #include <span>
 #include <string>
@@ -77,10 +76,9 @@ class Reader {
 
   /// The entries of a mapping without its notes, which are kept in passing. An error, and none, for
   /// a node of another kind; `hint`: see expect.
-  auto entries(const yaml::Node& node, std::string_view what, std::string hint = {}) {
-    expect(node, yaml::Kind::kMapping, what, std::move(hint));
-    return std::views::filter(node.entries, [this](const yaml::Entry& e) { return !take_note(e); });
-  }
+  std::vector<std::reference_wrapper<const yaml::Entry>> entries(const yaml::Node& node,
+                                                                 std::string_view what,
+                                                                 std::string hint = {});
 
   /// True for `note:` of a mapping. Keeps the text; reports another kind of value.
   bool take_note(const yaml::Entry& entry);

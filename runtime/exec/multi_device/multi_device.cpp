@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -280,9 +279,11 @@ class MultiDeviceBackend : public Backend {
     Split parts = split_job(job, options.deliverables);
     HostMemory memory = memory_for(job, parts.transfers);
     auto program = std::make_unique<MultiDeviceProgram>(job, std::move(parts), std::move(memory));
-    for (const DeviceKind device : std::views::reverse(program->devices()))
-      program->set(device, backends_[index_of(device)]->prepare(
-                               program->part(device).job, program->options_for(device, options)));
+    const std::vector<DeviceKind>& devices = program->devices();
+    for (auto device = devices.rbegin(); device != devices.rend(); ++device)
+      program->set(*device,
+                   backends_[index_of(*device)]->prepare(program->part(*device).job,
+                                                         program->options_for(*device, options)));
     program->begin(job, options);
     return program;
   }
